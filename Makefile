@@ -8,15 +8,16 @@ DEVCLUSTER := python3 -m tools.devcluster
 IN_VENV := .venv/bin/
 # Exports the addresses and paths in the env file that `make cluster` writes.
 WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
-# Tests on real components are executed once more if they fail; at most a few may need it.
-TWICE := -p tests.second_attempts --reruns 1 --reruns-delay 5
 # Exports them if there is a cluster: some of its programs are used without it.
 WITH_TOOLS := if test -f .devcluster/env; then set -a; . ./.devcluster/env; set +a; fi;
-# The stages of `make test` in order: the fastest first.
-STAGES := lint types generated docs unit conformance cluster images $(foreach kind,workflow integration e2e,$(if $(shell find tests/$(kind) -name 'test_*.py' -print -quit),$(kind)))
+# A file is a unit of work: its tests share servers and a namespace. The order of the paths stays, so that the longest files are first.
+IN_PARALLEL := --dist loadfile --no-loadscope-reorder
+# A further condition on the tests that are executed; `make test` sets it.
+AND ?=
+STAGES := checks cluster images tests e2e
 
-.PHONY: help venv lock lint types generated docs unit test cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-runner bench-scale fairness interop attacks audit sbom faults storm soak million recovery crowds
+.PHONY: help venv lock checks lint types generated docs unit test test-all tests cluster cluster-down status images load conformance workflow integration e2e \
+	demo demo-down bench bench-runner bench-scale interop attacks audit sbom faults storm soak million recovery crowds
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -28,7 +29,10 @@ demo: venv ## create a cluster (or use INFERRUN_CONTEXT=kind-...) and play the d
 demo-down: venv ## remove what the demo installed
 	@$(IN_VENV)python -m examples.demo down
 
-test: ## create a cluster and run all checks and tests; stops at the first failure
+test: ## create a cluster, run all checks and the tests that protect a change; stops at the first stage that fails
+	@AND=' and not thorough' $(DEVCLUSTER) stages $(STAGES)
+
+test-all: ## the same with all tests
 	@$(DEVCLUSTER) stages $(STAGES)
 
 cluster: ## create a Kubernetes node and a Temporal server on this machine (INFERRUN_CONTEXT, TEMPORAL_ADDRESS: use existing ones)
@@ -63,6 +67,9 @@ venv: ## install the locked Python packages into .venv
 lock: ## resolve the dependencies of pyproject.toml into requirements/*.txt
 	@python3 -m tools.locks
 
+checks:
+	@$(MAKE) --jobs 2 --output-sync lint types generated docs
+
 lint: venv ## check style, formatting and import rules
 	@$(IN_VENV)ruff check .
 	@$(IN_VENV)ruff format --check .
@@ -75,6 +82,7 @@ types: venv ## check types, tests included
 generated: venv ## check that generated files are up to date
 	@$(IN_VENV)python -m deploy.crds.generate --check
 	@$(IN_VENV)python -m tools.reference --check
+	@$(IN_VENV)python -m tools.messages --check
 
 docs: venv ## build the documentation site into build-output/site; any warning or broken link fails
 	@rm -rf build-output/site
@@ -82,30 +90,33 @@ docs: venv ## build the documentation site into build-output/site; any warning o
 	@echo 'built build-output/site/index.html'
 
 unit: venv ## run the unit tests, which open no sockets
-	@$(IN_VENV)pytest -q tests/unit
+	@$(IN_VENV)pytest -q -n 2 $(IN_PARALLEL) tests/unit
 
 conformance: venv ## run the conformance tests of all stores
 	@$(DEVCLUSTER) test-servers
-	@$(IN_VENV)pytest -q tests/conformance
+	@$(IN_VENV)pytest -q -n 2 $(IN_PARALLEL) tests/conformance
 
 workflow: venv ## run the workflow tests on a Temporal server
 	@$(DEVCLUSTER) test-packages
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) tests/workflow
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 $(IN_PARALLEL) tests/workflow
 
 integration: venv ## run the tests against the API server
 	@$(DEVCLUSTER) test-servers
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -n 2 --dist loadscope --ignore=tests/integration/fairness tests/integration
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 $(IN_PARALLEL) tests/integration
+
+tests: venv
+	@$(DEVCLUSTER) test-packages
+	@$(DEVCLUSTER) test-servers
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 $(IN_PARALLEL) -m 'not alone$(AND)' \
+	    tests/integration tests/workflow tests/conformance tests/unit
 
 e2e: venv ## run the tests on the node, with the product installed by its chart
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -n 3 -m 'not alone' tests/e2e
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q $(TWICE) -m alone tests/e2e
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 -m 'not alone$(AND)' tests/e2e
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m 'alone$(AND)' tests/e2e
 
 interop: venv cluster images ## test against KServe's own controllers, and measure a thousand runs that wait for one model
 	@$(DEVCLUSTER) kserve
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop
-
-fairness: venv cluster ## measure how much one namespace's flood of runs delays another one's; needs a quiet machine
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/integration/fairness
 
 attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image
 	@rm -rf build-output/attacks

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Benchmarks against real servers on this machine")
     commands = parser.add_subparsers(required=True)
     burst = commands.add_parser("burst", help="whole lives of runs, and of the same Jobs without runs")
-    burst.add_argument("--size", type=int, help="number of runs in a burst (default: four passes of 60, two of 200)")
+    burst.add_argument("--size", type=int, help="number of runs in a burst (default: four passes of 60, three of 200)")
     burst.add_argument("--passes", type=int, default=4, help="number of passes with --size (default: 4)")
     burst.set_defaults(run=_run_burst)
     scale = commands.add_parser("scale", help="memory and delays with thousands of live runs")

@@ -14,18 +14,21 @@ class Spread:
     deviation: float
     minimum: float
     maximum: float
+    count: int
 
     def text(self, *, digits: int = 2, unit: str = "") -> str:
-        """`14.21 ± 0.35 (13.80 to 14.70) Jobs/s`."""
-        mean, deviation = f"{self.mean:.{digits}f}", f"{self.deviation:.{digits}f}"
+        """`14.21 ± 0.35 (13.80 to 14.70) Jobs/s`; of one measurement `14.21 Jobs/s`."""
         tail = f" {unit}" if unit else ""
-        return f"{mean} ± {deviation} ({self.minimum:.{digits}f} to {self.maximum:.{digits}f}){tail}"
+        if self.count == 1:
+            return f"{self.mean:.{digits}f}{tail}"
+        spread = f"± {self.deviation:.{digits}f} ({self.minimum:.{digits}f} to {self.maximum:.{digits}f})"
+        return f"{self.mean:.{digits}f} {spread}{tail}"
 
 
 def spread(values: Sequence[float]) -> Spread:
     """The spread of one or more values."""
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return Spread(statistics.fmean(values), deviation, min(values), max(values))
+    return Spread(statistics.fmean(values), deviation, min(values), max(values), len(values))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

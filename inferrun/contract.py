@@ -104,7 +104,7 @@ RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
 
 
 class Contract(BaseModel):
-    """What a runner is asked to do."""
+    """The task of a runner."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 

@@ -74,9 +74,6 @@ class Reason(StrEnum):
     REQUEST_REFUSED = "RequestRefused"
     REQUEST_MISMATCH = "RequestMismatch"
 
-    # Installations.
-    NAMESPACE_SERVED = "NamespaceServed"
-
     # Schedules and configs.
     SCHEDULED = "Scheduled"
     SUSPENDED = "Suspended"

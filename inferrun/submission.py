@@ -17,7 +17,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -50,20 +49,13 @@ class InvalidSubmission(ValueError):
     """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
 
 
-def _is_lenient(info: ValidationInfo) -> bool:
-    return info.context is _LENIENT
-
-
-_LENIENT: Final = {"is_lenient": True}
-"""Context of a validation as in earlier versions, which took texts for numbers and ignored unknown fields of configRef."""
-
 _CONFIG_KEYS: Final = ("name", "namespace")
 
 
-def _named(value: object, info: ValidationInfo) -> object:
+def _named(value: object) -> object:
     if isinstance(value, str):
         return {"name": value}
-    if isinstance(value, dict) and "name" in value and not _is_lenient(info):
+    if isinstance(value, dict) and "name" in value:
         unknown = next((str(key) for key in value if key not in _CONFIG_KEYS), None)
         if unknown is not None:
             text = one_line(unknown, limit=64)
@@ -71,27 +63,27 @@ def _named(value: object, info: ValidationInfo) -> object:
     return value
 
 
-def _number(value: object, info: ValidationInfo) -> object:
+def _number(value: object) -> object:
     """As in the schema of the CRD: no text or boolean is an integer."""
-    if isinstance(value, str | bool) and not _is_lenient(info):
-        raise ValueError("must be an integer")
+    if isinstance(value, str | bool):
+        raise ValueError("must be an integer")  # noqa: TRY004 -- pydantic reports a ValueError with its field
     return value
 
 
-def _boolean(value: object, info: ValidationInfo) -> object:
-    if value is not None and not isinstance(value, bool) and not _is_lenient(info):
+def _boolean(value: object) -> object:
+    if value is not None and not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
 
 
-def _whole_or_text(value: object, info: ValidationInfo) -> object:
-    if isinstance(value, bool) and not _is_lenient(info):
-        raise ValueError("must be an integer or a percentage")
+def _whole_or_text(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be an integer or a percentage")  # noqa: TRY004 -- as above
     return value
 
 
-def _threshold(value: int | str | None, info: ValidationInfo) -> int | str | None:
-    if value is not None and not _is_lenient(info):
+def _threshold(value: int | str | None) -> int | str | None:
+    if value is not None:
         ErrorThreshold.parse(value)
     return value
 
@@ -197,20 +189,11 @@ class Submission(_Part):
 
 def parse_submission(argument: object) -> Submission:
     """The submission in a decoded JSON value. Raises `InvalidSubmission`."""
-    return _parse(argument, context=None)
-
-
-def parse_earlier_submission(argument: object) -> Submission:
-    """The same for one that an earlier version may have accepted, which took texts for numbers."""
-    return _parse(argument, context=_LENIENT)
-
-
-def _parse(argument: object, *, context: dict[str, bool] | None) -> Submission:
     if not isinstance(argument, dict):
         text = 'the argument must be a JSON object such as {"namespace": "default", "configRef": "iris"}'
         raise InvalidSubmission(f"{text}; given: {one_line(json.dumps(argument, default=str), limit=64)}")
     try:
-        return Submission.model_validate(argument, context=context)
+        return Submission.model_validate(argument)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
         lines = [_problem(item) for item in problems[:MAX_PROBLEMS]]

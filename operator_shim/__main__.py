@@ -5,9 +5,8 @@ Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any other error.
 
 import uvloop
 
-from inferrun.control.process import leave, run_program
+from control.process import leave, run_program
 from operator_shim.composition import ShimProcess
-from operator_shim.settings import ShimSettings
 
 if __name__ == "__main__":
-    leave(run_program(ShimSettings.read, ShimProcess.start, run=uvloop.run))
+    leave(run_program(ShimProcess.start, run=uvloop.run))

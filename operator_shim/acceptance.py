@@ -8,13 +8,13 @@ Temporal accepts workflows, `Accepted` therefore waits a little longer, so that 
 from collections.abc import Callable
 from typing import Final
 
-from inferrun.control.run_status import status_after
-from inferrun.control.work_queue import WorkQueue
-from inferrun.kube.informer import Key
+from control.informer import Key
+from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_status import status_after
 from inferrun.timestamps import utc_now
 from operator_shim.decisions import Action, ActionKind, RunRules, decide, may_write_status
 
@@ -33,7 +33,7 @@ WAITS_FOR_ROOM: Final = "this run starts automatically when one of them has ende
 
 class Acceptance:
     """One lane of the shim; `read` returns a run as last seen by the watch, `is_under_way` whether the launch of the run with
-    that key and UID can be expected soon.
+    that UID can be expected soon.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Acceptance:
         read: Callable[[Key], Object | None],
         has_too_many: Callable[[Key], bool],
         rules: Callable[[], RunRules],
-        is_under_way: Callable[[Key, str], bool],
+        is_under_way: Callable[[str], bool],
         workers: int,
     ) -> None:
         self._runs = runs
@@ -73,7 +73,7 @@ class Acceptance:
             return
         run = parse_run(item)
         action = first_status(run, rules=self._rules(), has_too_many=self._has_too_many(key))
-        if action is ACCEPTED and key not in self._postponed and self._is_under_way(key, run.metadata.uid):
+        if action is ACCEPTED and key not in self._postponed and self._is_under_way(run.metadata.uid):
             self._postponed.add(key)
             self._queue.add_later(key, LAUNCH_DELAY)
             return

@@ -8,19 +8,24 @@ from typing import Self
 
 from temporalio.client import Client
 
-from activities.cluster.events import EventRecorder
-from activities.cluster.refusal_events import RefusalEvents
-from inferrun.control.installation import installation_id
-from inferrun.control.process import Part, work_until
-from inferrun.control.run_defaults_folder import DefaultsFolder
-from inferrun.control.territory import Territory
+from activities.objects.events import EventRecorder
+from activities.objects.signatures import record_signer
+from activities.objects.signing_key import SigningKey
+from control.installation import installation_id
+from control.leases import LeaderElection
+from control.other_installations import warn_of_others
+from control.process import Part, work_until
+from control.run_defaults_folder import DefaultsFolder
+from control.search_attributes import SearchAttributes
+from control.settings import ControlSettings
+from control.temporal_monitor import TemporalMonitor
 from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.monitor import TemporalMonitor
 from inferrun.temporal.rotation import rotations_of
-from inferrun.temporal.search_attributes import SearchAttributes
+from operator_shim.observer import ClusterJobs, Observer, RunSignals, StatusWriter, WorkloadWatch
+from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
-from operator_shim.settings import ShimSettings
 from operator_shim.shim import Shim
 from operator_shim.workflows import RunWorkflows
 
@@ -31,49 +36,62 @@ class ShimProcess:
     """Everything that a shim process runs."""
 
     def __init__(
-        self, settings: ShimSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
+        self, settings: ControlSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
     ) -> None:
-        common = settings.common
+        self._api = api
+        self._namespace = settings.namespace
         self._defaults = defaults
         self._monitor = TemporalMonitor(client)
         self._attributes = SearchAttributes(client, installation=installation)
         self._rotations = rotations_of(client)
         self._workflows = RunWorkflows(
-            client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
+            client, installation=installation, task_queue=settings.task_queue, attributes=self._attributes
         )
-        self._territory = Territory(
-            api,
-            watched=common.watched,
-            installation=installation,
-            report=RefusalEvents(EventRecorder(api, reporter=common.identity, component="shim")).report,
-        )
+        self._runs = RunWatch(api, namespaces=settings.watched)
         self._shim = Shim(
             api,
+            run_watch=self._runs,
             workflows=self._workflows,
             schedules=Schedules(
-                api, client, installation=installation, task_queue=common.task_queue, attributes=self._attributes
+                api, client, installation=installation, task_queue=settings.task_queue, attributes=self._attributes
             ),
-            namespaces=common.watched,
-            served=self._territory,
+            namespaces=settings.watched,
             workers=settings.workers,
             resync_seconds=settings.resync_seconds,
             defaults=defaults.current,
             runner_account=settings.runner_account,
-            identity=common.identity,
+            identity=settings.identity,
         )
-        self._territory.subscribe(self._shim.begin)
+        self._watch = WorkloadWatch(api, runs=self._runs, namespaces=settings.watched, installation=installation)
+        self._key = SigningKey()
+        self._election = LeaderElection(
+            api, namespace=settings.namespace, name=f"{settings.release}-shim", identity=settings.identity
+        )
+        events = EventRecorder(api, reporter=settings.identity, component="shim")
+        signals = RunSignals(client)
+        self._observer = Observer(
+            api,
+            watch=self._watch,
+            leadership=self._election,
+            signals=signals,
+            look_again=signals.look_again,
+            writer=StatusWriter(RunStore(api), events=events),
+            defaults=defaults.current,
+            jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
+            key=self._key,
+        )
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, settings: ShimSettings) -> AsyncIterator[Self]:
+    async def start(cls, settings: ControlSettings) -> AsyncIterator[Self]:
         """Connect to the API server; close the connection on exit. Temporal may be unreachable: runs are accepted anyway."""
-        common = settings.common
-        api = await connect(kubeconfig=common.kubeconfig)
+        api = await connect(kubeconfig=settings.kubeconfig)
         try:
-            installation = await installation_id(api, common)
+            installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
             client = await connect_temporal(
-                identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True, codec_keys=common.codec_keys
+                identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True, codec_keys=settings.codec_keys
             )
+            await warn_of_others(api, watched=settings.watched, installation=installation)
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
         finally:
@@ -82,20 +100,18 @@ class ShimProcess:
     @property
     def is_ready(self) -> bool:
         """Whether all watched resources have been listed, Temporal answers and workflows can be started."""
-        is_serving = self._shim.is_ready and self._territory.is_ready
+        is_serving = self._shim.is_ready and self._observer.is_ready
         return is_serving and self._monitor.is_ready and self._workflows.is_ready
-
-    @property
-    def refusals(self) -> str:
-        """The namespaces that another installation serves."""
-        return self._territory.refusals
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Watch until `stopped` is set; if a task fails, the process ends."""
+        await record_signer(self._api, self._key, namespace=self._namespace)
         logger.info("shim started")
         parts: list[Part] = [
-            self._territory,
             self._shim,
+            self._watch,
+            self._election,
+            self._observer,
             self._defaults,
             self._monitor,
             self._attributes,

@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import ValidationError
 
-from activities.cluster.events import EventRecorder, Subject
+from activities.objects.events import EventRecorder, Subject
+from control.allowed import Allowed
+from control.informer import Key
 from inferrun import wellknown
-from inferrun.control.allowed import Allowed
-from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.informer import Key
 from inferrun.kube.objects import CONFIGS, Object, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus
+from inferrun.run_defaults import Defaults
 from inferrun.timestamps import utc_now
 from operator_shim.config_digest import digest_of
 from operator_shim.decisions import config_verdict, edit_notice

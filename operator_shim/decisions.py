@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
+from control.allowed import Allowed
 from inferrun import wellknown
-from inferrun.control.allowed import Allowed
-from inferrun.control.run_defaults import Defaults
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.resources.validation import describe, run_problems
+from inferrun.run_defaults import Defaults
 from inferrun.text import shell_command
 from operator_shim.config_digest import ConfigDigest
 

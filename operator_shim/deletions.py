@@ -7,15 +7,16 @@ to the runs of others.
 """
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
+from control.work_queue import WorkQueue
 from inferrun import wellknown
-from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import RUNS
 from inferrun.resources import InferenceRun
-from inferrun.run_ref import RunRef
+from operator_shim.schedules import Schedules
+from operator_shim.workflows import RunWorkflows
 
 WORKERS: Final = 5
 
@@ -26,34 +27,10 @@ PATIENCE_SECONDS: Final = 2.0
 """How long to wait for a workflow to close: no worker may be running."""
 
 
-class Executed(Protocol):
-    """What executes runs. Each method may raise RPCError or TimeoutError."""
-
-    async def cancel(self, run: RunRef) -> None:
-        """End the workflows that execute the run."""
-        ...
-
-    async def wait_until_closed(self, run: RunRef, *, seconds: float) -> None:
-        """Return once the workflow has closed, after so many seconds at the latest."""
-        ...
-
-    async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
-        """Signal the workflow that submitted the run."""
-        ...
-
-
-class Scheduled(Protocol):
-    """The schedules."""
-
-    async def delete(self, run: InferenceRun) -> None:
-        """Delete the schedule of a run."""
-        ...
-
-
 class Deletions:
     """One lane of the shim; remembers a deleted run until it has been cleaned up."""
 
-    def __init__(self, api: KubeClient, workflows: Executed, schedules: Scheduled) -> None:
+    def __init__(self, api: KubeClient, workflows: RunWorkflows, schedules: Schedules) -> None:
         self._api = api
         self._workflows = workflows
         self._schedules = schedules

@@ -1,23 +1,30 @@
 """Starts the workflows of runs, and sends them edits and cancellations.
 
-The queue calls Temporal and nothing else of the shim waits for it. What has been done for a run is remembered, so that
+The queues call Temporal and nothing else of the shim waits for it. What has been done for a run is remembered, so that
 the many changes of a run's status cost no request; a resync forgets it.
+
+A worker executes the steps of all namespaces, so what is handed to it is what others wait behind. Runs are therefore started, or
+signalled to look again, a few of each namespace at a time: the next one follows when the watch shows that one has come further.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from temporalio.service import RPCError
+
+from control.informer import Key
+from control.work_queue import WorkQueue
 from inferrun import wellknown
-from inferrun.control.run_status import acknowledged_status
-from inferrun.control.work_queue import WorkQueue
-from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
-from operator_shim.admission import PATIENCE_SECONDS, Admission, Admitted, is_started
-from operator_shim.decisions import ActionKind, RunRules, decide, has_unacknowledged_edit
+from inferrun.run_status import acknowledged_status
+from operator_shim.decisions import OWN_REASONS, ActionKind, RunRules, decide, has_unacknowledged_edit
+from operator_shim.run_terms import has_ended
 from operator_shim.workflows import RunWorkflows
 
 MAX_EDITS: Final = 5
@@ -25,6 +32,15 @@ MAX_EDITS: Final = 5
 
 MOVING_SECONDS: Final = 1.0
 """After Temporal has accepted a workflow, how long the runs that wait for their turn are taken to move on."""
+
+STARTS: Final = 40
+
+STARTS_PER_NAMESPACE: Final = 4
+"""Runs of a namespace that are launched at a time. They share the worker with what others wait for, which therefore takes up to
+five times as long. More would hardly launch them faster, because launches are bound by CPU; two take twice as long (measured)."""
+
+PATIENCE_SECONDS: Final = 2.0
+"""After this time a run counts as launched, whatever is known of it: no worker may be running, or nothing has changed."""
 
 
 class Executions:
@@ -51,27 +67,41 @@ class Executions:
         self._clean_up = clean_up
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
         self._rules = rules
-        self._admission = Admission(limit=lambda: rules().max_active_runs, resume=self._queue.add)
+        self._starts: WorkQueue[Key] = WorkQueue(
+            self._start, workers=STARTS, group=lambda key: key[0], per_group=STARTS_PER_NAMESPACE
+        )
+        self._active: defaultdict[str, set[str]] = defaultdict(set)
+        """By namespace, the UIDs of the runs that were started and have not ended, as far as it was seen."""
+        self._waiting: defaultdict[str, dict[Key, None]] = defaultdict(dict)
+        """By namespace, the runs that wait until fewer are active, in the order in which they began to."""
+        self._changes: dict[Key, asyncio.Event] = {}
+        """Set at each change of a run that is being launched."""
         self._ensured: set[str] = set()
         self._accepted_at = -MOVING_SECONDS
         self._cancelled: set[str] = set()
-        self._rechecks: dict[Key, str] = {}
+        self._rechecks: set[Key] = set()
 
     async def run(self) -> None:
         """Process runs until cancelled."""
-        await self._queue.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._queue.run())
+            tasks.create_task(self._starts.run())
 
     def add(self, key: Key, item: Object, *, background: bool) -> None:
         """Reconcile a run that has changed, unless there is nothing to do for it."""
-        self._admission.observe(key, item)
+        if has_ended(item):
+            self.end(key, item["metadata"]["uid"])  # a finalizer may keep it for long
+        elif is_started(item):
+            self._active[key[0]].add(item["metadata"]["uid"])
+            self._waiting[key[0]].pop(key, None)  # another shim may have started it
+        if key in self._changes:
+            self._changes[key].set()
         if not self._is_settled(item):
             self._queue.add(key, background=background)
 
-    def recheck(self, key: Key, *, cause: str, background: bool) -> None:
-        """Have the run's workflow check again what it waits for. `cause` names the object that has changed, and its version; it is
-        empty if that is not known, and of two different ones neither is named.
-        """
-        self._note_recheck(key, cause)
+    def recheck(self, key: Key, *, background: bool) -> None:
+        """Have the run's workflow check again what it waits for."""
+        self._rechecks.add(key)
         self._queue.add(key, background=background)
 
     def ensure_again(self, key: Key, uid: str, *, background: bool) -> None:
@@ -82,17 +112,20 @@ class Executions:
     def end(self, key: Key, uid: str) -> None:
         """The run has ended or is gone."""
         self.forget(uid)
-        self._rechecks.pop(key, None)
-        self._admission.forget(key, uid)
+        self._rechecks.discard(key)
+        if key in self._changes:
+            self._changes[key].set()
+        self._active[key[0]].discard(uid)
+        self._wait_no_more(key)
 
     def has_too_many(self, key: Key) -> bool:
         """Whether the run waits because its namespace has as many active runs as allowed."""
-        return self._admission.has_too_many(key)
+        return key in self._waiting.get(key[0], ())
 
-    def is_under_way(self, key: Key, uid: str) -> bool:
-        """Whether Temporal has accepted the workflow of the run, or just now the one of another run before it."""
+    def is_under_way(self, uid: str) -> bool:
+        """Whether Temporal has accepted the workflow of the run, or just now another one."""
         is_moving = asyncio.get_running_loop().time() - self._accepted_at < MOVING_SECONDS
-        return uid in self._ensured or (is_moving and self._admission.is_next(key))
+        return uid in self._ensured or is_moving
 
     def forget(self, uid: str) -> None:
         """Forget what has been done for a run."""
@@ -107,10 +140,19 @@ class Executions:
         is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
         return not is_cancelled and metadata.get("generation", 1) <= status.get("observedGeneration", 1)
 
+    def _wait_no_more(self, key: Key) -> None:
+        """The run takes none of the room in its namespace: those that waited longest are started there."""
+        namespace, _ = key
+        self._waiting[namespace].pop(key, None)
+        for waiting in list(self._waiting[namespace])[: self._room(namespace)]:
+            self._starts.add(waiting)
+        if not self._active[namespace] and not self._waiting[namespace]:
+            del self._active[namespace], self._waiting[namespace]
+
     async def _reconcile(self, key: Key) -> None:
         item = self._read(key)
         if item is None:
-            self._rechecks.pop(key, None)
+            self._rechecks.discard(key)
             return
         run = parse_run(item)
         action = decide(run, rules=self._rules())
@@ -122,20 +164,45 @@ class Executions:
             await self._ensure(run)  # only a workflow records an outcome
             await self._cancel(run)
         elif action.kind is ActionKind.START:
-            await self._launch(key, item, run)
+            is_new = run.metadata.uid not in self._ensured and not is_started(item)
+            # After a restart, which lists all configs, their runs are not ensured yet and do not take turns.
+            is_unblocked = run.metadata.uid in self._ensured and key in self._rechecks
+            if is_new or is_unblocked:
+                self._starts.add(key)
+            else:
+                await self._inform(key, run)
 
-    async def _launch(self, key: Key, item: Object, run: InferenceRun) -> None:
-        uid = run.metadata.uid
-        is_new = uid not in self._ensured and not is_started(item)
-        # After a restart, which lists all configs, their runs are not ensured yet and are not paced.
-        is_unblocked = uid in self._ensured and key in self._rechecks
-        if is_new or is_unblocked:
-            admitted = self._admission.ask(key, item)
-            if admitted is Admitted.TOO_MANY:
-                self._reject(key)
-            if admitted is not Admitted.NOW:
-                return
-            asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._admission.finish_launch, key, uid)
+    async def _start(self, key: Key) -> None:
+        """Start the run or have it look again, and return when it has come further."""
+        item = self._read(key)
+        if item is None or decide(run := parse_run(item), rules=self._rules()).kind is not ActionKind.START:
+            self._wait_no_more(key)  # it was paused, for instance, since it began to wait
+            return
+        namespace, uid = key[0], run.metadata.uid
+        if not is_started(item) and uid not in self._active[namespace] and not self._room(namespace):
+            self._waiting[namespace].setdefault(key)
+            self._reject(key)
+            return
+        self._waiting[namespace].pop(key, None)
+        self._active[namespace].add(uid)
+        change = self._changes[key] = asyncio.Event()
+        try:
+            await self._inform(key, run)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    while not _has_come_further(self._read(key), since=item):
+                        change.clear()
+                        await change.wait()
+        finally:
+            del self._changes[key]
+
+    def _room(self, namespace: str) -> int:
+        """How many more runs of the namespace may be active."""
+        limit = self._rules().max_active_runs
+        return max(0, limit - len(self._active[namespace])) if limit else STARTS
+
+    async def _inform(self, key: Key, run: InferenceRun) -> None:
+        """Make sure that a workflow executes the run and knows of what has changed."""
         await self._ensure(run)
         await self._send_edits(run)
         await self._send_recheck(key, run)
@@ -178,19 +245,28 @@ class Executions:
             run = written.run
 
     async def _send_recheck(self, key: Key, run: InferenceRun) -> None:
-        cause = self._rechecks.pop(key, None)
-        if cause is None:
+        if key not in self._rechecks:
             return
-        is_sent = False
+        self._rechecks.discard(key)  # a change while the signal is being sent needs another one
         try:
-            await self._workflows.recheck(run, cause=cause)
-            is_sent = True
-        finally:
-            if not is_sent:
-                self._note_recheck(key, cause)
+            await self._workflows.recheck(run.ref)
+        except (RPCError, TimeoutError):
+            self._rechecks.add(key)
+            raise
 
-    def _note_recheck(self, key: Key, cause: str) -> None:
-        self._rechecks[key] = cause if self._rechecks.get(key, cause) == cause else ""
+
+def is_started(item: Object) -> bool:
+    """Whether the run's workflow has been heard of."""
+    status = item.get("status") or {}
+    return bool(status.get("phase")) and status.get("reason") not in OWN_REASONS
+
+
+def _has_come_further(item: Object | None, *, since: Object) -> bool:
+    """Whether a launch has changed the run, or it is gone."""
+    if item is None or item["metadata"]["uid"] != since["metadata"]["uid"]:
+        return True
+    now, before = item.get("status") or {}, since.get("status") or {}
+    return is_started(item) and any(now.get(name) != before.get(name) for name in ("reason", "message", "jobStatus"))
 
 
 def _acknowledge(current: InferenceRun, *, sent: int) -> InferenceRunStatus | None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+from control.kserve_absence import too_large
 from inferrun.kserve import Answer, NotYet, Wanted, resolve
-from inferrun.kserve.absence import too_large
 from inferrun.kube.objects import Object, unreadable_because
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
@@ -97,10 +97,6 @@ class ModelWaits:
     def is_awaited(self, service: ServiceRef) -> bool:
         """Whether any run waits for the object."""
         return service in self._runs
-
-    def keys_of(self, service: ServiceRef) -> frozenset[RunKey] | set[RunKey]:
-        """The same, in no order."""
-        return self._runs.get(service, frozenset())
 
     def runs_of(self, service: ServiceRef) -> list[RunKey]:
         """The runs that wait for the object."""

@@ -12,13 +12,13 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from inferrun.control.work_queue import WorkQueue
-from inferrun.kserve.absence import missing, not_installed
+from control.informer import Key
+from control.kserve_absence import missing, not_installed
+from control.kserve_kinds import served_kinds
+from control.namespaced_informers import NamespacedInformers
+from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
-from inferrun.kube.informer import Key
-from inferrun.kube.kserve_kinds import served_kinds
-from inferrun.kube.namespaced_informers import NamespacedInformers
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource
 from inferrun.service_ref import ServiceRef
@@ -43,9 +43,7 @@ class _Watch:
 
 
 class ModelWatches:
-    """Run it as one task. `read` returns a run as last seen by the watch, `recheck` has its workflow look again because of the
-    given cause.
-    """
+    """Run it as one task. `read` returns a run as last seen by the watch, `recheck` has its workflow look again."""
 
     def __init__(
         self,
@@ -53,7 +51,7 @@ class ModelWatches:
         *,
         namespaces: Namespaces,
         read: Callable[[Key], Object | None],
-        recheck: Callable[[Key, str], None],
+        recheck: Callable[[Key], None],
         now: Callable[[], datetime] | None = None,
     ) -> None:
         self._api = api
@@ -63,8 +61,6 @@ class ModelWatches:
         self._now = now or api.now
         self._waits = ModelWaits()
         self._sent: dict[Key, str] = {}
-        self._changed_runs: dict[ServiceRef, set[Key]] = {}
-        self._changed_services: set[ServiceRef] = set()
         self._served: dict[str, Resource] | None = None
         self._watches: dict[str, _Watch] = {}
         self._fetched: dict[ServiceRef, Object] = {}
@@ -84,7 +80,6 @@ class ModelWatches:
             return
         if service.kind not in self._watches:
             self._is_wanted.set()
-        self._changed_runs.setdefault(service, set()).add(key)
         self._queue.add(service)
 
     def in_memory(self) -> dict[str, list[Key]]:
@@ -135,12 +130,7 @@ class ModelWatches:
             )
             self._watches[kind] = _Watch(resource, informer, tasks.create_task(informer.run()))
         for service in self._waits.services():
-            self._add(service)
-
-    def _add(self, service: ServiceRef) -> None:
-        """The object may have changed: compare all runs that wait for it."""
-        self._changed_services.add(service)
-        self._queue.add(service)
+            self._queue.add(service)
 
     def _take(self, kind: str, item: Object) -> Object | None:
         """The digest of an object that a run waits for; nothing is kept of the others."""
@@ -151,55 +141,40 @@ class ModelWatches:
     def _on_change(self, kind: str, key: Key, _before: Object | None, _after: Object | None) -> None:
         service = ServiceRef(kind=kind, namespace=key[0], name=key[1])
         self._fetched.pop(service, None)
-        self._add(service)
+        self._queue.add(service)
 
     async def _compare(self, service: ServiceRef) -> None:
-        """Have those runs look again that wait for something that is no longer so.
-
-        A thousand runs may wait for one object: if only some of them have changed, only these are compared.
-        """
-        is_whole = service in self._changed_services
-        self._changed_services.discard(service)
-        changed = self._changed_runs.pop(service, set())
+        """Have those runs look again that wait for something that is no longer so."""
         if not self._waits.is_awaited(service):
             self._fetched.pop(service, None)
             return
-        try:
-            found = await self._state_of(service)
-        except Exception:
-            self._changed_services.add(service)  # it is tried again
-            raise
+        found = await self._state_of(service)
         if found is None:
             return
-        state, wait, cause = found
-        keys = self._waits.runs_of(service) if is_whole else changed & self._waits.keys_of(service)
-        waiting = [(key, self._read(key)) for key in keys]
+        state, wait = found
+        waiting = [(key, self._read(key)) for key in self._waits.runs_of(service)]
         for key in outdated_runs(waiting, wait=wait):
             if self._sent.get(key) != state:
                 self._sent[key] = state
-                self._recheck(key, cause)
+                self._recheck(key)
 
-    async def _state_of(self, service: ServiceRef) -> tuple[str, str | None, str] | None:
-        """What identifies the object's state, the message of a launch that would wait for it, and its name and version, which are
-        empty if there is no such object; None if unknown.
-        """
+    async def _state_of(self, service: ServiceRef) -> tuple[str, str | None] | None:
+        """What identifies the object's state, and the message of a launch that would wait for it; None if unknown."""
         if self._served is None:
             return None
         resource = self._served.get(service.kind)
         if resource is None:
-            return "not served", not_installed(service.kind), ""
+            return "not served", not_installed(service.kind)
         try:
             held = self._held(service) or await self._fetch(service, resource)
         except NotFound:
-            return "missing", missing(str(service)), ""
+            return "missing", missing(str(service))
         except Forbidden:
             return None
         wait = wait_of(held)
         if (left := seconds_left(held, now=self._now())) is not None:
-            self._changed_services.add(service)
             self._queue.add_later(service, max(0.0, left) + SETTLING_MARGIN)
-        version = held["metadata"]["resourceVersion"]
-        return f"{version} {wait}", wait, f"{service} {version}"
+        return f"{held['metadata']['resourceVersion']} {wait}", wait
 
     def _held(self, service: ServiceRef) -> Object | None:
         watch = self._watches.get(service.kind)

@@ -20,10 +20,6 @@ DEFAULT_TIME_ZONE: Final = "Etc/UTC"
 MIN_CATCH_UP_SECONDS: Final = 10
 """The minimum of the server, which raises smaller values to it."""
 
-SPREAD_SECONDS: Final = 10
-"""Schedules fire up to this much after their nominal time, each at another moment. Those that are due in the same minute would
-otherwise start all at once, and delay the runs of other namespaces until Temporal and the worker have dealt with them."""
-
 EVERY_DAY_OF_MONTH: Final = tuple(range(1, 32))
 EVERY_DAY_OF_WEEK: Final = tuple(range(7))
 
@@ -65,7 +61,7 @@ class RunSchedule:
     time_zone: str
     policy: ConcurrencyPolicy
     catch_up_seconds: int
-    spread_seconds: int
+    jitter_seconds: int
     is_paused: bool
     note: str
 
@@ -86,7 +82,7 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
         time_zone=time_zone,
         policy=spec.concurrency_policy or ConcurrencyPolicy.FORBID,
         catch_up_seconds=max(deadline, MIN_CATCH_UP_SECONDS),
-        spread_seconds=min(SPREAD_SECONDS, deadline // 2),
+        jitter_seconds=spec.jitter_seconds or 0,
         is_paused=bool(spec.suspend),
         note=_note(expression, time_zone=time_zone, is_suspended=bool(spec.suspend)),
     )

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from inferrun import wellknown
-from inferrun.control.run_status import status_after
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import ActiveRun, InferenceRun, InferenceRunStatus
 from inferrun.resources.status import ACTIVE_LIMIT
+from inferrun.run_status import status_after
 from inferrun.timestamps import parse, rfc3339
 
 NEXT_TIMES_SHOWN: Final = 5
@@ -22,12 +22,12 @@ def schedule_status(
     children: Iterable[InferenceRun],
     now: datetime,
 ) -> InferenceRunStatus:
-    """The status of an active or suspended schedule. The times come from Temporal, which fires up to `SPREAD_SECONDS` after the
-    nominal times; the status shows these.
-    """
+    """The status of an active or suspended schedule. The times are those at which Temporal fires, with the schedule's jitter."""
     created = _created(run, children)
     is_suspended = bool(run.spec.suspend)
-    shown = () if is_suspended else tuple(_nominal(moment) for moment in sorted(next_times)[:NEXT_TIMES_SHOWN])
+    shown = (
+        () if is_suspended else tuple(moment.replace(microsecond=0) for moment in sorted(next_times)[:NEXT_TIMES_SHOWN])
+    )
     return status_after(
         run,
         phase=Phase.SUSPENDED if is_suspended else Phase.SCHEDULED,
@@ -38,7 +38,7 @@ def schedule_status(
         next_schedule_times=shown,
         last_schedule_time=_latest(
             run.status.last_schedule_time,
-            _nominal(last_time) if last_time is not None else None,
+            last_time,
             *(scheduled_time(child) for child in created),
         ),
         last_successful_time=_latest(
@@ -87,11 +87,6 @@ def _unfinished(children: Iterable[InferenceRun]) -> list[InferenceRun]:
 def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
     found = sorted((child.metadata for child in _unfinished(children)), key=lambda metadata: metadata.name)
     return tuple(ActiveRun(name=metadata.name[:256], uid=metadata.uid) for metadata in found[:ACTIVE_LIMIT])
-
-
-def _nominal(moment: datetime) -> datetime:
-    """The time for which a schedule fires: schedules are due at whole minutes."""
-    return moment.replace(second=0, microsecond=0)
 
 
 def _latest(*moments: datetime | None) -> datetime | None:

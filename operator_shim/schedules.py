@@ -10,14 +10,14 @@ from typing import Final
 
 from temporalio.client import Client
 
+from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
-from inferrun.kube.namespaces import Served
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
-from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import utc_now
 from operator_shim.schedule_spec import schedule_of
 from operator_shim.schedule_status import rejected_status, schedule_status
@@ -70,7 +70,7 @@ class Schedules:
         """Delete the schedule of a deleted run."""
         await self._schedules.delete(schedule_id(run.ref))
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:
+    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:
         """Delete schedules whose InferenceRun was deleted while no shim was watching.
 
         The API server is queried only for runs that are not watched, in the watched `namespaces`.

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from activities.cluster.events import EventRecorder
-from inferrun.control.work_queue import WorkQueue
-from inferrun.kube.informer import Key
-from inferrun.kube.namespaced_informers import NamespacedInformers
+from activities.objects.events import EventRecorder
+from control.informer import Key
+from control.namespaced_informers import NamespacedInformers
+from control.work_queue import WorkQueue
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from operator_shim.decisions import ActionKind, RunRules, cancellation_notice, decide

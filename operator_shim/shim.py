@@ -14,18 +14,18 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from activities.cluster.events import EventRecorder
+from activities.objects.events import EventRecorder
+from control.informer import Key
+from control.namespaced_informers import NamespacedInformers
+from control.work_queue import WorkQueue
 from inferrun import wellknown
-from inferrun.control.run_defaults import Defaults
-from inferrun.control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Key
-from inferrun.kube.namespaced_informers import NamespacedInformers
-from inferrun.kube.namespaces import Namespaces, Served
-from inferrun.kube.objects import CONFIGS, RUNS, Object
+from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.objects import CONFIGS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
+from inferrun.run_defaults import Defaults
 from operator_shim.acceptance import Acceptance
 from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
@@ -33,11 +33,11 @@ from operator_shim.decisions import REJECTIONS, RunRules
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
-from operator_shim.run_terms import UNFINISHED, has_ended, terms_of, unfinished_with
+from operator_shim.run_terms import UNFINISHED, has_ended, unfinished_with
+from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.scheduling import Scheduling
 from operator_shim.sweep import Sweep
-from operator_shim.trimming import trim_run
 from operator_shim.workflows import RunWorkflows
 
 RESYNC_PER_SECOND: Final = 20
@@ -54,30 +54,21 @@ class Shim:
         self,
         api: KubeClient,
         *,
+        run_watch: RunWatch,
         workflows: RunWorkflows,
         schedules: Schedules,
         namespaces: Namespaces,
-        served: Served | None = None,
         workers: int,
         resync_seconds: int,
         defaults: Callable[[], Defaults],
         runner_account: str,
         identity: str,
     ) -> None:
-        """`served`: of `namespaces`, those that are served at present; None for all."""
         runs = RunStore(api)
         events = EventRecorder(api, reporter=identity, component="shim")
-        served = namespaces if served is None else served
         self._resync_seconds = resync_seconds
-        self._run_watch = NamespacedInformers(
-            api,
-            RUNS,
-            namespaces=namespaces,
-            served=served,
-            transform=trim_run,
-            listener=self._on_run_event,
-            terms=terms_of,
-        )
+        self._run_watch = run_watch
+        run_watch.subscribe(self._on_run_event)
         self._config_watch = NamespacedInformers(
             api,
             CONFIGS,
@@ -85,7 +76,6 @@ class Shim:
             transform=digest_config,
             listener=self._on_config_event,
             keeps_stubs=True,
-            served=served,
         )
 
         def rules() -> RunRules:
@@ -134,7 +124,7 @@ class Shim:
             schedules,
             watch=self._run_watch,
             ensure_again=self._executions.ensure_again,
-            namespaces=served,
+            namespaces=namespaces,
         )
 
     @property
@@ -145,11 +135,6 @@ class Shim:
     def models_in_memory(self) -> dict[str, list[Key]]:
         """The objects of KServe that are kept, by the kinds that are watched."""
         return self._models.in_memory()
-
-    def begin(self, namespace: str) -> None:
-        """The namespace is served from now on; empty: all that are."""
-        self._config_watch.begin(namespace)
-        self._run_watch.begin(namespace)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -181,9 +166,9 @@ class Shim:
     def _read_run(self, key: Key) -> Object | None:
         return self._run_watch.get(*key)
 
-    def _recheck(self, key: Key, cause: str) -> None:
+    def _recheck(self, key: Key) -> None:
         """The model that the run waits for has changed."""
-        self._executions.recheck(key, cause=cause, background=False)
+        self._executions.recheck(key, background=False)
 
     def _reject(self, key: Key) -> None:
         self._acceptance.reject(key)
@@ -210,7 +195,7 @@ class Shim:
         if _is_schedule(item):
             self._scheduling.add(key, background=is_listed)
         elif is_listed and _waits_for_config(item) and item["status"].get("reason") != Reason.ACCEPTED:
-            self._executions.recheck(key, cause="", background=True)  # a change of its config may have been missed
+            self._executions.recheck(key, background=True)  # a change of its config may have been missed
         else:
             self._executions.add(key, item, background=is_listed)
         if is_new or _is_rejected(item):
@@ -231,14 +216,9 @@ class Shim:
             is_same = before["metadata"].get("generation") == after["metadata"].get("generation")
             if is_same:
                 return
-        cause = (
-            f"{wellknown.CONFIG_KIND} {key[0]}/{key[1]} {after['metadata']['resourceVersion']}"
-            if after is not None
-            else ""
-        )
         for run_key, item in self._run_watch.find(unfinished_with(*key)):
             if _waits_for_config(item):
-                self._executions.recheck(run_key, cause=cause, background=is_listed)
+                self._executions.recheck(run_key, background=is_listed)
 
     async def _active_runs(self, config: Key) -> list[str]:
         """The runs in progress that started with that config; those of another namespace with its name."""

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from control.informer import Key
 from inferrun import wellknown
-from inferrun.control.run_status import status_after
-from inferrun.kube.informer import Key
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
+from inferrun.run_status import status_after
 from inferrun.timestamps import utc_now
 
 logger = logging.getLogger(__name__)
@@ -55,11 +55,9 @@ class WorkflowAccess(Protocol):
 
     async def find_open(self, run: RunRef) -> OpenWorkflow | None:
         """The open workflow under one of the run's ids."""
-        ...
 
     async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
         """End a workflow that cannot end on its own."""
-        ...
 
 
 class EnsureAgain(Protocol):

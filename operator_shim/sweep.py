@@ -22,10 +22,10 @@ from typing import Final, Protocol
 from pydantic import ValidationError
 from temporalio.service import RPCError
 
+from control.informer import Key
 from inferrun import wellknown
 from inferrun.kube.errors import KubeError
-from inferrun.kube.informer import Key
-from inferrun.kube.namespaces import Served
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 300.0
 
-FIRST_SWEEP_SECONDS: Final = 30.0
+FIRST_SWEEP_SECONDS: Final = 15.0
 """After a start, because what was deleted while no shim was running is left over; after a sweep that failed; and after one that
 found open workflows of runs that are gone. These may be about to close: a worker that is killed takes the end of a run along,
 and the next one gets it from Temporal after 10 seconds. A run that has ended and is deleted was not cancelled.
@@ -85,7 +85,7 @@ class Sweep:
         *,
         watch: WatchedRuns,
         ensure_again: EnsureAgain,
-        namespaces: Served,
+        namespaces: Namespaces,
     ) -> None:
         self._runs = runs
         self._workflows = workflows

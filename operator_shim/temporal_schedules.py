@@ -26,15 +26,15 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, TypedSearchAttributes
 
-from inferrun.control.memo import read_memo, run_of_memo
+from control.deadline import SCHEDULE_CALL_SECONDS, call_deadline
+from control.foreign_values import decode_foreign
+from control.memo import read_memo, run_of_memo
+from control.search_attributes import SearchAttributes, Send
+from control.temporal_errors import ignore_not_found
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
-from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
-from inferrun.temporal.errors import ignore_not_found
-from inferrun.temporal.foreign_values import decode_foreign
-from inferrun.temporal.search_attributes import SearchAttributes, Send
 from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
 
 OVERLAPS = {
@@ -163,7 +163,7 @@ class TemporalSchedules:
             spec=ScheduleSpec(
                 calendars=[_calendar_spec(calendar) for calendar in _ordered(wanted)],
                 time_zone_name=wanted.time_zone,
-                jitter=timedelta(seconds=wanted.spread_seconds),
+                jitter=timedelta(seconds=wanted.jitter_seconds),
             ),
             policy=SchedulePolicy(
                 overlap=OVERLAPS[wanted.policy], catchup_window=timedelta(seconds=wanted.catch_up_seconds)
@@ -194,7 +194,7 @@ def _observed(wanted: RunSchedule, found: Schedule) -> RunSchedule | None:
         time_zone=spec.time_zone_name or "",
         policy=policy,
         catch_up_seconds=round(window.total_seconds()),
-        spread_seconds=round(spec.jitter.total_seconds()) if spec.jitter is not None else 0,
+        jitter_seconds=round(spec.jitter.total_seconds()) if spec.jitter is not None else 0,
         is_paused=state.paused,
         note=state.note or "",
     )

@@ -1,22 +1,40 @@
 """What the shim's cache keeps of runs. Pure.
 
 A run under way is kept for months, with a contract of up to hundreds of kilobytes, and finished runs are kept as well. Its
-spec can no longer change except for two fields, and the shim writes nothing of its status but `observedGeneration`.
+spec can no longer change except for two fields, and of its status the shim writes only why it waits, its progress and
+`observedGeneration`.
 """
 
 import sys
 from typing import Final
 
+from activities.watching.trimming import Share, unshared
 from inferrun import wellknown
 from inferrun.kube.objects import Object
-from operator_shim.model_waits import MODEL_WAITS
+from inferrun.reasons import Phase
 
 CONTRACT: Final = "e30="
 """Replaces a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
 
-_STATUS: Final = ("phase", "reason", "observedGeneration", "completionTime", "deleteAfter")
-_WAITING_STATUS: Final = ("message", "model", "jobStatus", "endedLaunches")
-"""Of a run that waits for its model."""
+_ENDED_STATUS: Final = ("phase", "reason", "observedGeneration", "completionTime", "deleteAfter")
+_STATUS: Final = (
+    "phase",
+    "reason",
+    "message",
+    "observedGeneration",
+    "startTime",
+    "runningSince",
+    "records",
+    "pace",
+    "attempt",
+    "endedLaunches",
+    "model",
+    "jobStatus",
+)
+"""What the shim writes of the status of a run under way, and what it decides by. A field that the cached run lacks would not be
+removed."""
+
+_CONDITION: Final = ("type", "status", "lastTransitionTime")
 
 _SPEC: Final = ("configRef", "timeoutSeconds", "suspend")
 _METADATA: Final = (
@@ -38,7 +56,7 @@ _ANNOTATIONS: Final = (
 )
 
 
-def trim_run(run: Object) -> Object:
+def trim_run(run: Object, *, share: Share = unshared) -> Object:
     """The run as the shim needs it; one that has no contract yet, and a schedule, are kept whole."""
     status = run.get("status") or {}
     if run["spec"].get("schedule") is not None or not status.get("contract") or not status.get("phase"):
@@ -48,13 +66,19 @@ def trim_run(run: Object) -> Object:
         values = run["metadata"].get(field) or {}
         if kept := {key: values[key] for key in keys if key in values}:
             metadata[field] = kept
-    kept_status = (*_STATUS, *_WAITING_STATUS) if status.get("reason") in MODEL_WAITS else _STATUS
+    has_ended = status["phase"] in (Phase.SUCCEEDED, Phase.FAILED)
+    fields = _ENDED_STATUS if has_ended else _STATUS
+    trimmed: Object = {"contract": CONTRACT} | {
+        key: _shared(status[key]) for key in fields if status.get(key) is not None
+    }
+    if not has_ended and (conditions := status.get("conditions")):
+        trimmed["conditions"] = [share({key: one[key] for key in _CONDITION if key in one}) for one in conditions]
     return {
         "apiVersion": _shared(run.get("apiVersion")),
         "kind": _shared(run.get("kind")),
         "metadata": metadata,
         "spec": {key: run["spec"][key] for key in _SPEC if key in run["spec"]},
-        "status": {"contract": CONTRACT} | {key: _shared(status[key]) for key in kept_status if key in status},
+        "status": trimmed,
     }
 
 

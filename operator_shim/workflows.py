@@ -10,21 +10,21 @@ from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflic
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from control.deadline import call_deadline
+from control.memo import read_memo, run_of_memo
+from control.run_workflows import cancel_run, signal_run, wake_run, workflow_ids
+from control.search_attributes import SearchAttributes
+from control.submissions import notify_submitter
+from control.temporal_errors import ignore_not_found
 from inferrun import wellknown
-from inferrun.control.memo import read_memo, run_of_memo
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.temporal.deadline import call_deadline
-from inferrun.temporal.errors import ignore_not_found
-from inferrun.temporal.run_workflows import cancel_run, signal_run, wake_run, workflow_ids
-from inferrun.temporal.search_attributes import SearchAttributes
-from inferrun.temporal.submissions import notify_submitter
 from inferrun.text import code_span, shell_command
 from inferrun.timestamps import rfc3339
 from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
-from workflows.messages import SIGNALLED_LIFECYCLE, CleanupInput, RunInput, SpecChanged, Woken
+from workflows.messages import CleanupInput, RunInput, SpecChanged
 from workflows.run_clock import timeout_of
 
 TOLERATED_SECONDS: Final = 30.0
@@ -96,10 +96,9 @@ class RunWorkflows:
             # It closed before the run ended: it was terminated or failed. A recovery workflow adopts the Job.
             await self._start(run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
-    async def recheck(self, run: InferenceRun, *, cause: str) -> None:
-        """Tell the run's workflow to check again what it is waiting for; `cause` is empty if it is not known what has changed."""
-        woken = Woken(cause=cause, generation=run.metadata.generation) if cause else None
-        await wake_run(self._client, run.ref, messages.LOOK_AGAIN_SIGNAL, woken)
+    async def recheck(self, run: RunRef) -> None:
+        """Tell the run's workflow to check again what it is waiting for."""
+        await wake_run(self._client, run, messages.LOOK_AGAIN_SIGNAL)
 
     async def spec_changed(self, run: InferenceRun) -> None:
         """Send the run's workflow the fields that take effect during execution."""
@@ -165,10 +164,7 @@ class RunWorkflows:
         return await self._list(f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'")
 
     async def _list(self, condition: str) -> list[RunRef]:
-        """Filters by attributes that every server has, because ours may be missing; the memo names the installation.
-
-        A workflow of an earlier version has no run in its memo and is left out: the run's name in its id may be cut.
-        """
+        """Filters by attributes that every server has, because ours may be missing; the memo names the installation."""
         found = []
         async for item in self._client.list_workflows(f"{self._of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
             run = run_of_memo(await read_memo(item), installation=self._installation)
@@ -190,7 +186,6 @@ class RunWorkflows:
         title = f"{metadata.namespace}/{metadata.name}"
         given = RunInput(
             **run.ref.model_dump(),
-            lifecycle=SIGNALLED_LIFECYCLE,
             submitter=metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""),
         )
 

@@ -29,12 +29,12 @@ from inferrun.plugins import Counts, RunnerError
 from inferrun.runner_report import END_MESSAGE, RunnerResult
 from runner.contract_file import read_contract
 from runner.errors import CommitUnclear, DeadlineReached, Stopped, first_error
-from runner.execution import execute
-from runner.progress_log import ProgressLog
-from runner.resource_usage import resource_usage
+from runner.network.tls import trust
+from runner.program.execution import execute
+from runner.program.progress_log import ProgressLog
+from runner.program.resource_usage import resource_usage
+from runner.program.termination_message import failure, write_result
 from runner.settings import Settings, read_settings, settings_for_failures
-from runner.termination_message import failure, write_result
-from runner.tls import trust
 
 _log = logging.getLogger("runner")
 

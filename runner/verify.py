@@ -6,24 +6,18 @@ nor the model. The answer is the termination message.
 """
 
 import asyncio
-import logging
-import os
 import sys
-from typing import NoReturn
 
 from inferrun.exitcodes import ExitCode
-from inferrun.logs import log_as_json
-from inferrun.plugins import AbortableStore, CommittedRun, Contract, OutputStore, RunnerError
+from inferrun.plugins import AbortableStore, CommittedRun, Contract, OutputStore
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
-from runner import checks
 from runner.contract_file import only_label, read_contract
-from runner.execution import store_context
+from runner.program import checks
+from runner.program.execution import store_context
+from runner.program.short_program import run_short_program
 from runner.registry import Registry
-from runner.settings import Settings, read_settings
-from runner.skipped_files import describe
-from runner.tls import trust
-
-_log = logging.getLogger("runner.verify")
+from runner.settings import Settings
+from runner.stores.skipped_files import describe
 
 TIME_LIMIT = 120.0
 """Seconds for one try; the Job repeats it."""
@@ -58,42 +52,15 @@ def _finding(committed: CommittedRun | None, sink: OutputStore) -> OutputFinding
     return OutputFinding(state=OutputState.UNKNOWN, message="the store cannot tell whether the predictions are stored")
 
 
-async def _verify_in_time(settings: Settings, *, is_final: bool) -> NoReturn:
-    """Exits from inside the event loop, because closing the loop would wait for its threads."""
+async def _verify_in_time(settings: Settings) -> tuple[str, ExitCode]:
+    is_final = "--final" in sys.argv[1:]
     try:
-        trust(settings.ca_bundle, folder=settings.spool_dir)
         async with asyncio.timeout(TIME_LIMIT):
             finding = await verify(read_contract(settings.contract), settings, is_final=is_final)
-    except RunnerError as error:
-        _log.error("the output cannot be verified", extra={"detail": str(error)})
-        _exit(str(error), error.code, settings=settings)
     except TimeoutError:
-        _exit(f"the store did not answer within {TIME_LIMIT:.0f} s", ExitCode.OUTPUT, settings=settings)
-    _log.info("the output was verified", extra={"state": str(finding.state), "detail": finding.message})
-    _exit(dump_result(finding), ExitCode.DONE, settings=settings)
-
-
-def _exit(message: str, code: ExitCode, *, settings: Settings) -> NoReturn:
-    """End the process at once: a thread on a volume that hangs must not delay it."""
-    try:
-        settings.termination_log.write_text(message, encoding="utf-8")
-    except OSError as error:
-        _log.warning("cannot write the termination message", extra={"error": error.strerror})
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def main() -> NoReturn:
-    """Verify and exit."""
-    log_as_json(sys.stderr)
-    try:
-        settings = read_settings(os.environ)
-    except RunnerError as error:
-        _exit(str(error), error.code, settings=Settings())
-    asyncio.run(_verify_in_time(settings, is_final="--final" in sys.argv[1:]))
-    raise AssertionError("the verification returned without exiting")
+        return f"the store did not answer within {TIME_LIMIT:.0f} s", ExitCode.OUTPUT
+    return dump_result(finding), ExitCode.DONE
 
 
 if __name__ == "__main__":
-    main()
+    run_short_program(_verify_in_time)

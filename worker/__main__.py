@@ -5,9 +5,8 @@ Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any other error.
 
 import uvloop
 
-from inferrun.control.process import leave, run_program
+from control.process import leave, run_program
 from worker.composition import WorkerProcess
-from worker.settings import WorkerSettings
 
 if __name__ == "__main__":
-    leave(run_program(WorkerSettings.read, WorkerProcess.start, run=uvloop.run))
+    leave(run_program(WorkerProcess.start, run=uvloop.run))

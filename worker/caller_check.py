@@ -17,11 +17,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.rules.callers import Caller, refusal
+from activities.submitting.callers import Caller, refusal
+from control.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from inferrun.temporal.deadline import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.timestamps import parse
 from worker.fire_times import is_fire_time
 from workflows.messages import SubmitInput

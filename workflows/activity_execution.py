@@ -1,38 +1,35 @@
-"""Executes activities from workflow code with the options of the table and a summary for the Temporal UI."""
+"""Executes activities and waits in workflow code, with the options of the table and summaries for the Temporal UI."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError, is_cancelled_exception
-from temporalio.workflow import ActivityCancellationType, ActivityHandle
+from temporalio.workflow import ActivityCancellationType
 
-from workflows.activity_options import LOCAL_ATTEMPTS, LOCAL_SECONDS, ActivityOptions, follower_queue, lane_queue
+from workflows.activity_options import LOCAL_ATTEMPTS, LOCAL_SECONDS, ActivityOptions, lane_queue
 
 R = TypeVar("R")
 
 
-def start(
+async def execute(
     options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str, in_lane: bool = False
-) -> ActivityHandle[R]:
-    """Start the activity; cancelling the handle does not wait for the activity to end."""
-    return workflow.start_activity(
+) -> R:
+    """Execute the activity; its cancellation does not wait for it to end."""
+    executed: R = await workflow.execute_activity(
         options.name,
         argument,
         result_type=result,
-        task_queue=_queue_of(options, in_lane=in_lane),
+        task_queue=lane_queue(workflow.info().task_queue, options.lane) if in_lane else None,
         start_to_close_timeout=options.start_to_close,
-        heartbeat_timeout=options.heartbeat,
         retry_policy=options.retry,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
         summary=summary,
     )
-
-
-async def execute(options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> R:
-    """Start the activity and wait for its result."""
-    return await start(options, argument, result, summary=summary)
+    return executed
 
 
 async def execute_locally(options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> R:
@@ -52,13 +49,25 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
     except FailureError as error:  # ActivityError at first, but its cause alone when the history is replayed
         if is_cancelled_exception(error):
             raise
-        return await start(options, argument, result, summary=summary, in_lane=True)
+        return await execute(options, argument, result, summary=summary, in_lane=True)
     return local
 
 
-def _queue_of(options: ActivityOptions, *, in_lane: bool) -> str | None:
-    """The task queue, None for the workflow's own."""
-    own = workflow.info().task_queue
-    if options.is_follower:
-        return follower_queue(own)
-    return lane_queue(own, options.lane) if in_lane else None
+async def uninterrupted(step: Coroutine[object, object, R]) -> tuple[R, bool]:
+    """The result of a step that a cancellation of the workflow waits for, and whether there was one."""
+    task = asyncio.create_task(step)
+    try:
+        return await asyncio.shield(task), False
+    except asyncio.CancelledError:
+        return await task, True
+
+
+async def wait_until(is_so: Callable[[], bool], *, seconds: float | None, summary: str) -> bool:
+    """Wait until it is so; False if the time is up first. `seconds` is None without a limit."""
+    if seconds is not None and seconds <= 0:
+        return False
+    try:
+        await workflow.wait_condition(is_so, timeout=seconds, timeout_summary=summary)
+    except TimeoutError:
+        return False
+    return True

@@ -16,16 +16,8 @@ class ActivityOptions:
     name: str
     start_to_close: timedelta
     retry: RetryPolicy
-    heartbeat: timedelta | None = None
-    is_follower: bool = False
-    """Whether it runs on the followers' own task queue."""
     lane: str = ""
     """Suffix of the task queue on which it runs if it is not executed locally; empty for the worker's own."""
-
-
-def follower_queue(task_queue: str) -> str:
-    """The task queue of the activities that follow Jobs."""
-    return f"{task_queue}-follow"
 
 
 def lane_queue(task_queue: str, lane: str) -> str:
@@ -51,18 +43,6 @@ wants one again later than that, the activity is tried again."""
 
 LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS, lane="launch")
 """A handful of requests to the API server."""
-
-FOLLOW = ActivityOptions(
-    "FollowJob",
-    timedelta(days=3650),
-    RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10)),
-    heartbeat=timedelta(seconds=60),
-    is_follower=True,
-)
-"""Lasts as long as its Job, which has no upper bound; the heartbeat detects a dead worker within a minute."""
-
-STOP = ActivityOptions("StopJob", timedelta(minutes=10), _UNTIL_IT_SUCCEEDS, heartbeat=timedelta(seconds=60))
-"""Waits until no Pod is left, which takes the Pods' grace period, and longer on a slow node."""
 
 INSPECT = ActivityOptions("InspectLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
 

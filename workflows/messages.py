@@ -17,13 +17,13 @@ from inferrun.run_result import RunResult
 from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts, TokenUsage
 from inferrun.submission import Submission
 from inferrun.text import one_line
+from workflows.signals import Ended
 
 RUN_WORKFLOW = "InferenceRun"
 CLEANUP_WORKFLOW = "InferenceRunCleanup"
 
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
-RUN_ENDED_SIGNAL = "run_ended"
 
 
 TEXT_LIMIT = 2048
@@ -61,30 +61,11 @@ class RunProgress(Frozen):
         return RunProgress(**{name: getattr(self, name) for name in RunProgress.model_fields})
 
 
-SIGNALLED_LIFECYCLE = 2
-"""From this `RunInput.lifecycle` on, launches are followed by signals instead of polling activities."""
-
-LATEST_LIFECYCLE = SIGNALLED_LIFECYCLE
-"""Of the workflows that this version can execute."""
-
-
-class Woken(Frozen):
-    """Why a run that waits should look again, and what the sender has seen: the launch reads nothing older.
-
-    Runs that are woken for the same `cause` may share what is read after the first of them has heard of it.
-    """
-
-    cause: str = Field(default="", max_length=512, description="The object that has changed, and its version")
-    generation: int = Field(default=0, description="Of the run's spec as the sender has seen it")
-
-
 class LaunchInput(RunProgress):
     """Launch a run: resolve the config and write contract and snapshot if that has not been done, then create the Job."""
 
     run: RunRef
     snapshot: str = Field(default="", description="As in LaunchResult; empty for the first launch of a workflow")
-    is_repeated: bool = Field(default=False, description="Whether an earlier try found that the run has to wait")
-    woken: Woken | None = Field(default=None, description="Why the run was woken; None: everything is read anew")
 
 
 class LaunchState(StrEnum):
@@ -136,7 +117,6 @@ class LaunchResult(RunProgress):
 class RunInput(RunRef, RunProgress):
     """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
 
-    lifecycle: int = Field(default=1, description="1 in workflows of earlier versions; see SIGNALLED_LIFECYCLE")
     pending_since: str | None = Field(default=None, description="When the run began to wait; None: at its creation")
     disruptions: int = 0
     submitter: str = Field(default="", description="Workflow id of the run's submission; empty if it has none")
@@ -144,6 +124,7 @@ class RunInput(RunRef, RunProgress):
 
     following: LaunchResult | None = Field(default=None, description="The launch that is under way")
     pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
+    ended: Ended | None = Field(default=None, description="The latest signal that says how Pods of that launch ended")
 
     @property
     def ref(self) -> RunRef:
@@ -152,8 +133,7 @@ class RunInput(RunRef, RunProgress):
 
     def at_start(self) -> "RunInput":
         """The input without any progress."""
-        kept = {"lifecycle": self.lifecycle, "submitter": self.submitter}
-        return RunInput.model_validate({**self.ref.model_dump(), **kept})
+        return RunInput.model_validate({**self.ref.model_dump(), "submitter": self.submitter})
 
 
 class OriginInput(Frozen):
@@ -166,24 +146,6 @@ class OriginResult(Frozen):
     """Whether this installation executed it, so that what it passed on can be relied on."""
 
     is_ours: bool
-
-
-class FollowUntil(StrEnum):
-    """How far to follow a Job."""
-
-    STARTED = "Started"
-    FINISHED = "Finished"
-
-
-class FollowInput(Frozen):
-    """Follow a Job until its container starts, or until the Job has finished."""
-
-    run: RunRef
-    job_name: str
-    job_uid: str
-    launch: int
-    attempt: int
-    until: FollowUntil
 
 
 class VerdictKind(StrEnum):
@@ -234,40 +196,6 @@ class Verdict(Frozen):
     )
 
 
-class FollowResult(Frozen):
-    """One of three results: the container has been running since `started_at`; the launch has a `verdict`, with
-    `must_stop` if its Job is still active; or, with neither, the Pod is gone and its replacement is waiting, with
-    `is_disrupted` if the cluster removed the Pod.
-    """
-
-    started_at: str | None = None
-    pod_name: str = ""
-    verdict: Verdict | None = None
-    must_stop: bool = False
-    is_disrupted: bool = False
-
-
-class StopInput(Frozen):
-    """Delete a Job and its Pods and report their last state; with `only_if_waiting`, not if the container has started."""
-
-    run: RunRef
-    job_name: str
-    job_uid: str
-    grace_seconds: int
-    only_if_waiting: bool = False
-
-
-class StopResult(Frozen):
-    """The Job's verdict if it had ended on its own, else what it was waiting for; with `started_at`, the Job was left
-    running because its container had started.
-    """
-
-    verdict: Verdict | None = None
-    last_wait_message: Text = ""
-    started_at: str | None = None
-    pod_name: str = ""
-
-
 class InspectInput(Frozen):
     """Read the state of a launch from the cluster. `pod_uid` is the Pod whose start the workflow knows, empty if none.
 
@@ -280,6 +208,7 @@ class InspectInput(Frozen):
     snapshot: str
     pod_shape: str = ""
     pod_uid: str = ""
+    ends: str = Field(default="", description="How Pods of the Job were seen to end, as signalled")
     seconds_left: int | None = None
 
 
@@ -323,9 +252,6 @@ class StopLaunchInput(InspectInput):
     grace_seconds: int
     only_waiting: bool = False
     only_after_seconds: float | None = None
-    takes_turn: bool = Field(
-        default=False, description="Do nothing but say when, if many runs of the namespace are stopped at the moment"
-    )
 
 
 class StopLaunchResult(Frozen):
@@ -341,9 +267,6 @@ class StopLaunchResult(Frozen):
     pods_vanishing: int = 0
     seconds_left: float = Field(
         default=0.0, description="For how long a launch that was left alone may go on because of only_after_seconds"
-    )
-    turn_in_seconds: float = Field(
-        default=0.0, description="Nothing was done: it is the turn of others; ask again in so many seconds"
     )
 
 
@@ -419,7 +342,6 @@ class RecordInput(Frozen):
     )
     held_job_uid: str = ""
     submitter: str = Field(default="", description="As in RunInput: it is notified if the run was deleted")
-    takes_turn: bool = Field(default=False, description="As in StopLaunchInput")
 
 
 class StatusResult(Frozen):
@@ -430,7 +352,6 @@ class StatusResult(Frozen):
     reason: Reason = Reason.RUN_DELETED
     message: Text = ""
     duration: str = ""
-    turn_in_seconds: float = Field(default=0.0, description="As in StopLaunchResult")
 
 
 class SpecChanged(Frozen):
@@ -440,8 +361,10 @@ class SpecChanged(Frozen):
     suspend: bool = False
 
 
-class ReadSpecInput(Frozen):
-    """Read the fields of a run's spec that take effect while it is in progress."""
+class RunRequest(Frozen):
+    """Read a run's state, or the fields of its spec that take effect while it is in progress, or cancel it: the request is recorded
+    on the resource, and its workflow is cancelled if there is one.
+    """
 
     run: RunRef
 
@@ -487,19 +410,6 @@ class SubmitInput(Frozen):
     submission: Submission
     workflow_id: str
     nominal_time: str | None = Field(default=None, description="Scheduled time, RFC 3339; None without a schedule")
-    takes_turn: bool = Field(default=False, description="As in StopLaunchInput, for runs of schedules")
-
-
-class CancelRunInput(Frozen):
-    """Cancel a run: record the request on the resource and cancel its workflow if there is one."""
-
-    run: RunRef
-
-
-class ReadRunInput(Frozen):
-    """Read the state of a submission's run."""
-
-    run: RunRef
 
 
 class SubmissionState(StrEnum):
@@ -522,4 +432,3 @@ class SubmissionStatus(Frozen):
     result: RunResult | None = None
     reason: Reason = Reason.ACCEPTED
     message: Text = ""
-    turn_in_seconds: float = Field(default=0.0, description="As in StopLaunchResult")

@@ -6,17 +6,12 @@ from workflows import activity_options
 from workflows.activity_execution import execute_locally
 from workflows.messages import OriginInput, OriginResult
 
-ORIGIN_IS_CHECKED = "origin-is-checked"
-"""Since this change; histories from before have no such check."""
-
 
 async def has_own_origin() -> bool:
     """Whether this installation executed what this workflow continues; False for a workflow that a client started."""
     continued = workflow.info().continued_run_id
     if continued is None:
         return False
-    if not workflow.patched(ORIGIN_IS_CHECKED):
-        return True
     request = OriginInput(continued_run_id=continued)
     summary = "check what this continues"
     return (await execute_locally(activity_options.CHECK_ORIGIN, request, OriginResult, summary=summary)).is_ours

@@ -17,6 +17,10 @@ RELAUNCH_DELAY = 5
 """Seconds before a launch that does not count as an attempt."""
 
 
+NO_ATTEMPTS = (VerdictKind.NEVER_RAN, VerdictKind.SUSPENDED, VerdictKind.OUT_OF_TIME)
+"""Ends, besides disruptions, after which another launch does not count."""
+
+
 class StepKind(StrEnum):
     """What a run does next."""
 
@@ -40,26 +44,15 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
     """The step after attempt number `attempt` (from 1); `seconds_left` on the run's clock, None without a limit."""
     if verdict.kind is VerdictKind.SUCCEEDED:
         return Step(StepKind.SUCCEED, verdict.reason, verdict.message)
-    is_time_up = is_expired(seconds_left)
-    if verdict.kind.is_disruption or verdict.kind in (VerdictKind.NEVER_RAN, VerdictKind.SUSPENDED):
-        return _after_interruption(verdict, is_time_up=is_time_up)
-    if verdict.kind is VerdictKind.OUT_OF_TIME and not is_time_up:
-        message = f"{verdict.message}, but the run has time left"
-        return Step(StepKind.LAUNCH, verdict.reason, message, delay=RELAUNCH_DELAY)
-    if verdict.kind is VerdictKind.OUT_OF_TIME:
-        return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, verdict.message)
-    return _after_failure(verdict, attempt=attempt, backoff_limit=backoff_limit, is_time_up=is_time_up)
-
-
-def _after_interruption(verdict: Verdict, *, is_time_up: bool) -> Step:
-    """The step after a launch that did not end by itself, and that is no attempt."""
-    if verdict.kind.is_disruption and is_time_up:
-        return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, f"no time is left for another launch; {verdict.message}")
-    delay = 0 if verdict.kind is VerdictKind.SUSPENDED else RELAUNCH_DELAY
-    return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=delay)
-
-
-def _after_failure(verdict: Verdict, *, attempt: int, backoff_limit: int, is_time_up: bool) -> Step:
+    is_time_up, text = is_expired(seconds_left), verdict.message
+    is_out_of_time = verdict.kind is VerdictKind.OUT_OF_TIME
+    if verdict.kind.is_disruption or verdict.kind in NO_ATTEMPTS:
+        if is_time_up and (verdict.kind.is_disruption or is_out_of_time):
+            text = text if is_out_of_time else f"no time is left for another launch; {text}"
+            return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, text)
+        text = f"{text}, but the run has time left" if is_out_of_time else text
+        delay = 0 if verdict.kind is VerdictKind.SUSPENDED else RELAUNCH_DELAY
+        return Step(StepKind.LAUNCH, verdict.reason, text, delay=delay)
     if not verdict.may_retry or attempt > backoff_limit:
         return Step(StepKind.FAIL, verdict.reason, verdict.message)
     if is_time_up:

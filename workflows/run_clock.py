@@ -3,9 +3,6 @@
 Pure: the current time is a parameter. A limit of 0 means no limit, and so does a field that is not set.
 """
 
-from datetime import datetime
-from zlib import crc32
-
 from inferrun.resources import InferenceRunSpec
 from inferrun.timestamps import parse
 
@@ -16,35 +13,9 @@ exit at the deadline and the decision about another launch share this value: wit
 could follow each other."""
 
 
-MAX_SPREAD_SECONDS = 3.0
-SPREAD_SHARE = 0.02
-"""The clocks of runs expire up to so much later than their limits say; short limits are kept more precisely."""
-
-
 def seconds_between(start: str, end: str) -> float:
     """Seconds from one timestamp to another, at least 0."""
     return max(0.0, (parse(end) - parse(start)).total_seconds())
-
-
-def running_seconds_left(limit: int, *, used: float, started_at: str | None, now: datetime) -> float | None:
-    """Seconds left on the run's clock, None without a limit; `started_at` is the start of the running container."""
-    if not limit:
-        return None
-    running = (now - parse(started_at)).total_seconds() if started_at else 0.0
-    return limit - used - running
-
-
-def pending_seconds_left(limit: int, *, since: str, now: datetime) -> float | None:
-    """Seconds for which the run may go on waiting, None without a limit."""
-    return limit - (now - parse(since)).total_seconds() if limit else None
-
-
-def spread_seconds(limit: int, *, uid: str) -> float:
-    """By how much later than its limit says a run's clock expires: always the same for a run, and different for different runs.
-
-    Of hundreds of runs that reach a limit at the same moment, not all are then dealt with at that moment.
-    """
-    return min(MAX_SPREAD_SECONDS, limit * SPREAD_SHARE) * crc32(uid.encode()) / 2**32
 
 
 def is_expired(seconds_left: float | None) -> bool:

@@ -4,7 +4,6 @@ Pure: the current time is always a parameter. All times are by the clock of the 
 Temporal's, only durations are used. Only this class changes the state; the workflow decides when.
 """
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from inferrun.reasons import Phase, Reason
@@ -13,9 +12,6 @@ from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
-    SIGNALLED_LIFECYCLE,
-    FollowInput,
-    FollowUntil,
     LaunchInput,
     LaunchReport,
     LaunchResult,
@@ -23,13 +19,12 @@ from workflows.messages import (
     RecordInput,
     RunInput,
     SpecChanged,
-    StopInput,
     Verdict,
     VerdictKind,
     VerifyInput,
-    Woken,
 )
-from workflows.run_clock import pending_seconds_left, running_seconds_left, seconds_between, spread_seconds
+from workflows.run_clock import seconds_between
+from workflows.signals import Ended
 
 ATTEMPT_MESSAGE_LIMIT = 256
 """Characters of a message in the list of attempts, which the workflow carries along."""
@@ -44,7 +39,6 @@ class RunState:
 
     def __init__(self, given: RunInput) -> None:
         self.run = given.ref
-        self.lifecycle = given.lifecycle
         self._submitter = given.submitter
         self.progress = given.progress
         self.job = given.following
@@ -53,13 +47,10 @@ class RunState:
         self._following = given.following
         self.signal_count = 0
         self.edit_count = 0
-        self._has_tried = False
-        self._wakes: list[Woken | None] = []
         self.disruptions = given.disruptions
         self.unverified_launch = given.unverified_launch
         self._pending_since = given.pending_since
-        self._edited_timeout: int | None = None
-        self._edited_suspend: bool | None = None
+        self._edited: SpecChanged | None = None
         self._clock_ahead = timedelta()
         """By how much Temporal's clock is ahead of the API server's."""
 
@@ -79,9 +70,9 @@ class RunState:
         following, self._following = self._following, None
         return following
 
-    def continued(self, *, following: LaunchResult | None = None) -> RunInput:
+    def continued(self, *, following: LaunchResult | None = None, ended: Ended | None = None) -> RunInput:
         """The input with which the workflow continues as new. The launch that is `following` is inspected first: signals
-        about it may have been received and not dealt with.
+        about it may have been received and not dealt with. How its Pods have `ended` is known from signals alone.
         """
         if following is not None:
             changes = {"timeout_seconds": self.timeout_seconds, "is_suspended": self.is_suspended}
@@ -90,52 +81,45 @@ class RunState:
             {
                 **self.run.model_dump(),
                 **self.progress.model_dump(),
-                "lifecycle": self.lifecycle,
                 "submitter": self._submitter,
                 "pending_since": self._pending_since,
                 "disruptions": self.disruptions,
                 "unverified_launch": self.unverified_launch,
                 "following": following,
                 "pod_uid": self.pod_uid if following is not None else "",
+                "ended": ended,
             }
         )
 
-    def look_again(self, woken: Woken | None = None) -> None:
-        """Something that the run waits for may have changed; None: nothing is known of what has."""
-        self._wakes = [*self._wakes[-1:], woken]
+    def look_again(self) -> None:
+        """Something that the run waits for may have changed."""
         self.edit_count += 1
         self.signal_count += 1
 
     def edit_spec(self, change: SpecChanged) -> None:
         """The spec was edited while the run is in progress."""
-        self._edited_timeout = change.timeout_seconds
-        self._edited_suspend = change.suspend
+        self._edited = change
         self.look_again()
 
     @property
     def timeout_seconds(self) -> int:
         """timeoutSeconds as the spec has it now, 0 for no limit: what the launch read, or a later edit."""
-        if self._edited_timeout is not None:
-            return self._edited_timeout
+        if self._edited is not None:
+            return self._edited.timeout_seconds
         return self.job.timeout_seconds if self.job else 0
 
     @property
     def is_suspended(self) -> bool:
         """Whether the spec as it is now suspends the run: what the launch read, or a later edit."""
-        if self._edited_suspend is not None:
-            return self._edited_suspend
+        if self._edited is not None:
+            return self._edited.suspend
         return self.job.is_suspended if self.job else False
 
     def begin_launch(self) -> LaunchInput:
         """The input of the next launch. The activity reads the spec, so earlier edits need not be remembered."""
-        self._edited_timeout = None
-        self._edited_suspend = None
+        self._edited = None
         snapshot = self.job.snapshot if self.job else ""
-        wakes, self._wakes = self._wakes, []
-        woken = wakes[0] if len(wakes) == 1 else None  # of several causes, none covers the others
-        is_repeated, self._has_tried = self._has_tried, True
-        given = {"snapshot": snapshot, "is_repeated": is_repeated, "woken": woken}
-        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), **given})
+        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), "snapshot": snapshot})
 
     def accept_launch(self, launched: LaunchResult) -> None:
         """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""
@@ -143,19 +127,24 @@ class RunState:
             self.job = launched
         if launched.state is LaunchState.LAUNCHED:
             self.started_at, self.pod_uid = launched.started_at, ""
-        if launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED) or self._is_recovered_by(launched):
+        known = self.progress
+        is_recovered = launched.launch > known.launch or (bool(launched.attempts) and not known.attempts)
+        if is_recovered or launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
             if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
-                self.unverified_launch = _last_that_may_run_on(launched.attempts)
+                self.unverified_launch = max(
+                    (item.launch for item in launched.attempts if _may_run_on(item)), default=0
+                )
                 self.disruptions = sum(item.reason in DISRUPTIONS for item in launched.attempts)
             self.progress = launched.progress
 
-    def _is_recovered_by(self, launched: LaunchResult) -> bool:
-        """Whether the activity found progress that this workflow does not know. Without a Job, earlier versions return none."""
-        known = self.progress
-        return launched.launch > known.launch or (bool(launched.attempts) and not known.attempts)
-
     def finish_launch(self, verdict: Verdict, *, now: datetime) -> Verdict:
-        """Add the launch's seconds to the run's clock; returns the verdict with the times that it lacked."""
+        """Add the launch's seconds to the run's clock; returns the verdict with the times that it lacked.
+
+        Attempts are counted anew if this one committed records: as long as a run progresses, its retries are not used up.
+        """
+        records = verdict.records
+        if records is not None and (committed := records.completed + records.failed) > self.progress.committed:
+            self._advance(committed=committed, uncounted=self.progress.attempt - 1)
         started = verdict.started_at or self.started_at
         if started is None:
             return verdict
@@ -170,16 +159,6 @@ class RunState:
         self.wait_since(rfc3339(now))
         if is_disrupted:
             self.disruptions += 1
-
-    def count_commits(self, verdict: Verdict) -> None:
-        """Start counting attempts anew if this one committed records: as long as a run progresses, its retries are not used up."""
-        records = verdict.records
-        if records is None or self.lifecycle < SIGNALLED_LIFECYCLE:
-            return
-        committed = records.completed + records.failed
-        if committed > self.progress.committed:
-            update = {"committed": committed, "uncounted": self.progress.attempt - 1}
-            self.progress = self.progress.model_copy(update=update)
 
     def add_attempt(self, launched: LaunchResult, verdict: Verdict, reason: Reason) -> None:
         """List a launch that ended; only the latest ones are kept."""
@@ -196,9 +175,13 @@ class RunState:
             node_name=verdict.node_name or None,
             log=verdict.log[:LOG_LIMIT] or None,
         )
-        if verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits:
-            self._forget_wait()
-        self._list(attempt)
+        attempts = self.progress.attempts
+        if (
+            verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits
+        ):  # one entry covers all launches that only waited
+            last = attempts[-1]
+            attempts = attempts[:-1] if last.start_time is None and not last.replaced else attempts
+        self._advance(attempts=(*attempts, attempt)[-ATTEMPTS_LIMIT:])
 
     def list_cancelled(self, launched: LaunchResult, report: LaunchReport, *, now: datetime) -> None:
         """List the launch that was stopped because the run was cancelled, unless it had ended and is listed already."""
@@ -222,12 +205,6 @@ class RunState:
         succeeded = end.kind is VerdictKind.SUCCEEDED
         self.add_attempt(launched, end, end.reason if succeeded else Reason.CANCELLED)
 
-    def _forget_wait(self) -> None:
-        """One entry covers all launches that ended while their Pods waited."""
-        *earlier, last = self.progress.attempts
-        if last.start_time is None and not last.replaced:
-            self.progress = self.progress.model_copy(update={"attempts": tuple(earlier)})
-
     def add_replaced_pod(self, launched: LaunchResult, report: LaunchReport, *, lost_at: str) -> None:
         """List a Pod that its Job replaces; the launch continues."""
         attempt = Attempt(
@@ -243,11 +220,7 @@ class RunState:
             reason=report.loss_reason,
             message=one_line(report.loss_message, limit=ATTEMPT_MESSAGE_LIMIT) or None,
         )
-        self._list(attempt)
-
-    def _list(self, attempt: Attempt) -> None:
-        attempts = (*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:]
-        self.progress = self.progress.model_copy(update={"attempts": attempts})
+        self._advance(attempts=(*self.progress.attempts, attempt)[-ATTEMPTS_LIMIT:])
 
     def must_verify(self, verdict: Verdict, *, is_final: bool) -> bool:
         """Whether the store must be asked before the verdict is final.
@@ -279,8 +252,7 @@ class RunState:
         """Advance to the next launch, which is a new attempt if it is counted. `has_waited`: the last one never ran."""
         attempt = self.progress.attempt + (1 if is_counted else 0)
         waits = self.progress.waits + 1 if has_waited else 0
-        changes = {"launch": self.progress.launch + 1, "attempt": attempt, "waits": waits}
-        self.progress = self.progress.model_copy(update=changes)
+        self._advance(launch=self.progress.launch + 1, attempt=attempt, waits=waits)
 
     def wait_since(self, since: str) -> None:
         """The time from which pendingTimeoutSeconds counts."""
@@ -292,50 +264,27 @@ class RunState:
 
     def running_seconds_left(self, *, now: datetime) -> float | None:
         """Seconds left of timeoutSeconds, None without a limit."""
-        used = self.progress.seconds_used
-        return running_seconds_left(self.timeout_seconds, used=used, started_at=self.started_at, now=now)
-
-    def pending_seconds_left(self, launched: LaunchResult, *, now: datetime) -> float | None:
-        """Seconds left until the clock of pendingTimeoutSeconds expires, None without a limit."""
-        limit = launched.pending_timeout_seconds
-        left = pending_seconds_left(limit, since=self.pending_since(launched), now=now)
-        return None if left is None else left + self._spread(limit)
+        if not self.timeout_seconds:
+            return None
+        running = (now - parse(self.started_at)).total_seconds() if self.started_at else 0.0
+        return self.timeout_seconds - self.progress.seconds_used - running
 
     def expires_in(self, launched: LaunchResult, *, now: datetime) -> float | None:
-        """Seconds until the clock that counts for the launch expires, None without a limit."""
-        if self.started_at is None:
-            return self.pending_seconds_left(launched, now=now)
-        left = self.running_seconds_left(now=now)
-        return None if left is None else left + self._spread(self.timeout_seconds)
-
-    def _spread(self, limit: int) -> float:
-        return spread_seconds(limit, uid=self.run.uid) if self.lifecycle >= SIGNALLED_LIFECYCLE else 0.0
-
-    def follow_input(self, launched: LaunchResult, until: FollowUntil) -> FollowInput:
-        """Follow the Job of a launch."""
-        return FollowInput(
-            run=self.run,
-            job_name=launched.job_name,
-            job_uid=launched.job_uid,
-            launch=self.progress.launch,
-            attempt=self.progress.attempt,
-            until=until,
-        )
-
-    def stop_input(self, launched: LaunchResult, *, grace: int, only_if_waiting: bool = False) -> StopInput:
-        """Stop the Job of a launch."""
-        return StopInput(
-            run=self.run,
-            job_name=launched.job_name,
-            job_uid=launched.job_uid,
-            grace_seconds=grace,
-            only_if_waiting=only_if_waiting,
-        )
+        """Seconds until the clock that counts expires, None without a limit: pendingTimeoutSeconds while the container has not
+        started, then timeoutSeconds.
+        """
+        if self.started_at is not None:
+            return self.running_seconds_left(now=now)
+        limit = launched.pending_timeout_seconds
+        return limit - (now - parse(self.pending_since(launched))).total_seconds() if limit else None
 
     def outcome(self, verdict: Verdict, phase: Phase, reason: Reason) -> RecordInput:
         """The outcome that follows from the verdict on the last launch."""
         held_job = self.job if verdict.is_held_open else None
         only_job = self.job if self.progress.launch == 1 and not self.unverified_launch else None
+        starts = (item.start_time for item in self.progress.attempts)
+        known = self.progress.first_started_at or self.started_at
+        first = parse(known) if known else next(filter(None, starts), None)
         return RecordInput(
             run=self.run,
             phase=phase,
@@ -348,7 +297,7 @@ class RunState:
             usage=verdict.usage,
             delivery=verdict.delivery,
             output=verdict.output,
-            started_at=self._first_start(),
+            started_at=rfc3339(first) if first is not None else None,
             finished_at=verdict.finished_at,
             snapshot=self.job.snapshot if self.job else "",
             only_job_name=only_job.job_name if only_job else "",
@@ -358,32 +307,20 @@ class RunState:
             submitter=self._submitter,
         )
 
-    def failure(self, reason: Reason, message: str) -> RecordInput:
-        """An outcome that does not follow from a launch."""
-        verdict = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message)
-        return self.outcome(verdict, Phase.FAILED, reason)
-
-    def _first_start(self) -> str | None:
-        first = self.progress.first_started_at or self.started_at
-        if first is not None:
-            return first
-        started = next((item.start_time for item in self.progress.attempts if item.start_time is not None), None)
-        return rfc3339(started) if started is not None else None
-
     def _end_running(self, started: str, finished: str) -> None:
         """Add the seconds of a container to the run's clock."""
         used = self.progress.seconds_used + seconds_between(started, finished)
         first = self.progress.first_started_at or started
-        self.progress = self.progress.model_copy(update={"seconds_used": used, "first_started_at": first})
+        self._advance(seconds_used=used, first_started_at=first)
         self.started_at = None
 
-
-def _last_that_may_run_on(attempts: Sequence[Attempt]) -> int:
-    """The latest launch whose Pod may still be running somewhere, although it is gone from the cluster; 0 if none."""
-    return max((item.launch for item in attempts if _may_run_on(item)), default=0)
+    def _advance(self, **changes: object) -> None:
+        self.progress = self.progress.model_copy(update=changes)
 
 
 def _may_run_on(item: Attempt) -> bool:
-    """A launch is fenced off if its node does not respond, also when it is stopped because the run was suspended."""
+    """Whether the Pod of a launch may still run somewhere, although it is gone from the cluster: a launch is fenced off if its node
+    does not respond, also when it is stopped because the run was suspended.
+    """
     is_stopped = item.reason == Reason.SUSPENDED and item.start_time is not None
     return is_stopped or item.reason in (Reason.POD_LOST, Reason.JOB_DELETED, Reason.NODE_LOST)

@@ -1,18 +1,21 @@
-"""The signals by which the worker's observer reports changes of a launch to the workflow of its run.
+"""The signals by which the shim's observer reports changes of a launch to the workflow of its run.
 
 Both are level-triggered: they say only that the workflow should look. A signal may arrive more than once, late, or for
-a launch that is over; what happened is read from the cluster. Names and fields are recorded in histories and are never
-renamed.
+a launch that is over; what happened is read from the cluster. Only how Pods ended that may be gone comes with the signal, signed.
+Names and fields are recorded in histories and are never renamed.
 """
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from inferrun.timestamps import parse, rfc3339
 
 STARTED_SIGNAL: Final = "started"
 ENDED_SIGNAL: Final = "ended"
+
+MAX_ENDS_LENGTH: Final = 128 * 1024
+"""Of `Ended.ends`: a signal with more is dropped."""
 
 
 class Started(BaseModel):
@@ -44,3 +47,4 @@ class Ended(BaseModel):
     job_uid: str
     launch: int
     pod_uid: str = ""
+    ends: str = Field(default="", max_length=MAX_ENDS_LENGTH, description="See activities.watching.seen_ends")

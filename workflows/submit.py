@@ -24,17 +24,15 @@ from inferrun.submission import (
     Following,
     InvalidSubmission,
     Submission,
-    parse_earlier_submission,
     parse_submission,
 )
 from inferrun.text import code_span, one_line, shell_command
 from workflows import activity_options, messages
-from workflows.activity_execution import execute, execute_locally
+from workflows.activity_execution import execute, execute_locally, uninterrupted, wait_until
 from workflows.messages import (
-    CancelRunInput,
     DeleteScheduleInput,
     DeletionResult,
-    ReadRunInput,
+    RunRequest,
     SubmissionState,
     SubmissionStatus,
     SubmitInput,
@@ -42,7 +40,7 @@ from workflows.messages import (
 from workflows.origin import has_own_origin
 
 RECHECK_SECONDS = 600
-"""After this time the run is checked, normally in vain: a signal arrives first. Each check doubles the interval up to
+"""After this time the run is checked, although a signal normally arrives first. Each check doubles the interval up to
 MAX_RECHECK_SECONDS, so an end whose signal was lost is found before the wait has become twice as long. A check costs two billed
 actions (a timer and an activity): 16 on the first day and 8 on each further one, where checks every ten minutes would cost 288.
 """
@@ -51,18 +49,6 @@ CANCELLED_RECHECK_SECONDS = 10
 """The same after cancellation has been requested: a run usually ends within its grace period."""
 
 MAX_RECHECK_SECONDS = 6 * 3600
-
-RESULTS_LIMIT = 8
-"""Signals of earlier versions that are kept; anybody with access to Temporal can send them."""
-
-ENDS_ARE_READ = "ends-are-read"
-"""Since this change a signal of an end is no longer believed; histories from before contain such ends."""
-
-TYPES_ARE_CHECKED = "types-are-checked"
-"""Since this change a text is no number; histories from before contain submissions with such numbers."""
-
-SIZE_IS_CHECKED = "size-is-checked"
-"""Since this change a request that does not fit into a message of ours is refused. Its texts were truncated before."""
 
 ROOM = 512
 """Bytes of a message besides those of a request: the run that a submission which continues as new follows."""
@@ -81,7 +67,6 @@ class SubmitInferenceRun:
     """Creates one run and waits for its end."""
 
     def __init__(self) -> None:
-        self._results: dict[str, RunResult] = {}
         self._has_news = False
         self._is_cancelled = False
 
@@ -89,12 +74,6 @@ class SubmitInferenceRun:
     def look_again(self) -> None:
         """There is news about the run, such as its end."""
         self._has_news = True
-
-    @workflow.signal(name=messages.RUN_ENDED_SIGNAL)
-    def run_ended(self, result: RunResult) -> None:
-        """The same from a worker of an earlier version, with the outcome."""
-        if len(self._results) < RESULTS_LIMIT:
-            self._results[result.uid] = result
 
     @workflow.run
     async def run(self, request: RawValue = NO_ARGUMENT) -> RunResult | None:
@@ -117,88 +96,59 @@ class SubmitInferenceRun:
             if workflow.info().continued_run_id is None:
                 text = "following: unknown field; it is set when the workflow continues as new"
                 return SubmissionStatus(standing=SubmissionState.REFUSED, reason=Reason.REQUEST_REFUSED, message=text)
-            if await self._has_own_origin():
-                run = RunRef(
-                    namespace=submission.namespace, name=submission.following.name, uid=submission.following.uid
-                )
+            is_own, self._is_cancelled = await uninterrupted(has_own_origin())
+            if is_own:
+                following = submission.following
+                run = RunRef(namespace=submission.namespace, name=following.name, uid=following.uid)
                 return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=run)
             submission = submission.model_copy(update={"following": None})  # what the id refers to is found by its name
         info = workflow.info()
         due = info.typed_search_attributes.get(SCHEDULED_START_TIME)
-        request = SubmitInput(
-            submission=submission,
-            workflow_id=info.workflow_id,
-            nominal_time=due.isoformat() if due else None,
-        )
-        _check_size(request)
-        creating = asyncio.create_task(_create_in_turn(request))
-        try:
-            return await asyncio.shield(creating)
-        except asyncio.CancelledError:
-            self._is_cancelled = True
-            return await creating
-
-    async def _has_own_origin(self) -> bool:
-        """Whether the run that it follows was passed on by an execution of ours. Cancellation waits for it."""
-        checking = asyncio.create_task(has_own_origin())
-        try:
-            return await asyncio.shield(checking)
-        except asyncio.CancelledError:
-            self._is_cancelled = True
-            return await checking
+        nominal_time = due.isoformat() if due else None
+        request = SubmitInput(submission=submission, workflow_id=info.workflow_id, nominal_time=nominal_time)
+        excess = len(request.model_dump_json().encode()) + ROOM - MAX_PAYLOAD_BYTES
+        if excess > 0:  # with its default values and the workflow's id it is longer, and would be truncated on the way
+            text = f"the argument has {excess} bytes too many for the workflow's id; pass large parameters by reference"
+            _reject(text, None)
+        creating = execute(activity_options.SUBMIT, request, SubmissionStatus, summary="create the InferenceRun")
+        status, is_cancelled = await uninterrupted(creating)
+        self._is_cancelled |= is_cancelled
+        return status
 
     async def _wait_or_cancel(self, submission: Submission, status: SubmissionStatus) -> SubmissionStatus:
         """The end of the run, which is cancelled if the submission is."""
+        run = _run_of(status)
         try:
             if not self._is_cancelled:
-                return await self._wait(submission, status)
+                return await self._wait(run, status, submission=submission)
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
                 raise
             self._is_cancelled = True
-        return await self._cancel(_run_of(status))
+        workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
+        request, summary = RunRequest(run=run), "cancel the InferenceRun"
+        status = await execute(activity_options.CANCEL_RUN, request, SubmissionStatus, summary=summary)
+        return await self._wait(run, status, submission=None)
 
-    async def _wait(self, submission: Submission, status: SubmissionStatus) -> SubmissionStatus:
-        """The end of the run."""
-        run, recheck_seconds = _run_of(status), RECHECK_SECONDS
+    async def _wait(self, run: RunRef, status: SubmissionStatus, *, submission: Submission | None) -> SubmissionStatus:
+        """The end of the run; `submission` is None if it was cancelled. The end is read once there is news, and now and then:
+        anybody can send signals, so they decide nothing.
+        """
+        request, summary = RunRequest(run=run), f"read {run.name}"
+        seconds = CANCELLED_RECHECK_SECONDS if submission is None else RECHECK_SECONDS
         while status.standing is SubmissionState.UNDER_WAY:
-            _show_progress(run)
-            if workflow.info().is_continue_as_new_suggested() and not self._has_news:
+            if submission is not None:
+                _show_progress(run)
+            if submission is not None and workflow.info().is_continue_as_new_suggested() and not self._has_news:
                 following = Following(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
-            status = await self._wait_for_end(run, recheck_seconds=recheck_seconds)
-            recheck_seconds = min(recheck_seconds * 2, MAX_RECHECK_SECONDS)
+            if await wait_until(lambda: self._has_news, seconds=seconds, summary=f"check {run.name}"):
+                self._has_news = False
+                status = await execute_locally(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
+            else:
+                status = await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
+            seconds = min(seconds * 2, MAX_RECHECK_SECONDS)
         return status
-
-    async def _cancel(self, run: RunRef) -> SubmissionStatus:
-        """Cancel the run and wait until it has ended."""
-        workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
-        request = CancelRunInput(run=run)
-        status = await execute(
-            activity_options.CANCEL_RUN, request, SubmissionStatus, summary="cancel the InferenceRun"
-        )
-        recheck_seconds = CANCELLED_RECHECK_SECONDS
-        while status.standing is SubmissionState.UNDER_WAY:
-            status = await self._wait_for_end(run, recheck_seconds=recheck_seconds)
-            recheck_seconds = min(recheck_seconds * 2, MAX_RECHECK_SECONDS)
-        return status
-
-    async def _wait_for_end(self, run: RunRef, *, recheck_seconds: int) -> SubmissionStatus:
-        """The status as read once there is news, or after `recheck_seconds`. Anybody can send signals: they decide nothing."""
-        request, summary = ReadRunInput(run=run), f"read {run.name}"
-        try:
-            await workflow.wait_condition(
-                lambda: self._has_news or run.uid in self._results,
-                timeout=recheck_seconds,
-                timeout_summary=f"check {run.name}",
-            )
-        except TimeoutError:
-            return await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
-        if not self._has_news and not workflow.patched(ENDS_ARE_READ):
-            return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=self._results[run.uid])
-        self._has_news = False
-        self._results.pop(run.uid, None)
-        return await execute_locally(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
 
     async def _delete_schedule(self, submission: Submission) -> None:
         """Delete the schedule that started this workflow for an InferenceRun that no longer exists."""
@@ -210,22 +160,6 @@ class SubmitInferenceRun:
         )
         request = DeleteScheduleInput(parent=parent)
         await execute(activity_options.DELETE_SCHEDULE, request, DeletionResult, summary="delete the schedule")
-
-
-async def _create_in_turn(request: SubmitInput) -> SubmissionStatus:
-    """The run, created or found. Of hundreds of schedules that fire in the same minute, most wait for the turn of their
-    namespace.
-    """
-    takes_turn = request.submission.parent is not None
-    status = await _create(request.model_copy(update={"takes_turn": takes_turn}))
-    if status.turn_in_seconds <= 0:
-        return status
-    await workflow.sleep(status.turn_in_seconds, summary="many schedules of the namespace fire at the same moment")
-    return await _create(request)
-
-
-async def _create(request: SubmitInput) -> SubmissionStatus:
-    return await execute(activity_options.SUBMIT, request, SubmissionStatus, summary="create the InferenceRun")
 
 
 def _parse(request: RawValue) -> Submission:
@@ -244,27 +178,7 @@ def _parse(request: RawValue) -> Submission:
     try:
         return parse_submission(argument)
     except InvalidSubmission as error:
-        earlier = _parsed_by_earlier_version(argument)
-        if earlier is not None and not workflow.patched(TYPES_ARE_CHECKED):
-            return earlier
         _reject(str(error), error)
-
-
-def _check_size(request: SubmitInput) -> None:
-    """Refuse what would be truncated on the way to the worker: with its default values and the workflow's id it is longer."""
-    size = len(request.model_dump_json().encode()) + ROOM
-    if size > MAX_PAYLOAD_BYTES and workflow.patched(SIZE_IS_CHECKED):
-        excess = size - MAX_PAYLOAD_BYTES
-        _reject(
-            f"the argument has {excess} bytes too many for the workflow's id; pass large parameters by reference", None
-        )
-
-
-def _parsed_by_earlier_version(argument: object) -> Submission | None:
-    try:
-        return parse_earlier_submission(argument)
-    except InvalidSubmission:
-        return None
 
 
 def _reject(text: str, cause: Exception | None) -> NoReturn:

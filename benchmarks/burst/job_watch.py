@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-from activities.rules import job_state
+from activities.watching import job_state
+from control.informer import Informer, Key
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.reasons import Phase
 

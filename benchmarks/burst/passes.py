@@ -14,7 +14,7 @@ from typing import Any
 
 from temporalio.client import Client
 
-from activities.rules import job_state
+from activities.watching import job_state
 from benchmarks.burst.job_watch import JobWatch, WaitTimeout
 from benchmarks.burst.kubelet import Kubelet
 from benchmarks.burst.requests import Requests, read_requests

@@ -41,7 +41,9 @@ def lines(passes: Sequence[Pass]) -> list[str]:
     ends = [seconds for one in passes for seconds in one.ends]
     return [
         f"burst of {size} runs, {CONCURRENT_CREATES} concurrent create requests, default settings;",
-        f"mean ± standard deviation (minimum to maximum) of {len(passes)} passes",
+        "one measurement"
+        if len(passes) == 1
+        else f"mean ± standard deviation (minimum to maximum) of {len(passes)} passes",
         *rows,
         "",
         f"create to Job, median  {_of(passes, _median).text()} s",

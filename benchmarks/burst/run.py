@@ -29,7 +29,7 @@ class Options:
 
     binaries: Path
     results: Path
-    bursts: tuple[tuple[int, int], ...] = ((60, 4), (200, 2))
+    bursts: tuple[tuple[int, int], ...] = ((60, 4), (200, 3))
     """Pairs of the size of a burst and the number of measured passes of that size."""
     single: int = 3
 

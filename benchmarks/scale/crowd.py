@@ -183,25 +183,24 @@ class Crowd:
         return passed()
 
     async def _kill_leader(self, running: JobWatch) -> float:
-        """The same with two workers: the one that observes is killed and does not come back."""
+        """The same with two shims: the one that observes is killed and does not come back."""
         self._programs.start(STANDBY)
         await asyncio.to_thread(self._programs.wait_until_ready, STANDBY)
-        await asyncio.to_thread(self._programs.wait_until_ready, WORKER)
-        leader = WORKER if await self._holder() == WORKER else STANDBY
+        leader = SHIM if await self._holder() == SHIM else STANDBY
         with _measure_seconds() as passed:
             self._programs.kill(leader)
             pods = self._next_pods(running, KILLED_ENDS)
             await self._kubelet.end(pods)
             await running.wait(lambda: _have_ended(running, pods), what="the ends after the death of the leader")
         seconds = passed()
-        if leader == WORKER:
-            self._programs.start(WORKER)
-            await asyncio.to_thread(self._programs.wait_until_ready, WORKER)
+        if leader == SHIM:
+            self._programs.start(SHIM)
+            await asyncio.to_thread(self._programs.wait_until_ready, SHIM)
             self._programs.stop(STANDBY)
         return seconds
 
     async def _holder(self) -> str:
-        lease = await self._api.get(LEASES, "default", "inferrun-worker")
+        lease = await self._api.get(LEASES, "default", "inferrun-shim")
         return str(lease["spec"]["holderIdentity"])
 
     async def _restart(self, running: JobWatch, probe: JobWatch) -> None:

@@ -1,4 +1,4 @@
-"""Shim and workers of a scale measurement: started, killed and started again."""
+"""Shims and worker of a scale measurement: started, killed and started again."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from benchmarks.processes import Process
 
 SHIM = "shim"
 WORKER = "worker"
-STANDBY = "worker-2"
+STANDBY = "shim-2"
 START_SECONDS = 300
 
 

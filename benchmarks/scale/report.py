@@ -2,7 +2,7 @@
 
 from benchmarks.scale.crowd import Figures
 
-TARGET_MEMORY = {"shim": 256.0, "worker": 512.0}
+TARGET_MEMORY = {"shim": 512.0, "worker": 512.0}
 """MiB, with ten thousand waiting and two thousand running runs."""
 
 TARGET_TO_JOB = 1.0
@@ -30,7 +30,7 @@ def lines(figures: Figures, *, waiting: int, running: int) -> list[str]:
         _line("end to status, slowest", max(figures.ends), limit=0),
         _line("kill -9 of the only worker to ends in the statuses", figures.ends_after_kill, limit=TARGET_AFTER_KILL),
         _line("kill -9 of the only worker: CPU time of the new one", figures.cpu_after_kill, limit=0),
-        _line("kill -9 of the leader of two, likewise", figures.ends_after_takeover, limit=TARGET_AFTER_KILL),
+        _line("kill -9 of the leader of two shims, likewise", figures.ends_after_takeover, limit=TARGET_AFTER_KILL),
         *restart,
     ]
 

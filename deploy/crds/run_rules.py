@@ -77,6 +77,7 @@ SCHEDULE_ONLY_FIELDS: Final = {
     "timeZone": "self.timeZone",
     "concurrencyPolicy": "self.concurrencyPolicy",
     "startingDeadlineSeconds": "'set'",
+    "jitterSeconds": "'set'",
     "successfulJobsHistoryLimit": "'set'",
     "failedJobsHistoryLimit": "'set'",
 }

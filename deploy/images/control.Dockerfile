@@ -30,6 +30,7 @@ COPY workflows /opt/project/workflows
 COPY activities /opt/project/activities
 COPY worker /opt/project/worker
 COPY operator_shim /opt/project/operator_shim
+COPY control /opt/project/control
 # Otherwise each start compiles the source, because the program's user cannot write. The hash of the source makes the result the same
 # in every build.
 RUN /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/project

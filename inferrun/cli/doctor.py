@@ -7,7 +7,9 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,11 +20,10 @@ from inferrun.cli.findings import Finding, exit_code, lines, ok, problem, summar
 from inferrun.cli.kubeconfig import FIX as KUBECONFIG_FIX
 from inferrun.cli.kubeconfig import report_error, user_cluster
 from inferrun.cli.permissions import (
+    AT_HOME,
     PERSON,
     SHIM,
-    SHIM_AT_HOME,
     WORKER,
-    WORKER_AT_HOME,
     Permission,
     account_review,
     is_allowed,
@@ -31,18 +32,15 @@ from inferrun.cli.permissions import (
     self_review,
 )
 from inferrun.cli.pollers import judge_queue
-from inferrun.cli.programs import Installed, judge_programs, selector
-from inferrun.cli.temporal_server import Connected, Denied, TemporalServer, Unreachable
-from inferrun.control.installation import join_id, recorded_cluster
-from inferrun.control.run_defaults import Defaults, parse_defaults
-from inferrun.kube.claims import CLUSTER_PLACE, Claim
-from inferrun.kube.claims import FIX as SERVED_TWICE_FIX
-from inferrun.kube.claims import NAME as CLAIM
+from inferrun.cli.programs import SHIMS, Installed, judge_programs, selector
+from inferrun.cli.temporal_server import Connected, Denied, Unreachable
+from inferrun.installation import join_id, recorded_cluster
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
-from inferrun.kube.objects import CONFIG_MAPS, LEASES, Object, Resource
+from inferrun.kube.namespaces import SERVED_TWICE_FIX
+from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
+from inferrun.run_defaults import Defaults, parse_defaults
 from inferrun.submission import DEFAULT_TASK_QUEUE
 from inferrun.temporal.connection import ATTRIBUTES
-from inferrun.timestamps import utc_now
 
 DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 DEPLOYMENTS: Final = Resource("apps/v1", "deployments")
@@ -52,9 +50,6 @@ SETTINGS: Final = "inferrun-config"
 
 OLDEST_MINOR: Final = 33
 """Kubernetes 1.33: the Job failure policies and CRD rules in use are stable since that version."""
-
-CLAIM_SECONDS: Final = 60.0
-"""A claim that was renewed longer ago is dead; the clock of this machine may differ from that of the cluster."""
 
 USAGE_ERROR: Final = 2
 TEMPORAL_FIX: Final = (
@@ -88,6 +83,10 @@ class Cluster(Protocol):
         """Create an access review, which is not stored."""
 
 
+_TABLES: Final = (("shim", SHIM), ("worker", WORKER))
+
+Review = Callable[[Permission], Object]
+
 Connect = Callable[[Installed], Awaitable[Connected]]
 """Connects to Temporal with the settings of the installation. Raises Unreachable."""
 
@@ -105,7 +104,7 @@ async def examine(question: Question, cluster: Cluster, connect_temporal: Connec
         *programs,
         *await _settings(question, cluster),
         *await _permissions(question, cluster, installed),
-        *await _claims(cluster, installed, installation),
+        *await _other_installations(question, cluster, installed),
         *await _temporal(installed, installation, question, connect_temporal),
     ]
 
@@ -129,28 +128,21 @@ async def _version(cluster: Cluster) -> Finding:
 
 
 async def _definition(cluster: Cluster, name: str) -> Finding:
-    try:
-        stored: Object | None = await cluster.get(DEFINITIONS, None, name)
-    except NotFound:
-        stored = None
-    except Forbidden:
-        return await _definition_in_use(cluster, name)
-    except KubeError as error:
-        return unknown(f"definition {name}", str(error))
-    return judge_definition(name, stored)
-
-
-async def _definition_in_use(cluster: Cluster, name: str) -> Finding:
-    """Without permission to read definitions, check at least whether the resource is served."""
     what = f"definition {name}"
-    plural, _, group = name.partition(".")
     try:
-        await cluster.list(Resource(f"{group}/v1", plural), limit="1")
+        return judge_definition(name, await cluster.get(DEFINITIONS, None, name))
     except NotFound:
-        return problem(what, "it is not installed", fix=DEFINITIONS_FIX)
-    except KubeError:
-        pass
-    return unknown(what, "you are not allowed to read definitions, so its version cannot be checked")
+        return judge_definition(name, None)
+    except Forbidden:
+        plural, _, group = name.partition(".")
+        with suppress(KubeError):
+            try:  # whether the resource is served can be checked at least
+                await cluster.list(Resource(f"{group}/v1", plural), limit="1")
+            except NotFound:
+                return problem(what, "it is not installed", fix=DEFINITIONS_FIX)
+        return unknown(what, "you are not allowed to read definitions, so its version cannot be checked")
+    except KubeError as error:
+        return unknown(what, str(error))
 
 
 async def _programs(question: Question, cluster: Cluster) -> tuple[list[Finding], Installed]:
@@ -177,55 +169,33 @@ async def _settings(question: Question, cluster: Cluster) -> list[Finding]:
     return [problem(what, text, fix=fix) for text in problems] or [ok(what, "all values are valid")]
 
 
-_TABLES: Final = (("shim", SHIM), ("worker", WORKER))
-
-
 async def _permissions(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
-    findings = [await _person(question, cluster)]
+    """The findings about the user, and about the service accounts in each namespace; empty means all namespaces."""
     home = question.install_namespace
-    places = [
+
+    async def denied(permissions: tuple[Permission, ...], resource: Resource, review: Review) -> list[Permission]:
+        return [one for one in permissions if not is_allowed(await cluster.create(resource, None, review(one)))]
+
+    try:
+        own = await denied(PERSON, SELF_REVIEWS, partial(self_review, namespace=question.namespace))
+        findings = [judge_person(own, namespace=question.namespace)]
+    except KubeError as error:
+        findings = [unknown(f"your permissions in namespace {question.namespace}", str(error))]
+    for component, permissions, place in [
         *((component, table, place) for place in installed.watched for component, table in _TABLES),
-        ("shim", SHIM_AT_HOME, home),
-        ("worker", WORKER_AT_HOME, home),
-    ]
-    for component, permissions, place in places:
-        if account := installed.accounts.get(component):
-            findings.append(await _account(question, cluster, account, permissions, place=place))
+        *((component, AT_HOME, home) for component, _ in _TABLES),
+    ]:
+        account = installed.accounts.get(component)
+        if not account:
+            continue
+        where = f"namespace {place}" if place else "all namespaces"
+        review = partial(account_review, namespace=place, account=account, account_namespace=home)
+        try:
+            findings.append(judge_account(account, await denied(permissions, REVIEWS, review), where=where))
+        except KubeError as error:
+            why = "only administrators may check them" if isinstance(error, Forbidden) else str(error)
+            findings.append(unknown(f"permissions of service account {account} in {where}", why))
     return findings
-
-
-async def _person(question: Question, cluster: Cluster) -> Finding:
-    namespace = question.namespace
-
-    async def may(permission: Permission) -> bool:
-        return is_allowed(await cluster.create(SELF_REVIEWS, None, self_review(permission, namespace=namespace)))
-
-    try:
-        denied = [permission for permission in PERSON if not await may(permission)]
-    except KubeError as error:
-        return unknown(f"your permissions in namespace {namespace}", str(error))
-    return judge_person(denied, namespace=namespace)
-
-
-async def _account(
-    question: Question, cluster: Cluster, account: str, permissions: tuple[Permission, ...], *, place: str
-) -> Finding:
-    """The finding about a program's service account in a namespace; empty means all namespaces."""
-    where = f"namespace {place}" if place else "all namespaces"
-
-    async def may(permission: Permission) -> bool:
-        review = account_review(
-            permission, namespace=place, account=account, account_namespace=question.install_namespace
-        )
-        return is_allowed(await cluster.create(REVIEWS, None, review))
-
-    try:
-        denied = [permission for permission in permissions if not await may(permission)]
-    except Forbidden:
-        return unknown(f"permissions of service account {account} in {where}", "only administrators may check them")
-    except KubeError as error:
-        return unknown(f"permissions of service account {account} in {where}", str(error))
-    return judge_account(account, denied, where=where)
 
 
 async def _installation(cluster: Cluster, installed: Installed, question: Question) -> str:
@@ -233,24 +203,28 @@ async def _installation(cluster: Cluster, installed: Installed, question: Questi
     if not installed.release:
         return ""
     try:
-        known = installed.cluster_id or await recorded_cluster(cluster, question.install_namespace)
+        known = await recorded_cluster(cluster, question.install_namespace)
     except KubeError:
         return ""
     return join_id(release=installed.release, cluster=known) if known else ""
 
 
-async def _claims(cluster: Cluster, installed: Installed, installation: str) -> list[Finding]:
-    """The namespaces that another installation serves instead of this one."""
-    found = []
-    for place in installed.watched if installation else ():
-        try:
-            claim = Claim.of(await cluster.get(LEASES, place or CLUSTER_PLACE, CLAIM))
-        except KubeError:
-            continue  # nobody claims it, or the user may not see that
-        if claim.holder in ("", installation) or claim.is_older_than(CLAIM_SECONDS, today=utc_now()):
-            continue
-        what = f"namespace {place}" if place else "all namespaces"
-        found.append(problem(what, f"served by another installation: {claim.holder}", fix=SERVED_TWICE_FIX))
+async def _other_installations(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
+    """The other installations that serve the same namespaces."""
+    try:
+        shims = (await cluster.list(DEPLOYMENTS, labelSelector=SHIMS)).get("items") or []
+    except KubeError as error:
+        return [unknown("other installations in the same namespaces", str(error))]
+    own, found = (question.install_namespace, question.release), []
+    for shim in shims:
+        metadata = shim["metadata"]
+        other = (metadata["namespace"], (metadata.get("labels") or {}).get("app.kubernetes.io/instance", ""))
+        both, places = set(installed.watched), set(Installed.read([shim]).watched)
+        shared = both & places if "" not in both | places else both if "" in places else places
+        if other != own and shared:
+            what = f"namespaces {', '.join(sorted(shared))}" if "" not in shared else "all namespaces"
+            detail = f"served by another installation, too: release {other[1]} in namespace {other[0]}"
+            found.append(problem(what, detail, fix=SERVED_TWICE_FIX))
     return found
 
 
@@ -270,17 +244,20 @@ async def _temporal(
         findings.append(ok("Temporal namespace", namespace))
     except (Unreachable, Denied) as error:
         findings.append(unknown("Temporal namespace", str(error)))
-    findings.append(await _search_attributes(server, namespace))
-    return [*findings, *await _queues(server, installed, installation, question)]
-
-
-async def _search_attributes(server: TemporalServer, namespace: str) -> Finding:
-    what = "search attributes"
     try:
-        found = await server.search_attributes()
+        findings.append(judge_search_attributes(await server.search_attributes(), namespace=namespace))
     except (Unreachable, Denied) as error:
-        return unknown(what, f"cannot be listed: {error}")
-    return judge_search_attributes(found, namespace=namespace)
+        findings.append(unknown("search attributes", f"cannot be listed: {error}"))
+    queue = os.environ.get("INFERRUN_TASK_QUEUE") or installed.task_queue or DEFAULT_TASK_QUEUE
+    home = question.install_namespace
+    restart = f"kubectl -n {home} rollout restart deployment -l app.kubernetes.io/component=worker"
+    for kind in ("workflows", "activities"):
+        try:
+            pollers = await server.pollers(queue, kind)
+            findings.append(judge_queue(queue, kind, pollers, installation=installation, restart=restart))
+        except (Unreachable, Denied) as error:
+            findings.append(unknown(f"pollers of task queue {queue} ({kind})", str(error)))
+    return findings
 
 
 def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Finding:
@@ -295,22 +272,6 @@ def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Find
         fix = f"temporal operator search-attribute create -n {namespace} {flags}; then restart shim and worker"
         return problem("search attributes", f"not registered: {', '.join(missing)}", fix=fix)
     return ok("search attributes", "registered")
-
-
-async def _queues(server: TemporalServer, installed: Installed, installation: str, question: Question) -> list[Finding]:
-    queue = os.environ.get("INFERRUN_TASK_QUEUE") or installed.task_queue or DEFAULT_TASK_QUEUE
-    restart = (
-        f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
-    )
-    findings = []
-    for name, kind in ((queue, "workflows"), (queue, "activities"), (f"{queue}-follow", "activities")):
-        try:
-            pollers = await server.pollers(name, kind)
-        except (Unreachable, Denied) as error:
-            findings.append(unknown(f"pollers of task queue {name} ({kind})", str(error)))
-            continue
-        findings.append(judge_queue(name, kind, pollers, installation=installation, restart=restart))
-    return findings
 
 
 def run(question: Question, *, kubeconfig: Path | None, context: str | None) -> int:
@@ -329,11 +290,9 @@ def run(question: Question, *, kubeconfig: Path | None, context: str | None) -> 
 async def _examine_user_cluster(
     question: Question, *, kubeconfig: Path | None, context: str | None
 ) -> tuple[str, list[Finding]]:
+    async def connect(installed: Installed) -> Connected:
+        address = installed.temporal_address or "127.0.0.1:7233"
+        return await temporal_server.connect(address=address, namespace=installed.temporal_namespace)
+
     async with user_cluster(kubeconfig, context=context) as (api, source):
-        return source, await examine(question, api, _connect_temporal)
-
-
-async def _connect_temporal(installed: Installed) -> Connected:
-    return await temporal_server.connect(
-        address=installed.temporal_address or "127.0.0.1:7233", namespace=installed.temporal_namespace
-    )
+        return source, await examine(question, api, connect)

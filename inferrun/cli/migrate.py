@@ -7,32 +7,21 @@ the version of the object that was read as its condition, so that a change in be
 import asyncio
 import sys
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
 from inferrun import wellknown
 from inferrun.cli.kubeconfig import FIX, report_error, user_cluster
-from inferrun.cli.migration import (
-    ANNOTATION_SUSPENDED,
-    SETTLE,
-    Action,
-    Owned,
-    Step,
-    lines,
-    plan_controllers,
-    plan_run,
-    plan_secrets,
-)
-from inferrun.control.run_status import ended_status
+from inferrun.cli.migration import SETTLE, Action, Owned, Step, lines, plan_controllers, plan_run, plan_secrets
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, KubeError, NotConfigured, NotFound
 from inferrun.kube.objects import CONFIGS, JOBS, PODS, RUNS, Object, Resource
-from inferrun.kube.runs import merge_patch
-from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.resources import parse_config, parse_run
+from inferrun.timestamps import utc_now
 
 DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 DEPLOYMENTS: Final = Resource("apps/v1", "deployments")
@@ -49,21 +38,7 @@ MAX_PASSES: Final = 5
 WAIT_SECONDS: Final = 10.0
 
 Write = Callable[[str], None]
-
-
-class Cluster(Protocol):
-    """The requests that the migration needs; `KubeClient` implements them."""
-
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        """One object."""
-
-    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
-        """A list object."""
-
-    async def patch(
-        self, resource: Resource, namespace: str, name: str, body: Object, *, sub: str | None = None
-    ) -> Object:
-        """Merge `body` into an object."""
+Parsed = TypeVar("Parsed")
 
 
 class CannotMigrate(Exception):
@@ -88,102 +63,51 @@ class Plan:
         return [*self.controllers, *(action for actions in self.runs for action in actions), *self.secrets]
 
 
-async def read_plan(api: Cluster, *, namespace: str | None) -> Plan:
+async def read_plan(api: KubeClient, *, namespace: str | None) -> Plan:
     """Read the objects and plan. Raises CannotMigrate, KubeError."""
     await _require_definitions(api)
-    items = [(item, run) for item in await _all(api, RUNS, namespace) if (run := _parse(item)) is not None]
-    owned = await _read_owned(api, namespace)
-    now = utc_now()
-    plans = (plan_run(item, run, owned[run.metadata.uid], now=now) for item, run in items)
-    configs = [config for item in await _all(api, CONFIGS, None) if (config := _parse_config(item)) is not None]
+    runs = [(item, run) for item in await _all(api, RUNS, namespace) if (run := _parsed(parse_run, item)) is not None]
+    jobs, pods, cron_jobs = [_by_owner(await _all(api, resource, namespace)) for resource in (JOBS, PODS, CRON_JOBS)]
+    plans = []
+    for item, run in runs:
+        cron_job = next(iter(cron_jobs[run.metadata.uid]), None)
+        of_cron_job = jobs[cron_job["metadata"]["uid"]] if cron_job is not None else []
+        own = [*jobs[run.metadata.uid], *of_cron_job]
+        owned = Owned(own, [pod for job in own for pod in pods[job["metadata"]["uid"]]], cron_job)
+        plans.append(tuple(plan_run(item, run, owned, now=utc_now())))
+    configs = [_parsed(parse_config, item) for item in await _all(api, CONFIGS, None)]
+    waiting = [run for _, run in runs if not run.status.is_terminal]
     return Plan(
         controllers=tuple(plan_controllers(await _all(api, DEPLOYMENTS, None))),
-        runs=tuple(tuple(actions) for actions in plans if actions),
-        secrets=tuple(plan_secrets([run for _, run in items if not run.status.is_terminal], configs)),
+        runs=tuple(filter(None, plans)),
+        secrets=tuple(plan_secrets(waiting, filter(None, configs))),
     )
 
 
-async def apply(plan: Plan, api: Cluster, *, report: Write) -> bool:
+async def apply(plan: Plan, api: KubeClient, *, report: Write) -> bool:
     """Execute what is due, per run until the first step that is not; returns whether anything was changed."""
     has_changed = False
     for actions in plan.runs:
+        versions: dict[str, str] = {}
         for action in actions:
             if not action.step.is_change or not action.is_due:
                 break
+            read = action.target["metadata"]
+            condition = {"uid": read["uid"], "resourceVersion": versions.get(read["uid"], read["resourceVersion"])}
+            body = {**action.change, "metadata": {**action.change.get("metadata", {}), **condition}}
+            resource = CRON_JOBS if action.kind == "CronJob" else RUNS
+            sub = "status" if "status" in action.change else None
             try:
-                await _execute(action, api)
+                stored = await api.patch(resource, action.namespace, action.name, body, sub=sub)
             except (Conflict, NotFound):
                 break  # it has changed: the next pass reads it again
+            versions[read["uid"]] = stored["metadata"]["resourceVersion"]
             report(f"{action.step}: {action.kind} {action.namespace}/{action.name}")
             has_changed = True
     return has_changed
 
 
-async def _execute(action: Action, api: Cluster) -> None:
-    steps: dict[Step, Callable[[Action, Cluster], Awaitable[None]]] = {
-        Step.RECORD: _record,
-        Step.SUSPEND_CRON_JOB: _suspend_cron_job,
-        Step.SUSPEND_RUN: _suspend_run,
-        Step.HAND_OVER: _hand_over,
-        Step.STRIP: _strip,
-    }
-    await steps[action.step](action, api)
-
-
-async def _record(action: Action, api: Cluster) -> None:
-    outcome = action.outcome
-    assert outcome is not None  # noqa: S101 -- every plan to record has one
-    run = parse_run(action.target)
-    status = ended_status(
-        run,
-        phase=outcome.phase,
-        reason=outcome.reason,
-        message=outcome.message,
-        now=utc_now(),
-        finished=outcome.finished_at,
-        earliest=outcome.started_at,  # of the Job, by the clock of its controller; a run from a backup was created later
-        start_time=outcome.started_at,
-        exit_code=outcome.exit_code,
-        delivery="Unknown",
-    )
-    change = merge_patch(run.status.to_manifest(), status.to_manifest())
-    await api.patch(RUNS, action.namespace, action.name, _if_unchanged(action, {"status": change}), sub="status")
-
-
-async def _suspend_cron_job(action: Action, api: Cluster) -> None:
-    metadata = {"annotations": {ANNOTATION_SUSPENDED: rfc3339(utc_now())}}
-    body = _if_unchanged(action, {"metadata": metadata, "spec": {"suspend": True}})
-    await api.patch(CRON_JOBS, action.namespace, action.name, body)
-
-
-async def _suspend_run(action: Action, api: Cluster) -> None:
-    await api.patch(RUNS, action.namespace, action.name, _if_unchanged(action, {"spec": {"suspend": True}}))
-
-
-async def _hand_over(action: Action, api: Cluster) -> None:
-    body = _if_unchanged(action, {"status": {"conditions": None, "contract": None, "jobStatus": None}})
-    await api.patch(RUNS, action.namespace, action.name, body, sub="status")
-
-
-async def _strip(action: Action, api: Cluster) -> None:
-    """Remove the finalizer from the run as it is now: an earlier step of this pass may have changed it."""
-    stored = await api.get(RUNS, action.namespace, action.name)
-    if stored["metadata"]["uid"] != action.target["metadata"]["uid"]:
-        return
-    finalizers = stored["metadata"].get("finalizers") or []
-    others = [name for name in finalizers if name != wellknown.LEGACY_FINALIZER]
-    condition = {"uid": stored["metadata"]["uid"], "resourceVersion": stored["metadata"]["resourceVersion"]}
-    await api.patch(RUNS, action.namespace, action.name, {"metadata": {**condition, "finalizers": others}})
-
-
-def _if_unchanged(action: Action, body: Object) -> Object:
-    """The body with the identity and the version of what was read as its condition."""
-    metadata = action.target["metadata"]
-    condition = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    return {**body, "metadata": {**body.get("metadata", {}), **condition}}
-
-
-async def migrate(api: Cluster, *, namespace: str | None, must_wait: bool, report: Write) -> list[Action]:
+async def migrate(api: KubeClient, *, namespace: str | None, must_wait: bool, report: Write) -> list[Action]:
     """Apply until nothing is due any more; with `must_wait`, until Jobs that run have ended. Returns what is left."""
     changeless_passes = 0
     while True:
@@ -203,7 +127,7 @@ async def migrate(api: Cluster, *, namespace: str | None, must_wait: bool, repor
             await asyncio.sleep(SETTLE.total_seconds() if is_unfinished else WAIT_SECONDS)
 
 
-async def _require_definitions(api: Cluster) -> None:
+async def _require_definitions(api: KubeClient) -> None:
     """The definitions must be ours already: the earlier ones would drop what is written."""
     fix = "install the chart's definitions first: kubectl apply --server-side --force-conflicts -f CHART/crds/"
     name = f"{wellknown.RUN_PLURAL}.{wellknown.GROUP}"
@@ -216,19 +140,6 @@ async def _require_definitions(api: Cluster) -> None:
         raise CannotMigrate(f"the definition {name} is that of the earlier controller", fix=fix)
 
 
-async def _read_owned(api: Cluster, namespace: str | None) -> defaultdict[str, Owned]:
-    """What belongs to each run, by its UID."""
-    jobs, pods = _by_owner(await _all(api, JOBS, namespace)), _by_owner(await _all(api, PODS, namespace))
-    cron_jobs = _by_owner(await _all(api, CRON_JOBS, namespace))
-    found: defaultdict[str, Owned] = defaultdict(Owned)
-    for uid in {*jobs, *cron_jobs}:
-        cron_job = next(iter(cron_jobs.get(uid, [])), None)
-        of_cron_job = jobs.get(cron_job["metadata"]["uid"], []) if cron_job is not None else []
-        own = [*jobs.get(uid, []), *of_cron_job]
-        found[uid] = Owned(own, [pod for job in own for pod in pods.get(job["metadata"]["uid"], [])], cron_job)
-    return found
-
-
 def _by_owner(items: Sequence[Object]) -> defaultdict[str, list[Object]]:
     found: defaultdict[str, list[Object]] = defaultdict(list)
     for item in items:
@@ -238,7 +149,7 @@ def _by_owner(items: Sequence[Object]) -> defaultdict[str, list[Object]]:
     return found
 
 
-async def _all(api: Cluster, resource: Resource, namespace: str | None) -> list[Object]:
+async def _all(api: KubeClient, resource: Resource, namespace: str | None) -> list[Object]:
     """All objects, page by page."""
     items: list[Object] = []
     params = {"limit": PAGE}
@@ -251,17 +162,10 @@ async def _all(api: Cluster, resource: Resource, namespace: str | None) -> list[
         params = {"limit": PAGE, "continue": token}
 
 
-def _parse(item: Object) -> InferenceRun | None:
-    """The run; None if it cannot be read, which the shim reports."""
+def _parsed(parse: Callable[[Object], Parsed], item: Object) -> Parsed | None:
+    """The resource; None if it cannot be read, which the shim reports."""
     try:
-        return parse_run(item)
-    except ValidationError:
-        return None
-
-
-def _parse_config(item: Object) -> InferenceConfig | None:
-    try:
-        return parse_config(item)
+        return parse(item)
     except ValidationError:
         return None
 
@@ -284,36 +188,25 @@ def run(options: Options, *, kubeconfig: Path | None, context: str | None) -> in
         return USAGE_ERROR
     except CannotMigrate as error:
         report_error(str(error), fix=error.fix)
-        return SOMETHING_LEFT
     except (KubeError, OSError) as error:
         report_error(str(error), fix="check the connection and your permissions, then run the same command again")
-        return SOMETHING_LEFT
+    return SOMETHING_LEFT
 
 
 async def _migrate_user_cluster(options: Options, *, kubeconfig: Path | None, context: str | None) -> int:
     async with user_cluster(kubeconfig, context=context) as (api, _):
         if options.is_dry_run:
-            return _print_plan((await read_plan(api, namespace=options.namespace)).actions)
+            actions = (await read_plan(api, namespace=options.namespace)).actions
+            _say("\n".join(lines(actions)) if actions else "nothing to migrate")
+            if actions:
+                _say("\nnothing was changed; inferrun migrate --apply does this")
+            return DONE
         left = await migrate(api, namespace=options.namespace, must_wait=options.must_wait, report=_say)
-    return _print_rest(left)
-
-
-def _print_plan(actions: Sequence[Action]) -> int:
-    _say("\n".join(lines(actions)) if actions else "nothing to migrate")
-    if actions:
-        _say("\nnothing was changed; inferrun migrate --apply does this")
-    return DONE
-
-
-def _print_rest(left: Sequence[Action]) -> int:
-    if not left:
-        _say("nothing is left to migrate")
+    _say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
+    if all(action.step is Step.LEAVE or action.kind == "Secret" for action in left):
         return DONE
-    _say("\nleft as it is:\n" + "\n".join(lines(left)))
-    is_complete = all(action.step is Step.LEAVE or action.kind == "Secret" for action in left)
-    if not is_complete:
-        _say("\nrun the same command again once these are resolved")
-    return DONE if is_complete else SOMETHING_LEFT
+    _say("\nrun the same command again once these are resolved")
+    return SOMETHING_LEFT
 
 
 def _say(text: str) -> None:

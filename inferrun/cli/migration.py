@@ -18,8 +18,9 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.resources.validation import describe, run_problems
+from inferrun.run_status import ended_status
 from inferrun.text import one_line, shell_command
-from inferrun.timestamps import parse
+from inferrun.timestamps import parse, rfc3339
 
 ANNOTATION_SUSPENDED: Final = f"{wellknown.DOMAIN}/suspended-by-migration"
 """On a CronJob: when the migration suspended it. Without it, a user did."""
@@ -74,7 +75,8 @@ class Action:
     name: str
     why: str
     target: Object = field(default_factory=dict, repr=False)
-    outcome: Outcome | None = None
+    change: Object = field(default_factory=dict, repr=False)
+    """The merge patch of the target."""
     is_due: bool = True
 
 
@@ -87,83 +89,98 @@ class Owned:
     cron_job: Object | None = None
 
 
+@dataclass(frozen=True)
+class _Planned:
+    """A run, whose actions are planned."""
+
+    item: Object
+    run: InferenceRun
+
+    @property
+    def was_executed(self) -> bool:
+        """Whether the status is the earlier controller's."""
+        status = self.run.status
+        return status.phase is None and bool(status.conditions or status.contract or status.job_status)
+
+    def act(self, step: Step, why: str, change: Object | None = None, *, is_due: bool = True) -> Action:
+        metadata = self.run.metadata
+        kind = wellknown.RUN_KIND
+        return Action(step, kind, metadata.namespace, metadata.name, why, self.item, change or {}, is_due)
+
+    def release(self, why: str, *, is_due: bool = True) -> list[Action]:
+        """Remove the earlier controller's finalizer, if the run has it."""
+        finalizers = self.run.metadata.finalizers
+        others = [name for name in finalizers if name != wellknown.LEGACY_FINALIZER]
+        is_held = len(others) < len(finalizers)
+        return [self.act(Step.STRIP, why, {"metadata": {"finalizers": others}}, is_due=is_due)] if is_held else []
+
+
 def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) -> list[Action]:
     """The actions for one run, in order; none if the earlier controller has left nothing."""
+    planned = _Planned(item, run)
     if run.is_paused:
         why = f"annotation {wellknown.ANNOTATION_PAUSED} is set"
-        return [_action(Step.LEAVE, run, item, why)] if _has_traces(run) else []
+        return [planned.act(Step.LEAVE, why)] if planned.was_executed or planned.release(why) else []
     if run.metadata.is_being_deleted:
-        return list(_strip(run, item, why="the run is being deleted"))
+        return planned.release("the run is being deleted")
+    running = next((_name(job) for job in owned.jobs if not _is_finished(job)), "")
     if run.spec.is_schedule:
-        return _plan_schedule(item, run, owned, now=now)
-    return _plan_single(item, run, owned)
-
-
-def was_executed(run: InferenceRun) -> bool:
-    """Whether the status is the earlier controller's."""
-    status = run.status
-    return status.phase is None and bool(status.conditions or status.contract or status.job_status)
-
-
-def _has_traces(run: InferenceRun) -> bool:
-    return was_executed(run) or wellknown.LEGACY_FINALIZER in run.metadata.finalizers
-
-
-def _plan_single(item: Object, run: InferenceRun, owned: Owned) -> list[Action]:
-    if not was_executed(run):
-        return list(_strip(run, item, why="the earlier controller does not have to see its deletion"))
-    running = [job for job in owned.jobs if not _is_finished(job)]
+        return _plan_schedule(planned, owned.cron_job, running=running, now=now)
+    if not planned.was_executed:
+        return planned.release("the earlier controller does not have to see its deletion")
     if running:
-        why = f"Job {_name(running[0])} of the earlier controller is still running; its outcome is recorded when it has ended"
-        return [_action(Step.WAIT, run, item, why)]
+        why = f"Job {running} of the earlier controller is still running; its outcome is recorded when it has ended"
+        return [planned.act(Step.WAIT, why)]
     outcome = outcome_of(_own_job(run, owned.jobs), owned.pods)
-    record = _action(Step.RECORD, run, item, f"{outcome.phase}/{outcome.reason}: {outcome.message}", outcome=outcome)
-    return [record, *_strip(run, item, why="its outcome is recorded")]
+    why = f"{outcome.phase}/{outcome.reason}: {outcome.message}"
+    recorded = planned.act(Step.RECORD, why, _record(run, outcome, now=now))
+    return [recorded, *planned.release("its outcome is recorded")]
 
 
-def _plan_schedule(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) -> list[Action]:
-    cron_job = owned.cron_job
-    if not was_executed(run) and (cron_job is None or _is_suspended(cron_job)):
-        return list(_strip(run, item, why="the schedule is handed over"))
-    problems = run_problems(run)
-    if problems:
+def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, now: datetime) -> list[Action]:
+    run, handed_over, actions, is_due = planned.run, "the schedule is handed over", [], True
+    is_suspended = cron_job is None or bool(cron_job["spec"].get("suspend"))
+    if not planned.was_executed and is_suspended:
+        return planned.release(handed_over)
+    if problems := run_problems(run):
         why = f"CronJob stays in charge until the schedule is valid: {describe(problems)}"
-        return [_action(Step.MANUAL, run, item, why)]
-    actions = list(_end_cron_job(run, item, cron_job)) if cron_job is not None else []
-    if was_executed(run):
-        actions.append(_hand_over(item, run, owned, now=now))
-    if actions and actions[-1].step is Step.WAIT:
-        return actions
-    return [*actions, *_strip(run, item, why="the schedule is handed over", is_due=all(one.is_due for one in actions))]
+        return [planned.act(Step.MANUAL, why)]
+    if cron_job is not None:
+        since = (cron_job["metadata"].get("annotations") or {}).get(ANNOTATION_SUSPENDED)
+        is_due = is_suspended and (since is None or now - parse(since) >= SETTLE)
+        name = _name(cron_job)
+        if not is_suspended:
+            why = "its schedule passes to the InferenceRun; Jobs that it has started continue"
+            change = {"metadata": {"annotations": {ANNOTATION_SUSPENDED: rfc3339(now)}}, "spec": {"suspend": True}}
+            namespace = run.metadata.namespace
+            actions.append(Action(Step.SUSPEND_CRON_JOB, "CronJob", namespace, name, why, cron_job, change))
+        elif since is None and not run.spec.suspend:
+            why = f"CronJob {name} was suspended by a user; the schedule stays suspended"
+            actions.append(planned.act(Step.SUSPEND_RUN, why, {"spec": {"suspend": True}}))
+    if planned.was_executed and running:
+        why = f"Job {running} of the CronJob is still running; the schedule starts when it has ended"
+        return [*actions, planned.act(Step.WAIT, why)]
+    if planned.was_executed:
+        why = f"the schedule {run.spec.schedule!r} starts, in time zone {run.spec.time_zone or 'Etc/UTC'}"
+        change = {"status": {"conditions": None, "contract": None, "jobStatus": None}}
+        actions.append(planned.act(Step.HAND_OVER, why, change, is_due=is_due))
+    return [*actions, *planned.release(handed_over, is_due=all(one.is_due for one in actions))]
 
 
-def _end_cron_job(run: InferenceRun, item: Object, cron_job: Object) -> Iterator[Action]:
-    if not _is_suspended(cron_job):
-        why = "its schedule passes to the InferenceRun; Jobs that it has started continue"
-        yield Action(Step.SUSPEND_CRON_JOB, "CronJob", run.metadata.namespace, _name(cron_job), why, cron_job)
-    elif ANNOTATION_SUSPENDED not in _annotations(cron_job) and not run.spec.suspend:
-        why = f"CronJob {_name(cron_job)} was suspended by a user; the schedule stays suspended"
-        yield _action(Step.SUSPEND_RUN, run, item, why)
-
-
-def _hand_over(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) -> Action:
-    running = [job for job in owned.jobs if not _is_finished(job)]
-    if running:
-        why = f"Job {_name(running[0])} of the CronJob is still running; the schedule starts when it has ended"
-        return _action(Step.WAIT, run, item, why)
-    why = f"the schedule {run.spec.schedule!r} starts, in time zone {run.spec.time_zone or 'Etc/UTC'}"
-    is_due = owned.cron_job is None or _has_settled(owned.cron_job, now=now)
-    return _action(Step.HAND_OVER, run, item, why, is_due=is_due)
-
-
-def _has_settled(cron_job: Object, *, now: datetime) -> bool:
-    since = _annotations(cron_job).get(ANNOTATION_SUSPENDED)
-    return _is_suspended(cron_job) and (since is None or now - parse(since) >= SETTLE)
-
-
-def _strip(run: InferenceRun, item: Object, *, why: str, is_due: bool = True) -> Iterator[Action]:
-    if wellknown.LEGACY_FINALIZER in run.metadata.finalizers:
-        yield _action(Step.STRIP, run, item, why, is_due=is_due)
+def _record(run: InferenceRun, outcome: Outcome, *, now: datetime) -> Object:
+    status = ended_status(
+        run,
+        phase=outcome.phase,
+        reason=outcome.reason,
+        message=outcome.message,
+        now=now,
+        finished=outcome.finished_at,
+        earliest=outcome.started_at,  # of the Job, by the clock of its controller; a run from a backup was created later
+        start_time=outcome.started_at,
+        exit_code=outcome.exit_code,
+        delivery="Unknown",
+    )
+    return {"status": status.to_manifest()}
 
 
 def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
@@ -175,8 +192,7 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
         )
         return Outcome(Phase.FAILED, Reason.OUTCOME_UNKNOWN, message)
     status = job.get("status") or {}
-    started, finished = status.get("startTime"), status.get("completionTime")
-    times = {"started_at": parse(started) if started else None, "finished_at": parse(finished) if finished else None}
+    times = {"started_at": _time(status.get("startTime")), "finished_at": _time(status.get("completionTime"))}
     if _condition(job, "Complete") is not None:
         message = f"Job {_name(job)} of the earlier controller succeeded"
         return Outcome(Phase.SUCCEEDED, Reason.SUCCEEDED, message, int(ExitCode.DONE), **times)
@@ -196,22 +212,14 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
 def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig]) -> list[Action]:
     """The Secrets that runs refer to in other namespaces: a Pod can only mount those of its own."""
     by_key = {(config.metadata.namespace, config.metadata.name): config for config in configs}
-    wanted: dict[tuple[str, str, str], None] = {}
+    found: dict[tuple[str, str, str], Action] = {}
     for run in runs:
-        config = by_key.get((run.config_namespace, run.spec.config_ref.name))
-        for name, namespace in _secrets_of(config) if config is not None else ():
-            if namespace and namespace != run.metadata.namespace:
-                wanted[name, namespace, run.metadata.namespace] = None
-    return [
-        Action(
-            Step.MANUAL,
-            "Secret",
-            target,
-            name,
-            shell_command("inferrun", "copy-secret", name, "--from", source, "--to", target),
-        )
-        for name, source, target in wanted
-    ]
+        config, target = by_key.get((run.config_namespace, run.spec.config_ref.name)), run.metadata.namespace
+        for name, source in _secrets_of(config) if config is not None else ():
+            if source and source != target:
+                copy = shell_command("inferrun", "copy-secret", name, "--from", source, "--to", target)
+                found[name, source, target] = Action(Step.MANUAL, "Secret", target, name, copy)
+    return list(found.values())
 
 
 def _secrets_of(config: InferenceConfig) -> Iterator[tuple[str, str]]:
@@ -228,23 +236,15 @@ def _secrets_of(config: InferenceConfig) -> Iterator[tuple[str, str]]:
 
 def plan_controllers(deployments: Iterable[Object]) -> list[Action]:
     """What has to be stopped first: two controllers of the same runs would undo each other's work."""
-    return [
-        Action(Step.MANUAL, "Deployment", namespace, name, f"stop it: {stop}")
-        for item in deployments
-        if _is_controller(item) and _is_running(item)
-        for namespace, name in [(item["metadata"]["namespace"], _name(item))]
-        for stop in [f"kubectl -n {namespace} scale deployment {name} --replicas=0"]
-    ]
-
-
-def _is_controller(deployment: Object) -> bool:
-    containers = deployment["spec"]["template"]["spec"].get("containers") or []
-    images = (str(container.get("image", "")) for container in containers)
-    return any(image.split("@")[0].rsplit("/", 1)[-1].split(":")[0] == CONTROLLER for image in images)
-
-
-def _is_running(deployment: Object) -> bool:
-    return bool(deployment["spec"].get("replicas", 1)) or bool((deployment.get("status") or {}).get("replicas"))
+    found = []
+    for item in deployments:
+        namespace, name, spec = item["metadata"]["namespace"], _name(item), item["spec"]
+        images = (str(one.get("image", "")) for one in spec["template"]["spec"].get("containers") or [])
+        is_controller = any(image.split("@")[0].rsplit("/", 1)[-1].split(":")[0] == CONTROLLER for image in images)
+        if is_controller and (spec.get("replicas", 1) or (item.get("status") or {}).get("replicas")):
+            why = f"stop it: kubectl -n {namespace} scale deployment {name} --replicas=0"
+            found.append(Action(Step.MANUAL, "Deployment", namespace, name, why))
+    return found
 
 
 def lines(actions: Sequence[Action]) -> Iterator[str]:
@@ -257,13 +257,6 @@ def lines(actions: Sequence[Action]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for first, second, third in rows:
         yield f"{first:{widths[0]}}  {second:{widths[1]}}  {third}"
-
-
-def _action(
-    step: Step, run: InferenceRun, item: Object, why: str, *, outcome: Outcome | None = None, is_due: bool = True
-) -> Action:
-    metadata = run.metadata
-    return Action(step, wellknown.RUN_KIND, metadata.namespace, metadata.name, why, item, outcome, is_due)
 
 
 def _own_job(run: InferenceRun, jobs: Sequence[Object]) -> Object | None:
@@ -284,23 +277,12 @@ def _exit_code(pods: Sequence[Object]) -> int | None:
 
 
 def _condition(job: Object, kind: str) -> Object | None:
-    for item in (job.get("status") or {}).get("conditions") or []:
-        if item.get("type") == kind and item.get("status") == "True":
-            found: Object = item
-            return found
-    return None
+    conditions: list[Object] = (job.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), None)
 
 
 def _is_finished(job: Object) -> bool:
     return _condition(job, "Complete") is not None or _condition(job, "Failed") is not None
-
-
-def _is_suspended(cron_job: Object) -> bool:
-    return bool(cron_job["spec"].get("suspend"))
-
-
-def _annotations(item: Object) -> dict[str, str]:
-    return item["metadata"].get("annotations") or {}
 
 
 def _name(item: Object) -> str:

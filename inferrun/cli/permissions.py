@@ -41,22 +41,26 @@ SHIM: Final = (
     *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get", "list", "watch"),
     *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
     *_permissions(wellknown.GROUP, f"{wellknown.CONFIG_PLURAL}/status", "patch"),
-    *_permissions("", "events", "create"),
+    *_permissions("batch", "jobs", "get", "list", "watch", "patch", "delete"),
+    *_permissions("", "pods", "list", "watch"),
+    *_permissions("", "pods/log", "get"),
+    *_permissions("", "configmaps", "get"),
+    *_permissions("", "events", "list", "create"),
+    *_permissions("", "resourcequotas", "list", "watch"),
     *_permissions(GROUP, "inferenceservices", "get", "list", "watch"),
     *_permissions(GROUP, "llminferenceservices", "get", "list", "watch"),
 )
 """Permissions of the shim in the watched namespaces."""
 
 WORKER: Final = (
-    *_permissions(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "watch", "create", "patch", "delete"),
+    *_permissions(wellknown.GROUP, wellknown.RUN_PLURAL, "get", "list", "create", "patch", "delete"),
     *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
     *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get"),
-    *_permissions("batch", "jobs", "get", "list", "watch", "create", "patch", "delete"),
-    *_permissions("", "pods", "get", "list", "watch", "delete"),
+    *_permissions("batch", "jobs", "get", "list", "create", "patch", "delete"),
+    *_permissions("", "pods", "get", "list", "delete"),
     *_permissions("", "pods/log", "get"),
     *_permissions("", "configmaps", "get", "create"),
     *_permissions("", "events", "list", "create"),
-    *_permissions("", "resourcequotas", "list", "watch"),
     *_permissions(GROUP, "inferenceservices", "get"),
     *_permissions(GROUP, "llminferenceservices", "get"),
     *_permissions(GROUP, "llminferenceserviceconfigs", "get"),
@@ -67,12 +71,10 @@ WORKER: Final = (
 )
 """Permissions of the worker in the watched namespaces."""
 
-WORKER_AT_HOME: Final = _permissions("coordination.k8s.io", "leases", "get", "create", "patch")
-"""Permissions of the worker in its own namespace: with the Lease, one of several workers becomes the observer."""
-
-
-SHIM_AT_HOME: Final = _permissions("coordination.k8s.io", "leases", "get", "create")
-"""Permissions of the shim in its own namespace: the Lease records the cluster's part of the installation's id."""
+AT_HOME: Final = _permissions("coordination.k8s.io", "leases", "get", "create", "patch")
+"""Permissions of both in their own namespace: Leases record the cluster's part of the installation's id and the keys of its
+processes; with another one, one of several shims is elected.
+"""
 
 
 def self_review(permission: Permission, *, namespace: str) -> Object:

@@ -12,6 +12,10 @@ COMPONENTS: Final = ("shim", "worker")
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 
 
+SHIMS: Final = f"app.kubernetes.io/name=inferrun,{COMPONENT_LABEL}=shim"
+"""The label selector of the shims of all releases."""
+
+
 def selector(release: str) -> str:
     """The label selector of a release's Deployments."""
     return f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={release}"
@@ -27,7 +31,6 @@ class Installed:
     """The watched namespaces; one empty name: all."""
     task_queue: str = ""
     release: str = ""
-    cluster_id: str = ""
     temporal_address: str = ""
     temporal_namespace: str = ""
 
@@ -44,7 +47,6 @@ class Installed:
         return cls(
             accounts=accounts,
             watched=_watched(environment.get("WATCH_NAMESPACE", "")),
-            cluster_id=environment.get("INFERRUN_CLUSTER_ID", ""),
             task_queue=environment.get("INFERRUN_TASK_QUEUE", ""),
             release=environment.get("INFERRUN_RELEASE", ""),
             temporal_address=environment.get("TEMPORAL_ADDRESS", ""),

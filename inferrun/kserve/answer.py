@@ -89,3 +89,18 @@ class Needs:
 
 
 Answer: TypeAlias = ModelAddress | NotYet | Never | Needs
+
+
+class Answered(Exception):
+    """Ends a resolution with an answer that is not an address; `resolve` returns the answer."""
+
+    def __init__(self, answer: NotYet | Never | Needs) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+def needed(others: Others, other: Other) -> Stored | Unreadable | None:
+    """Another object, None if it does not exist. Raises Answered if it has to be read first."""
+    if other not in others:
+        raise Answered(Needs(other))
+    return others[other]

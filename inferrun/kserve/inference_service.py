@@ -6,12 +6,23 @@ was scaled to zero is ready, although its transition is in progress until the ne
 say are read from the Deployment: whether its rollout has ended, and whether a model that failed to load had its time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import SplitResult
 
-from inferrun.kserve.answer import Answer, ModelAddress, Needs, Never, NotYet, Other, Others, Stored, Unreadable, Wanted
+from inferrun.kserve.answer import (
+    Answered,
+    ModelAddress,
+    Never,
+    NotYet,
+    Other,
+    Others,
+    Stored,
+    Unreadable,
+    Wanted,
+    needed,
+)
 from inferrun.kserve.status import (
     SETTLED_AFTER,
     condition,
@@ -60,25 +71,20 @@ _SERVER_TYPES: Final = {"kserve-torchserve": "torchserve", "kserve-vllmserver": 
 _FIX: Final = "fix the InferenceService, and when it is ready, delete and recreate the run"
 
 
-def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> Answer:
-    """The answer for an InferenceService."""
+def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> ModelAddress:
+    """The address of the model of an InferenceService. Raises Answered."""
     closed = (
         stopped(item)
         or _failed(item, others, now=now)
         or _not_ready(item)
         or outdated(item, now=now)
         or _in_transition(item)
-        or _rolling_out(item, others)
+        or rolling_out(item, _deployment(item, others))  # Ready is True as soon as any of the new Pods is
     )
     if closed is not None:
-        return closed
+        raise Answered(closed)
     protocol = _protocol(item, wanted, others)
-    if not isinstance(protocol, str):
-        return protocol
-    found = _address(item, others, protocol=protocol)
-    if isinstance(found, NotYet | Never | Needs):
-        return found
-    address, authorities = found
+    address, authorities = _address(item, others, protocol=protocol)
     model = wanted.model_name or _model_name(item)
     is_prefixed = text(item, "spec", "predictor", "model", "modelFormat", "name") == "huggingface"
     return ModelAddress(
@@ -94,7 +100,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
     )
 
 
-def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | Needs | None:
+def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | None:
     """The answer for a model that failed to load. KServe keeps this state after an edit until a new Pod has a status, and has it
     while a container that exited once is restarted: it is final only if the model had its time.
     """
@@ -109,13 +115,9 @@ def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | 
     why = one_line(found, limit=512) or shown(item, "Ready")
     failure = f"{name_of(item)} cannot load its model ({transition}): {why}"
     waits = f"{failure}; the run starts when it has loaded"
-    deployment = _deployment(item) if transition == FAILED_LOAD else None
-    if deployment is not None:
-        if deployment not in others:
-            return Needs(deployment)
-        rollout = others[deployment]
-        if isinstance(rollout, Mapping):
-            return Never(f"{failure}; {_FIX}") if rollout_failed(rollout) else NotYet(waits, is_other=True)
+    rollout = _deployment(item, others) if transition == FAILED_LOAD else None
+    if isinstance(rollout, Mapping):
+        return Never(f"{failure}; {_FIX}") if rollout_failed(rollout) else NotYet(waits, is_other=True)
     until = edited_until(item, LOADED_AFTER if transition == FAILED_LOAD else SETTLED_AFTER)
     if until is not None and now < until:
         return NotYet(waits, until=until)
@@ -123,19 +125,12 @@ def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | 
     return NotYet(waits) if transition == FAILED_LOAD and has_loaded_before else Never(f"{failure}; {_FIX}")
 
 
-def _rolling_out(item: Stored, others: Others) -> NotYet | Needs | None:
-    """The answer while Pods of the previous spec serve: KServe says that the new one is ready as soon as any Pod is."""
-    deployment = _deployment(item)
-    if deployment is None:
-        return None
-    return Needs(deployment) if deployment not in others else rolling_out(item, others[deployment])
-
-
-def _deployment(item: Stored) -> Other | None:
+def _deployment(item: Stored, others: Others) -> Stored | Unreadable | None:
     """The Deployment of the predictor, in Standard mode."""
     if _mode(item) not in RAW_MODES:
         return None
-    return Other("deployments", text(item, "metadata", "namespace"), _workload_names(item, "predictor")[0])
+    name = _workload_names(item, "predictor")[0]
+    return needed(others, Other("deployments", text(item, "metadata", "namespace"), name))
 
 
 def _workload_names(item: Stored, component: str) -> tuple[str, ...]:
@@ -171,7 +166,7 @@ def _is_scaled_to_zero(status: object) -> bool:
     return has_none and text(status, "states", "targetModelState") in ("", "Pending")
 
 
-def _protocol(item: Stored, wanted: Wanted, others: Others) -> str | Never | Needs:
+def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
     """What the config says, else what the object says, else the first one of its runtime that the built-in runner speaks.
 
     A runtime that lists several speaks them all, except for TorchServe, which KServe starts with one. For the format vLLM,
@@ -188,10 +183,10 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str | Never | Nee
         offered: tuple[str, ...] = (declared,) if declared else _SPEAKS[:1]
     else:
         runtime = _runtime(item)
-        if runtime is not None and runtime not in others:
-            return Needs(runtime)
-        found = others.get(runtime) if runtime else None
-        server, listed = _server_type(runtime, found), _versions(found)
+        found = needed(others, runtime) if runtime is not None else None
+        annotated = text(found, "metadata", "annotations", _SERVER_TYPE)
+        server = annotated or _SERVER_TYPES.get(runtime.name if runtime else "", "")
+        listed = tuple(str(one).lower() for one in items(found, "spec", "protocolVersions"))
         if is_vllm:
             offered = (declared,) if declared in listed and server != "vllmserver" else ("openai",)
         else:
@@ -199,17 +194,14 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str | Never | Nee
     if not wanted.is_our_runner:
         return offered[0]
     spoken = next((one for one in _SPEAKS if one in offered), None)
-    return spoken or Never(
-        f"{name_of(item)} speaks {' and '.join(offered)}, but the built-in runner speaks {' and '.join(_SPEAKS)}; set "
-        "protocolVersion: v2 in its spec.predictor.model if its runtime supports it, kserve.protocolVersion in the "
-        "InferenceConfig if the object is wrong, or spec.image to an image that speaks it"
-    )
-
-
-def _server_type(runtime: Other | None, found: "Stored | Unreadable | None") -> str:
-    """The server of a runtime, as KServe finds it out."""
-    annotated = text(found, "metadata", "annotations", _SERVER_TYPE)
-    return annotated or _SERVER_TYPES.get(runtime.name if runtime else "", "")
+    if spoken is None:
+        message = (
+            f"{name_of(item)} speaks {' and '.join(offered)}, but the built-in runner speaks {' and '.join(_SPEAKS)}; set "
+            "protocolVersion: v2 in its spec.predictor.model if its runtime supports it, kserve.protocolVersion in the "
+            "InferenceConfig if the object is wrong, or spec.image to an image that speaks it"
+        )
+        raise Answered(Never(message))
+    return spoken
 
 
 def _custom_protocol(item: Stored) -> str:
@@ -229,12 +221,6 @@ def _runtime(item: Stored) -> Other | None:
         return Other("clusterservingruntimes", "", shared)
     named = text(item, "spec", "predictor", "model", "runtime")
     return Other("clusterservingruntimes", "", named) if named else None
-
-
-def _versions(runtime: "Stored | Unreadable | None") -> tuple[str, ...]:
-    if runtime is None or isinstance(runtime, Unreadable):
-        return ()
-    return tuple(str(one).lower() for one in items(runtime, "spec", "protocolVersions"))
 
 
 def _model_name(item: Stored) -> str:
@@ -258,84 +244,59 @@ def _model_name(item: Stored) -> str:
     return text(item, "metadata", "name")
 
 
-def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResult, str] | NotYet | Never | Needs:
-    """The address, and the certificates of its authorities."""
-    if _mode(item) in RAW_MODES and not _has_address(item):  # the other URLs are those of an ingress
+def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResult, str]:
+    """The first address in the status or that of the predictor's Service, and the certificates of its authorities."""
+    status, mode = member(item, "status"), _mode(item)
+    of_component = member(status, "components", _component(item))
+    is_internal = bool(text(status, "address", "url") or text(of_component, "address", "url"))
+    if mode in RAW_MODES and not is_internal:  # the URLs are those of an ingress
         service = _predictor_service(item, others, protocol=protocol)
-        if not isinstance(service, NotYet):
-            return _without_authorities(service)
-    return _listed_address(item, others, protocol=protocol)
-
-
-def _listed_address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResult, str] | NotYet | Never | Needs:
-    """The first one in the status, or that of the predictor's Service."""
-    entries = list(_entries(item))
+        if service is not None:
+            return service, ""
+    addresses = [member(status, "address"), member(of_component, "address")]
+    entries = [(text(address, "url"), text(address, "CACerts")) for address in addresses]
+    entries += [(text(of_component, key), "") for key in ("restUrl", "url", "grpcUrl")]
+    entries = [entry for entry in (*entries, (text(status, "url"), "")) if entry[0]]
     if protocol == GRPC:
         entries.sort(key=lambda entry: not entry[0].startswith("grpc"))
     candidates = [(parts, cas) for url, cas in entries if (parts := parts_of(url, protocol=protocol)) is not None]
-    if not candidates:
-        found, _ = next(iter(entries), ("", ""))
-        if found:
-            return Never(
-                f"{name_of(item)} has the address {public_url(found)}, which is no http or https URL; set kserve.modelUrl "
-                "instead of kserve.serviceRef in the InferenceConfig"
-            )
-        return _without_authorities(_predictor_service(item, others, protocol=protocol))
-    parts, authorities = candidates[0]
-    namespace = text(item, "metadata", "namespace")
-    has_final_port = _mode(item) in KNATIVE_MODES or (parts.port is not None and _mode(item) not in RAW_MODES)
-    service = "" if has_final_port else service_name(parts, namespace=namespace)
-    if not service:
-        return parts, authorities
-    named = Other("services", namespace, service)
-    if named not in others:
-        return Needs(named)
-    if others[named] is None and parts.port is None:
-        return _without_authorities(_predictor_service(item, others, protocol=protocol))
-    return with_port(parts, others[named], protocol=protocol), authorities
-
-
-def _without_authorities(found: SplitResult | NotYet | Needs) -> tuple[SplitResult, str] | NotYet | Needs:
-    return (found, "") if isinstance(found, SplitResult) else found
-
-
-def _has_address(item: Stored) -> bool:
-    """Whether the status has an address inside the cluster."""
-    status = member(item, "status")
-    component = member(status, "components", _component(item))
-    return bool(text(status, "address", "url") or text(component, "address", "url"))
+    if entries and not candidates:
+        message = (
+            f"{name_of(item)} has the address {public_url(entries[0][0])}, which is no http or https URL; set kserve.modelUrl "
+            "instead of kserve.serviceRef in the InferenceConfig"
+        )
+        raise Answered(Never(message))
+    if candidates:
+        parts, authorities = candidates[0]
+        namespace = text(item, "metadata", "namespace")
+        has_final_port = mode in KNATIVE_MODES or (parts.port is not None and mode not in RAW_MODES)
+        name = "" if has_final_port else service_name(parts, namespace=namespace)
+        if not name:
+            return parts, authorities
+        found = needed(others, Other("services", namespace, name))
+        if found is not None or parts.port is not None:
+            return with_port(parts, found, protocol=protocol), authorities
+    service = _predictor_service(item, others, protocol=protocol)
+    if service is None:
+        missing = f"its status has no address and Service {_workload_names(item, _component(item))[0]} does not exist"
+        message = f"{name_of(item)} is ready, but {missing}; the run starts when KServe has written one"
+        raise Answered(NotYet(message, is_other=True))
+    return service, ""
 
 
 def _component(item: Stored) -> str:
     return "transformer" if member(item, "spec", "transformer") is not None else "predictor"
 
 
-def _entries(item: Stored) -> Iterator[tuple[str, str]]:
-    """The URLs in the status, preferred first, with the certificates of their authorities."""
-    status = member(item, "status")
-    of_component = member(status, "components", _component(item))
-    addresses = [member(status, "address"), member(of_component, "address")]
-    found = [(text(address, "url"), text(address, "CACerts")) for address in addresses]
-    found += [(text(of_component, key), "") for key in ("restUrl", "url", "grpcUrl")]
-    yield from ((url, cas) for url, cas in (*found, (text(status, "url"), "")) if url)
-
-
-def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | NotYet | Needs:
-    """The address of the Service that KServe makes for the predictor, or the transformer before it."""
-    namespace, names = text(item, "metadata", "namespace"), _workload_names(item, _component(item))
-    for service in names:
-        named = Other("services", namespace, service)
-        if named not in others:
-            return Needs(named)
-        if others[named] is not None:
-            parts = parts_of(f"http://{service}.{namespace}.svc.cluster.local")
-            assert parts is not None  # noqa: S101 -- made of valid names
-            return with_port(parts, others[named], protocol=protocol)
-    return NotYet(
-        f"{name_of(item)} is ready, but its status has no address and Service {names[0]} does not exist; the run "
-        "starts when KServe has written one",
-        is_other=True,
-    )
+def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | None:
+    """The address of the Service that KServe makes for the predictor, or the transformer before it; None if there is none."""
+    namespace = text(item, "metadata", "namespace")
+    for name in _workload_names(item, _component(item)):
+        service = needed(others, Other("services", namespace, name))
+        parts = parts_of(f"http://{name}.{namespace}.svc.cluster.local")
+        if service is not None and parts is not None:
+            return with_port(parts, service, protocol=protocol)
+    return None
 
 
 def _mode(item: Stored) -> str:

@@ -12,9 +12,8 @@ from typing import Final, TypeAlias
 from urllib.parse import SplitResult
 
 from inferrun.kserve.answer import (
-    Answer,
+    Answered,
     ModelAddress,
-    Needs,
     Never,
     NotYet,
     Other,
@@ -22,6 +21,7 @@ from inferrun.kserve.answer import (
     Stored,
     Unreadable,
     Wanted,
+    needed,
 )
 from inferrun.kserve.status import (
     condition,
@@ -53,8 +53,8 @@ _CHILD_NAME_LIMIT: Final = 63
 _Bases: TypeAlias = Mapping[str, "Stored | Unreadable"]
 
 
-def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> Answer:
-    """The answer for an LLMInferenceService."""
+def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> ModelAddress:
+    """The address of the model of an LLMInferenceService. Raises Answered."""
     closed = (
         stopped(item)
         or _misconfigured(item)
@@ -63,26 +63,23 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
         or _rolling_out(item, others)
     )
     if closed is not None:
-        return closed
+        raise Answered(closed)
     bases = _bases(item, others)
-    if isinstance(bases, Needs):
-        return bases
     model = wanted.model_name or _served_name(item, bases)
-    is_checked = bool(wanted.model_name) and wanted.is_our_runner
-    found = (_unknown_model(item, bases, model) if is_checked else None) or _address(item, bases, model)
-    if isinstance(found, NotYet | Never):
-        return found
-    entry, parts = found
-    service = _service(item, bases, entry, parts)
-    if service is not None:
-        if service not in others:
-            return Needs(service)
-        if others[service] is None:
-            missing = f"its Service {service.name} does not exist; check that KServe's controller is running"
-            return NotYet(f"{name_of(item)} is ready, but {missing}", is_other=True)
-        parts = with_port(parts, others[service])
+    if wanted.model_name and wanted.is_our_runner:
+        _check_model(item, bases, model)
+    entry, parts = _address(item, bases, model)
+    is_of_workload = member(entry, "origin") is None and not _has_route(item, bases)  # and not of a gateway
+    namespace = text(item, "metadata", "namespace")
+    name = service_name(parts, namespace=namespace) if is_of_workload and parts.port is None else ""
+    if name:
+        service = needed(others, Other("services", namespace, name))
+        if service is None:
+            missing = f"its Service {name} does not exist; check that KServe's controller is running"
+            raise Answered(NotYet(f"{name_of(item)} is ready, but {missing}", is_other=True))
+        parts = with_port(parts, service)
     protocol = wanted.protocol or "openai"
-    has_own_certificate = parts.scheme == "https" and _is_of_workload(item, bases, entry) and not text(entry, "CACerts")
+    has_own_certificate = parts.scheme == "https" and is_of_workload and not text(entry, "CACerts")
     return ModelAddress(
         url=model_url(base_of(parts), protocol=protocol, model=_name_at(entry, model)),
         model_name=_name_at(entry, model),
@@ -113,26 +110,24 @@ def _not_ready(item: Stored) -> NotYet | None:
     return not_ready(item, shown(item, worst), pods="app.kubernetes.io/name")
 
 
-def _rolling_out(item: Stored, others: Others) -> NotYet | Needs | None:
+def _rolling_out(item: Stored, others: Others) -> NotYet | None:
     """The answer while Pods of the previous spec serve, as for an InferenceService."""
     primary = member(item, "status", "workloads", "primary")
     if text(primary, "kind") != "Deployment":
         return None
     deployment = Other("deployments", text(item, "metadata", "namespace"), text(primary, "name"))
-    return Needs(deployment) if deployment not in others else rolling_out(item, others[deployment])
+    return rolling_out(item, needed(others, deployment))
 
 
-def _bases(item: Stored, others: Others) -> _Bases | Needs:
+def _bases(item: Stored, others: Others) -> _Bases:
     """The objects in `baseRefs` by name, the one that takes precedence first; none if the status lists the models itself."""
     if _listed(item):
         return {}
     namespace, found = text(item, "metadata", "namespace"), {}
     for name in reversed([text(reference, "name") for reference in items(item, "spec", "baseRefs")]):
         for place in (namespace, _SYSTEM_NAMESPACE):
-            other = Other("llminferenceserviceconfigs", place, name)
-            if other not in others:
-                return Needs(other)
-            if (base := others[other]) is not None:
+            base = needed(others, Other("llminferenceserviceconfigs", place, name))
+            if base is not None:
                 found[name] = base
                 break
     return found
@@ -161,19 +156,16 @@ def _unread(item: Stored, bases: _Bases) -> tuple[str, ...]:
     return (warning,) if names else ()
 
 
-def _unknown_model(item: Stored, bases: _Bases, name: str) -> Never | None:
-    """The answer if the config names a model that the object does not serve."""
+def _check_model(item: Stored, bases: _Bases, name: str) -> None:
+    """Raise Answered if the config names a model that the object does not serve."""
     adapters = [one for spec in (item, *bases.values()) for one in items(spec, "spec", "model", "lora", "adapters")]
     served = [_served_name(item, bases), *filter(None, (text(one, "name") for one in adapters))]
-    if name in served or name in _listed(item) or _unread(item, bases):
-        return None
-    return Never(
-        f"kserve.modelName is {name!r}, but {name_of(item)} serves {', '.join(served)}; set one of these in the "
-        "InferenceConfig, or omit modelName"
-    )
+    if name not in served and name not in _listed(item) and not _unread(item, bases):
+        message = f"kserve.modelName is {name!r}, but {name_of(item)} serves {', '.join(served)}"
+        raise Answered(Never(f"{message}; set one of these in the InferenceConfig, or omit modelName"))
 
 
-def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResult] | NotYet:
+def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResult]:
     entries = [one for one in items(item, "status", "addresses") if isinstance(one, dict)]
     if promoted := text(item, "status", "url"):
         entries.append({"url": promoted})
@@ -182,7 +174,8 @@ def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResu
         entries.append({"url": f"http://{host}.svc.cluster.local"})
     found = [(entry, parts) for entry in entries if (parts := parts_of(text(entry, "url"))) is not None]
     if not found:
-        return NotYet(f"{name_of(item)} is ready, but its status has no address yet; the run starts when it has one")
+        message = f"{name_of(item)} is ready, but its status has no address yet; the run starts when it has one"
+        raise Answered(NotYet(message))
     return min(found, key=lambda one: (not is_internal(one[1]), _rank(*one, model=model)))
 
 
@@ -206,20 +199,6 @@ def _name_at(entry: Stored, model: str) -> str:
 
 def _has_route(item: Stored, bases: _Bases) -> bool:
     return any(member(one, "spec", "router", "route") is not None for one in (item, *bases.values()))
-
-
-def _is_of_workload(item: Stored, bases: _Bases, entry: Stored) -> bool:
-    """Whether the address is that of the model's own Service, and not of a gateway."""
-    return member(entry, "origin") is None and not _has_route(item, bases)
-
-
-def _service(item: Stored, bases: _Bases, entry: Stored, parts: SplitResult) -> Other | None:
-    """The Service behind an address without a port that no gateway produced."""
-    if parts.port is not None or not _is_of_workload(item, bases, entry):
-        return None
-    namespace = text(item, "metadata", "namespace")
-    named = service_name(parts, namespace=namespace)
-    return Other("services", namespace, named) if named else None
 
 
 def _child_name(parent: str, suffix: str) -> str:

@@ -2,18 +2,15 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 LIMIT: Final = 30
 """Namespaces in a list. Each of them costs a worker up to five watches, that is, five of its 200 connections."""
 
+SERVED_TWICE_FIX: Final = "set watchNamespace of one of the two releases to other namespaces, or uninstall one"
+"""For two installations that serve the same namespace."""
+
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-
-
-class Served(Protocol):
-    """`namespace in served` is whether that namespace is served now. `Namespaces` is one."""
-
-    def __contains__(self, namespace: str, /) -> bool: ...
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,6 @@ from inferrun.run_ref import RunRef
 Decide = Callable[[InferenceRun], InferenceRunStatus | None]
 """Maps a run that has not ended to its new status, or to None to leave it unchanged."""
 
-Watched = Callable[[RunRef], Object | None]
-"""A run as a watch of this process last saw it, possibly without parts of its spec and status; None if it did not."""
-
 MAX_CONFLICTS = 20
 """Consecutive conflicts after which an update gives up: another writer keeps changing the object."""
 
@@ -36,18 +33,12 @@ class Written:
 class RunStore:
     """The runs of a cluster."""
 
-    def __init__(self, api: KubeClient, *, watched: Watched | None = None) -> None:
+    def __init__(self, api: KubeClient) -> None:
         self._api = api
-        self._watched = watched
 
     def now(self) -> datetime:
         """The API server's time, by which the times in runs are."""
         return self._api.now()
-
-    def watched(self, run: RunRef) -> InferenceRun | None:
-        """The run as `update_status` needs it for a decision that reads only the phase and its conditions."""
-        stored = self._watched(run) if self._watched is not None else None
-        return parse_run(stored) if stored is not None else None
 
     async def read(self, run: RunRef) -> InferenceRun | None:
         """The current run; None if it is gone, is being deleted, or another run has its name."""
@@ -55,9 +46,8 @@ class RunStore:
         return None if found is None or found.metadata.is_being_deleted else found
 
     async def is_gone(self, run: RunRef) -> bool:
-        """Whether the run does not exist any more; one that is being deleted still does. What the watch has is not read."""
-        is_watched = self._watched is not None and self._watched(run) is not None
-        return not is_watched and await self._read(run) is None
+        """Whether the run does not exist any more; one that is being deleted still does."""
+        return await self._read(run) is None
 
     async def _read(self, run: RunRef) -> InferenceRun | None:
         """Also returns a run that a finalizer keeps from being deleted, because its outcome is still recorded."""
@@ -69,7 +59,7 @@ class RunStore:
         return found if found.ref == run else None
 
     async def update_status(self, run: RunRef, decide: Decide, *, read: InferenceRun | None = None) -> Written:
-        """Write the status that `decide` returns; `read` is the run if the caller has read it, or `watched` has it.
+        """Write the status that `decide` returns; `read` is the run if the caller has read it.
 
         A run that has changed since is read again, because the write is conditional on its version.
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from inferrun.plugins.joined_texts import JoinedTexts
-
 if TYPE_CHECKING:
     import pyarrow
 
@@ -29,7 +27,6 @@ class JsonRecords:
     """
 
     texts: Sequence[bytes]
-    """Usually a list, or texts in one buffer, of which objects are made when they are iterated over."""
 
     _nbytes: int = field(default=-1, init=False, repr=False, compare=False)
     """The memory of the texts once it has been asked for, because several limits depend on it."""
@@ -41,9 +38,8 @@ class JsonRecords:
     def nbytes(self) -> int:
         """The memory of the texts."""
         if self._nbytes < 0:
-            texts = self.texts
-            size = texts.size if type(texts) is JoinedTexts else sum(map(len, texts))
-            object.__setattr__(self, "_nbytes", size + _BYTES_PER_OBJECT * len(texts))
+            size = sum(map(len, self.texts)) + _BYTES_PER_OBJECT * len(self.texts)
+            object.__setattr__(self, "_nbytes", size)
         return self._nbytes
 
     def part(self, start: int, stop: int) -> "JsonRecords":
@@ -52,8 +48,8 @@ class JsonRecords:
 
     def join(self, others: "Sequence[Records]") -> "JsonRecords":
         """Append other records of the same kind."""
-        texts = [part.texts for part in (self, *_all_of(JsonRecords, others))]
-        return JsonRecords(_joined(texts) or list(chain.from_iterable(texts)))
+        parts = (self, *_all_of(JsonRecords, others))
+        return JsonRecords(list(chain.from_iterable(part.texts for part in parts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +81,6 @@ class ArrowRecords:
 
 
 Records: TypeAlias = JsonRecords | ArrowRecords
-
-
-def _joined(parts: Sequence[Sequence[bytes]]) -> JoinedTexts | None:
-    """Return the texts of all parts, which have a common separator; None if they have not."""
-    joined = [part for part in parts if type(part) is JoinedTexts]
-    separators = {part.separator for part in joined}
-    if len(joined) < len(parts) or len(separators) > 1:
-        return None
-    separator = separators.pop()
-    return JoinedTexts(separator.join([part.joined for part in joined]), sum(map(len, joined)), separator=separator)
 
 
 def _all_of(kind: type[T], parts: Sequence[object]) -> list[T]:

@@ -36,16 +36,13 @@ class InputFile(Protocol):
     @property
     def name(self) -> str:
         """The name to show in messages."""
-        ...
 
     @property
     def size(self) -> int:
         """The expected size in bytes."""
-        ...
 
     def open(self) -> BinaryIO:
         """Open the file for reading at any position. Raises OSError or InputError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +59,9 @@ class ResultWriter(Protocol):
 
     def write(self, batch: Batch, results: Results) -> None:
         """Append the results of a batch."""
-        ...
 
     def close(self) -> ResultCounts:
         """Complete the file, without closing it, and return the numbers of results in it."""
-        ...
 
 
 class RecordFormat(Protocol):
@@ -83,7 +78,6 @@ class RecordFormat(Protocol):
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of about `chunk_bytes`, each with at least one record, and count their records."""
-        ...
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the records of a chunk, whose end may be beyond that of the file.
@@ -91,14 +85,12 @@ class RecordFormat(Protocol):
         A malformed record has an error in its block, or raises InputError if the records after it cannot be read; both name the
         file and the place.
         """
-        ...
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of results to `out`.
 
         The errors of failed records are written to `errors`, too, or only to it, one JSON object per line.
         """
-        ...
 
 
 @runtime_checkable
@@ -110,7 +102,6 @@ class ColumnFormat(Protocol):
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these columns. It raises InputError for a file that does not have them."""
-        ...
 
 
 class Source(Protocol):
@@ -121,18 +112,15 @@ class Source(Protocol):
 
     def plan(self) -> InputPlan:
         """Divide the input into chunks and count the records. Called only if no earlier attempt made a plan."""
-        ...
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
         """Yield the records of a chunk, which may be part of another attempt's plan; may be called again.
 
         Raises InputError, naming the place, if a record is malformed or cannot be read.
         """
-        ...
 
     def verify(self) -> None:
         """Raise InputError if the input has changed since it was opened."""
-        ...
 
 
 @runtime_checkable
@@ -141,7 +129,6 @@ class PeekableSource(Protocol):
 
     def first_chunk(self) -> Chunk | None:
         """Return the first chunk, None if the input has no records. Blocks."""
-        ...
 
 
 class ChunkWriter(Protocol):
@@ -149,17 +136,15 @@ class ChunkWriter(Protocol):
 
     async def write(self, batch: Batch, results: Results) -> None:
         """Add the results of the next records of the chunk."""
-        ...
 
     async def commit(self) -> ChunkCommit:
         """Commit the chunk; if it is already committed, discard what was written and return the committed one."""
-        ...
 
 
 class OutputStore(Protocol):
     """An opened output. Calls arrive in this order: `open`, `begin`, per chunk a `writer`, `finish`.
 
-    Every method raises OutputError if the store cannot do what it is asked. What was not committed is discarded when the store is
+    Every method raises OutputError if the store cannot execute it. Uncommitted data is discarded when the store is
     closed.
     """
 
@@ -175,15 +160,12 @@ class OutputStore(Protocol):
 
         Called again if the attempt fails, to find out whether another attempt has committed the run in the meantime.
         """
-        ...
 
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Store the plan unless another attempt already did, and return the stored plan."""
-        ...
 
     def writer(self, chunk: Chunk) -> ChunkWriter:
         """Return the only writer of a chunk in this attempt."""
-        ...
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Commit the run; if another attempt already did, return that attempt's result and change nothing.
@@ -192,7 +174,6 @@ class OutputStore(Protocol):
         later; and as long as it cannot know, it waits. Cancellation happens when the process is stopped and the call has not
         returned within a few seconds. A second later the process ends, and leaves the question to `find_commit` and `abort`.
         """
-        ...
 
 
 @runtime_checkable
@@ -204,11 +185,9 @@ class AbortableStore(Protocol):
 
     async def find_commit(self) -> CommittedRun | None:
         """Return the run's commit, None if there is none. Changes nothing."""
-        ...
 
     async def abort(self) -> CommittedRun | None:
         """Return the run's commit; if there is none, ensure that no attempt commits the run later, and return None."""
-        ...
 
 
 @runtime_checkable
@@ -220,19 +199,15 @@ class SharedStore(Protocol):
 
     async def claim(self, claim: Claim) -> bool:
         """Record a claim, and return whether it was the first with its chunk and generation."""
-        ...
 
     async def report(self, member: Member) -> None:
         """Replace what the Pod said about itself before."""
-        ...
 
     async def survey(self) -> Survey:
         """Return what all Pods of the run have done so far."""
-        ...
 
     async def read_commits(self) -> Mapping[int, ChunkCommit]:
         """Return all committed chunks, whichever Pod committed them."""
-        ...
 
 
 @runtime_checkable
@@ -241,7 +216,6 @@ class ProbedStore(Protocol):
 
     async def probe(self) -> str:
         """Verify that the output can be written, leave nothing behind, and return the location. Raises OutputError."""
-        ...
 
 
 class ModelProtocol(Protocol):
@@ -252,14 +226,12 @@ class ModelProtocol(Protocol):
 
     async def prepare(self) -> None:
         """Query what the model expects, before the first batch. Raises InferenceError."""
-        ...
 
     async def predict(self, batch: Batch) -> Results:
         """Send one request, once, and return one result per record, in order. May be called concurrently.
 
         Raises Fault if the request failed, and InferenceError or ContractError if no request can succeed.
         """
-        ...
 
 
 class EarlierResults(Protocol):
@@ -276,7 +248,6 @@ class EarlierResults(Protocol):
 
         Raises OutputError if they have changed since they were committed.
         """
-        ...
 
 
 @runtime_checkable
@@ -285,7 +256,6 @@ class RetriedStore(Protocol):
 
     async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
         """Return the results of that run, None if it has none. Raises OutputError if they are incomplete."""
-        ...
 
 
 @runtime_checkable
@@ -301,7 +271,6 @@ class MappedModel(Protocol):
 
     def map_tensors(self, tensors: Tensors) -> None:
         """Use these tensors; called before `prepare`, which compares them with the model's metadata and raises ContractError."""
-        ...
 
 
 @runtime_checkable
@@ -310,7 +279,6 @@ class ReadableResults(Protocol):
 
     def read_results(self, content: bytes) -> Mapping[int, bytes]:
         """Return the predictions in a result file as JSON texts, by the index of their records. Raises ValueError."""
-        ...
 
 
 @runtime_checkable
@@ -319,7 +287,6 @@ class CheckedModel(Protocol):
 
     def mismatch(self, records: Records) -> str:
         """Return how the metadata that `prepare` has read differs from the first records; empty if it does not."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from inferrun.resources.status import InferenceConfigStatus
 from inferrun.resources.storage import SecretRef
 
 RUN_AS_USER: Final = 65532
+AUTO_DELETE_DELAY_SECONDS: Final = 300
 CA_BUNDLE_KEY: Final = "cabundle.crt"
 MODEL_VERSIONS: Final = ("v1", "v2")
 
@@ -279,6 +280,12 @@ class InferenceConfigSpec(ResourceModel):
     service_account_name: ResourceName | None = None
     """Service account of the Pod; must be allowed by the installation's setting allowedServiceAccounts. Default: no
     service account token is mounted."""
+
+    @property
+    def delete_after_seconds(self) -> int:
+        """`autoDeleteDelaySeconds` or its default, which leaves time to inspect a finished run."""
+        delay = self.auto_delete_delay_seconds
+        return AUTO_DELETE_DELAY_SECONDS if delay is None else delay
 
     @property
     def model(self) -> KServeModel:

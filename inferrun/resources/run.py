@@ -66,7 +66,7 @@ class InferenceRunSpec(ResourceModel):
 
     dry_run: bool | None = None
     """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can
-    be written, and says what it has checked. Only with the built-in runner. Not with schedule. Default: false."""
+    be written, and lists the checks. Only with the built-in runner. Not with schedule. Default: false."""
 
     retry_of: ResourceName | None = None
     """Name of an ended run in the same namespace whose failed records are predicted again. The output of this run is complete: it
@@ -82,7 +82,7 @@ class InferenceRunSpec(ResourceModel):
     @weekly, @monthly, @yearly and @annually. It can be changed, but cannot be added or removed later."""
 
     suspend: bool | None = None
-    """If true, the run is suspended: its Job is stopped, and what it has committed is kept. It continues, with the remaining
+    """If true, the run is suspended: its Job is stopped, and committed records are kept. It continues, with the remaining
     time, once this is set to false. With schedule: no runs are started. It can be changed until the run ends. Default:
     false."""
 
@@ -96,6 +96,10 @@ class InferenceRunSpec(ResourceModel):
     starting_deadline_seconds: Annotated[int, Field(ge=10, le=31_536_000)] | None = None
     """Only with schedule: seconds after its scheduled time within which a missed run is still started; at least 10.
     Default: 3600."""
+
+    jitter_seconds: Annotated[int, Field(ge=0, le=3600)] | None = None
+    """Only with schedule: each run is started up to so many seconds after its scheduled time, each at another moment, but never
+    after the next scheduled time. Default: 0."""
 
     successful_jobs_history_limit: HistoryLimit | None = None
     """Only with schedule: number of succeeded runs to keep. Default: 3."""

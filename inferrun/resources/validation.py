@@ -8,7 +8,7 @@ problem names the field, its value and what is allowed.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import chain, islice
@@ -16,7 +16,6 @@ from typing import Any, Final, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_core import ErrorDetails
 
 from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
@@ -39,7 +38,6 @@ from inferrun.resources.storage import (
     KRATEO_LABEL,
     SCHEMA_LABELS,
     FileStorage,
-    KrateoApi,
     KrateoStorage,
 )
 from inferrun.resources.store_rules import End, store_faults
@@ -98,13 +96,13 @@ class Problem:
     allowed: str
 
     def __str__(self) -> str:
-        return f"{self.field} {self._found}; {self.allowed}"
+        found = "is not set" if self.value is None else f'is "{self.value}"'
+        return f"{self.field} {'is invalid' if self.value == HIDDEN else found}; {self.allowed}"
 
-    @property
-    def _found(self) -> str:
-        if self.value == HIDDEN:
-            return "is invalid"
-        return "is not set" if self.value is None else f'is "{self.value}"'
+
+def _wrong(field: str, value: object, allowed: str) -> Problem:
+    """A problem whose value is shown; None stands for a field that is not set."""
+    return Problem(field=field, value=None if value is None else shown(value), allowed=allowed)
 
 
 def describe(problems: Iterable[Problem]) -> str:
@@ -116,40 +114,30 @@ def describe(problems: Iterable[Problem]) -> str:
 
 def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
     """The first problems because of which a resource could not be parsed."""
-    entries = error.errors(include_url=False, include_context=False)
-    return tuple(
-        Problem(
-            field=one_line(".".join(str(part) for part in entry["loc"]), limit=FIELD_LIMIT),
-            value=_shown_input(entry),
-            allowed=_REQUIREMENTS.get(entry["type"]) or f"allowed: {entry['msg'][:1].lower()}{entry['msg'][1:]}",
-        )
-        for entry in entries[: MAX_PROBLEMS + 1]
-    )
-
-
-def _shown_input(entry: ErrorDetails) -> str | None:
-    if entry["type"] == "missing":
-        return None
-    return HIDDEN if _CONFIDENTIAL.intersection(map(str, entry["loc"])) else shown(entry["input"])
+    found = []
+    for entry in error.errors(include_url=False, include_context=False)[: MAX_PROBLEMS + 1]:
+        path, kind, rule = [str(part) for part in entry["loc"]], entry["type"], entry["msg"]
+        value = HIDDEN if _CONFIDENTIAL.intersection(path) else shown(entry["input"])
+        allowed = _REQUIREMENTS.get(kind) or f"allowed: {rule[:1].lower()}{rule[1:]}"
+        field = one_line(".".join(path), limit=FIELD_LIMIT)
+        found.append(Problem(field=field, value=None if kind == "missing" else value, allowed=allowed))
+    return tuple(found)
 
 
 def shown(value: object) -> str:
-    """`value` as text, truncated. Of a URL, the part that is public."""
-    if isinstance(value, str):
-        text = (public_url(value) if "://" in value else value)[: 8 * SHOWN_VALUE_LIMIT]
-    elif isinstance(value, dict | list):
-        text = _outline(value)
-    else:
-        text = json.dumps(value, default=str)
+    """`value` as text, truncated. Of a URL, the part that is public; of an object or list, which may contain anything, the keys
+    or the length.
+    """
+    match value:
+        case str():
+            text = (public_url(value) if "://" in value else value)[: 8 * SHOWN_VALUE_LIMIT]
+        case dict():
+            text = f"{{{', '.join(islice(value, _SHOWN_MEMBERS))}}}"
+        case list():
+            text = f"a list of {len(value)}"
+        case _:
+            text = json.dumps(value, default=str)
     return one_line(text, limit=SHOWN_VALUE_LIMIT)
-
-
-def _outline(value: dict[str, object] | list[object]) -> str:
-    """An object or list as text without its values, which may be anything; the keys of an object say which one it is."""
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    keys = ", ".join(islice(value, _SHOWN_MEMBERS))
-    return f"{{{keys}}}"
 
 
 def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) -> tuple[Problem, ...]:
@@ -173,22 +161,20 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _threshold_problems(spec.error_threshold),
         _shard_problems(spec),
         _column_problems(spec),
-        _resource_problems(spec),
-        _requests_beyond_limits(spec.resources or ResourceRequirements()),
+        _resource_problems(spec.resources or ResourceRequirements()),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
 
 def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
     """What is valid and should be changed: headers with credentials, which everyone who may read the config can see."""
-    storage = config.spec.storage
     found = []
-    for end, labels in (("input", storage.input), ("output", storage.output)):
-        for index, header in enumerate(_headers_of((labels or {}).get(KRATEO_LABEL))):
-            if isinstance(header, str) and is_credential(split_header(header)[0]):
-                name = shown(split_header(header)[0])
+    for end in ("input", "output"):
+        headers = _at(getattr(config.spec.storage, end), KRATEO_LABEL, "api", "headers")
+        for index, header in enumerate(headers if isinstance(headers, list) else ()):
+            if isinstance(header, str) and is_credential(name := split_header(header)[0]):
                 found.append(
-                    f"spec.storage.{end}.krateo.api.headers.{index} ({name}) can be seen by everyone who may read this "
+                    f"spec.storage.{end}.krateo.api.headers.{index} ({shown(name)}) can be seen by everyone who may read this "
                     "config; use headersFrom with a Secret"
                 )
     if len(found) > MAX_PROBLEMS:
@@ -197,10 +183,11 @@ def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _headers_of(krateo: JsonValue) -> list[JsonValue]:
-    api = krateo.get("api") if isinstance(krateo, dict) else None
-    headers = api.get("headers") if isinstance(api, dict) else None
-    return headers if isinstance(headers, list) else []
+def _at(value: object, *keys: str) -> object:
+    """The member at a path of keys; None if something on the way is missing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
@@ -213,21 +200,19 @@ def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Pr
                     "(setting minScheduleIntervalSeconds)"
                 )
         except InvalidSchedule as wrong:
-            yield Problem(field="spec.schedule", value=shown(spec.schedule), allowed=str(wrong))
+            yield _wrong("spec.schedule", spec.schedule, str(wrong))
     if spec.time_zone is not None:
         try:
             check_time_zone(spec.time_zone)
         except InvalidTimeZone as wrong:
-            yield Problem(field="spec.timeZone", value=shown(spec.time_zone), allowed=str(wrong))
+            yield _wrong("spec.timeZone", spec.time_zone, str(wrong))
 
 
 def _single_run_problems(spec: InferenceRunSpec) -> Iterator[Problem]:
-    if spec.schedule is None:
-        return
-    if spec.dry_run:
-        yield Problem(field="spec.dryRun", value="true", allowed="not allowed with spec.schedule; use a run of its own")
-    if spec.retry_of:
-        yield Problem(field="spec.retryOf", value=shown(spec.retry_of), allowed="not allowed with spec.schedule")
+    if spec.schedule is not None and spec.dry_run:
+        yield _wrong("spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own")
+    if spec.schedule is not None and spec.retry_of:
+        yield _wrong("spec.retryOf", spec.retry_of, "not allowed with spec.schedule")
 
 
 def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
@@ -236,7 +221,7 @@ def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
     try:
         ErrorThreshold.parse(threshold)
     except ValueError as wrong:
-        yield Problem(field="spec.errorThreshold", value=shown(threshold), allowed=str(wrong))
+        yield _wrong("spec.errorThreshold", threshold, str(wrong))
 
 
 def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -251,63 +236,41 @@ def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         canary_records=spec.canary_records,
     )
     if obstacle:
-        yield Problem(field="spec.shards", value=shown(spec.shards), allowed=obstacle)
+        yield _wrong("spec.shards", spec.shards, obstacle)
 
 
 def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     copied = spec.pass_through_columns or ()
     if spec.join_source is JoinSource.INPUT and copied:
-        yield Problem(
-            field="spec.joinSource",
-            value="Input",
-            allowed="copies all columns; remove spec.passThroughColumns, or set None",
-        )
+        yield _wrong("spec.joinSource", "Input", "copies all columns; remove spec.passThroughColumns, or set None")
+    members = ", ".join(RESULT_MEMBERS)
     for at, name in enumerate(copied):
-        field = f"spec.passThroughColumns.{at}"
         if name in RESULT_MEMBERS:
-            yield Problem(
-                field=field,
-                value=shown(name),
-                allowed=f"not allowed: results have a member of that name; their members are {', '.join(RESULT_MEMBERS)}",
-            )
+            reason = f"not allowed: results have a member of that name; their members are {members}"
+            yield _wrong(f"spec.passThroughColumns.{at}", name, reason)
         elif name in copied[:at]:
-            yield Problem(field=field, value=shown(name), allowed="but it is named twice")
-    if spec.image is None:
-        yield from _column_support_problems(spec)
-
-
-def _column_support_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    """What the built-in runner has no columns for: other protocols than V2, and data handlers."""
+            yield _wrong(f"spec.passThroughColumns.{at}", name, "but it is named twice")
+    if spec.image is not None:
+        return
+    # The built-in runner has no columns for other protocols than V2, and for data handlers.
     protocol = spec.model.protocol_version or spec.model.model_version
-    has_tensors = spec.tensors is not None and bool(spec.tensors.inputs or spec.tensors.outputs)
+    fed = spec.tensors is not None and bool(spec.tensors.inputs)
+    has_tensors = fed or (spec.tensors is not None and bool(spec.tensors.outputs))
     if has_tensors and protocol and protocol not in TENSOR_PROTOCOLS:
-        yield Problem(
-            field="spec.tensors",
-            value=f"set with the protocol {shown(protocol)}",
-            allowed=f"the built-in runner sends named tensors with {' and '.join(TENSOR_PROTOCOLS)}",
-        )
-    copies = spec.join_source is JoinSource.INPUT or bool(spec.pass_through_columns)
-    names_columns = copies or (spec.tensors is not None and bool(spec.tensors.inputs))
-    for end, used, labels in (
-        ("input", names_columns, spec.storage.input),
-        ("output", copies, spec.storage.output),
-    ):
-        if used and KRATEO_LABEL in (labels or {}):
-            yield Problem(
-                field=f"spec.storage.{end}.{KRATEO_LABEL}",
-                value="used with columns",
-                allowed="rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns",
-            )
+        supported = f"the built-in runner sends named tensors with {' and '.join(TENSOR_PROTOCOLS)}"
+        yield Problem(field="spec.tensors", value=f"set with the protocol {shown(protocol)}", allowed=supported)
+    copies = spec.join_source is JoinSource.INPUT or bool(copied)
+    remedy = "rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns"
+    if (copies or fed) and KRATEO_LABEL in (spec.storage.input or {}):
+        yield _wrong(f"spec.storage.input.{KRATEO_LABEL}", "used with columns", remedy)
+    if copies and KRATEO_LABEL in (spec.storage.output or {}):
+        yield _wrong(f"spec.storage.output.{KRATEO_LABEL}", "used with columns", remedy)
 
 
 def _parameter_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:
     reserved = ", ".join(RESERVED_PARAMETERS)
     for name in sorted(set(parameters) & set(RESERVED_PARAMETERS)):
-        yield Problem(
-            field=f"spec.parameters.{name}",
-            value=shown(parameters[name]),
-            allowed=f"the names {reserved} are reserved",
-        )
+        yield _wrong(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
     yield from _size_problems("spec.parameters", dict(parameters))
 
 
@@ -318,146 +281,97 @@ def _size_problems(field: str, value: object) -> Iterator[Problem]:
 
 
 def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    if spec.kserve is None:
-        return
     flat = spec.model_dump(by_alias=True, include=MODEL_FIELDS)
-    nested = spec.kserve.model_dump(by_alias=True)
+    nested = spec.kserve.model_dump(by_alias=True) if spec.kserve is not None else {}
     for name, value in flat.items():
-        other = nested[name]
+        other = nested.get(name)
         if value and other and value != other:
             public = public_url if name == "modelUrl" else str
-            yield Problem(
-                field=f"spec.{name}",
-                value=shown(public(value)),
-                allowed=f'but spec.kserve.{name} is "{shown(public(other))}"; set only one of them, or both to the same value',
+            allowed = (
+                f'but spec.kserve.{name} is "{shown(public(other))}"; set only one of them, or both to the same value'
             )
+            yield _wrong(f"spec.{name}", public(value), allowed)
 
 
 def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     model, own_runner = spec.model, spec.image is None
-    if own_runner and model.protocol_version and model.protocol_version not in OWN_RUNNER_PROTOCOLS:
-        yield Problem(
-            field="spec.kserve.protocolVersion",
-            value=shown(model.protocol_version),
-            allowed=(
-                f"the built-in runner supports {', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
-                f"{did_you_mean(model.protocol_version, OWN_RUNNER_PROTOCOLS)}; any other protocol requires an image in "
-                "spec.image that provides it"
-            ),
+    protocol, url = model.protocol_version, model.model_url
+    is_grpc = protocol == GRPC
+    if own_runner and protocol and protocol not in OWN_RUNNER_PROTOCOLS:
+        yield _wrong(
+            "spec.kserve.protocolVersion",
+            protocol,
+            f"the built-in runner supports {', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
+            f"{did_you_mean(protocol, OWN_RUNNER_PROTOCOLS)}; any other protocol requires an image in spec.image that "
+            "provides it",
         )
-    versions = OWN_RUNNER_VERSIONS if own_runner and not model.protocol_version else MODEL_VERSIONS
+    versions = OWN_RUNNER_VERSIONS if own_runner and not protocol else MODEL_VERSIONS
     if model.model_version and model.model_version not in versions:
         whose = " with the built-in runner" if own_runner else ""
-        yield Problem(
-            field="spec.kserve.modelVersion",
-            value=shown(model.model_version),
-            allowed=f"must be {' or '.join(versions)}{whose}",
+        yield _wrong("spec.kserve.modelVersion", model.model_version, f"must be {' or '.join(versions)}{whose}")
+    audience = model.token_audience
+    if audience and not spec.service_account_name:
+        reason = "but serviceAccountName is not set, whose token it would be"
+        yield _wrong("spec.kserve.tokenAudience", audience, reason)
+    if audience and API_SERVER_AUDIENCE.match(audience):
+        reason = "is an audience of the API server: with the token, the model server could act as the service account"
+        yield _wrong("spec.kserve.tokenAudience", audience, reason)
+    if model.service_ref is not None and url:
+        yield _wrong("spec.kserve.serviceRef", model.service_ref.name, "but modelUrl is set, too; set only one of them")
+    elif own_runner and model.service_ref is not None and is_grpc:
+        reason = "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
+        yield _wrong("spec.kserve.protocolVersion", protocol, reason)
+    elif own_runner and not url and model.service_ref is None:
+        yield _wrong(
+            "spec.kserve.modelUrl",
+            None,
+            "the built-in runner requires it, for example sklearn-iris-predictor.models/v2/models/iris/infer, or "
+            "spec.kserve.serviceRef with the name of an object of KServe",
         )
-    if model.token_audience and not spec.service_account_name:
-        yield Problem(
-            field="spec.kserve.tokenAudience",
-            value=shown(model.token_audience),
-            allowed="but serviceAccountName is not set, whose token it would be",
-        )
-    if model.token_audience and API_SERVER_AUDIENCE.match(model.token_audience):
-        yield Problem(
-            field="spec.kserve.tokenAudience",
-            value=shown(model.token_audience),
-            allowed="is an audience of the API server: with the token, the model server could act as the service account",
-        )
-    if model.service_ref is not None and model.model_url:
-        yield Problem(
-            field="spec.kserve.serviceRef",
-            value=shown(model.service_ref.name),
-            allowed="but modelUrl is set, too; set only one of them",
-        )
-    elif own_runner and model.service_ref is not None and model.protocol_version == GRPC:
-        yield Problem(
-            field="spec.kserve.protocolVersion",
-            value=shown(GRPC),
-            allowed="grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef",
-        )
-    elif own_runner and not model.model_url and model.service_ref is None:
-        yield Problem(
-            field="spec.kserve.modelUrl",
-            value=None,
-            allowed=(
-                "the built-in runner requires it, for example sklearn-iris-predictor.models/v2/models/iris/infer, or "
-                "spec.kserve.serviceRef with the name of an object of KServe"
-            ),
-        )
-    elif own_runner and model.model_url and model.protocol_version == GRPC:
-        if not is_grpc_url(model.model_url):
-            yield Problem(
-                field="spec.kserve.modelUrl",
-                value=shown(public_url(model.model_url)),
-                allowed="must be host and port of the server, such as iris-predictor.models:8081, or grpcs://… for TLS",
-            )
-    elif own_runner and model.model_url and not is_http_url(model.model_url):
-        yield Problem(
-            field="spec.kserve.modelUrl",
-            value=shown(public_url(model.model_url)),
-            allowed="must be an http or https URL; the default scheme is http",
-        )
+    elif own_runner and url and not _is_server_url(url, is_grpc=is_grpc):
+        address = "must be host and port of the server, such as iris-predictor.models:8081, or grpcs://… for TLS"
+        http = "must be an http or https URL; the default scheme is http"
+        yield _wrong("spec.kserve.modelUrl", public_url(url), address if is_grpc else http)
 
 
-def is_grpc_url(url: str) -> bool:
-    """Whether `url` is host and port of a gRPC server; the default scheme is grpc."""
+def _is_server_url(url: str, *, is_grpc: bool) -> bool:
+    """Whether `url` is valid for a model server; the default scheme is http, or grpc, which has a port and no path."""
+    scheme = "grpc" if is_grpc else "http"
     try:
-        parts = urlsplit(url if "://" in url else f"grpc://{url}")
-        is_whole = bool(parts.hostname) and bool(parts.port) and not parts.path.strip("/") and " " not in url
-        return parts.scheme in {"grpc", "grpcs"} and is_whole
+        parts = urlsplit(url if "://" in url else f"{scheme}://{url}")
+        is_complete = bool(parts.port) and not parts.path.strip("/") if is_grpc else parts.port != 0
     except ValueError:
         return False
-
-
-def is_http_url(url: str) -> bool:
-    """Whether `url` is a valid http or https URL; the default scheme is http."""
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and " " not in url
-    except ValueError:
-        return False
+    return parts.scheme in {scheme, f"{scheme}s"} and bool(parts.hostname) and is_complete and " " not in url
 
 
 def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    ends: tuple[tuple[End, Mapping[str, JsonValue] | None], ...] = (
-        ("input", spec.storage.input),
-        ("output", spec.storage.output),
+    ends: tuple[tuple[End, Mapping[str, JsonValue]], ...] = (
+        ("input", spec.storage.input or {}),
+        ("output", spec.storage.output or {}),
     )
-    for name, end in ends:
-        yield from _end_problems(end or {}, name=name, own_runner=spec.image is None)
-    yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
-
-
-def _end_problems(end: Mapping[str, JsonValue], *, name: End, own_runner: bool) -> Iterator[Problem]:
-    path = f"spec.storage.{name}"
-    if own_runner:
-        yield from _own_runner_label_problems(end, path=path)
+    own_runner, known = spec.image is None, ", ".join(KNOWN_LABELS)
     models = KNOWN_LABELS if own_runner else SCHEMA_LABELS
-    for label, value in end.items():
-        if label in models:
-            yield from _known_storage_problems(value, model=models[label], end=name, path=f"{path}.{label}")
-        elif not isinstance(value, dict):
-            yield Problem(field=f"{path}.{label}", value=shown(value), allowed="must be an object")
-
-
-def _own_runner_label_problems(end: Mapping[str, JsonValue], *, path: str) -> Iterator[Problem]:
-    known = ", ".join(KNOWN_LABELS)
-    if not end:
-        yield Problem(field=path, value=None, allowed=f"the built-in runner requires one of the labels {known}")
-    for label in end:
-        if label not in KNOWN_LABELS:
-            yield Problem(
-                field=f"{path}.{label}",
-                value=shown(end[label]),
-                allowed=(
-                    f"the built-in runner supports {known}{did_you_mean(label, KNOWN_LABELS)}; "
-                    "any other label requires a custom image in spec.image"
-                ),
-            )
-    if len(end) > 1:
-        yield Problem(field=path, value=", ".join(end), allowed="the built-in runner supports only one label")
+    for name, end in ends:
+        path = f"spec.storage.{name}"
+        if own_runner and not end:
+            yield _wrong(path, None, f"the built-in runner requires one of the labels {known}")
+        for label in end if own_runner else ():
+            if label not in KNOWN_LABELS:
+                yield _wrong(
+                    f"{path}.{label}",
+                    shown(end[label]),
+                    f"the built-in runner supports {known}{did_you_mean(label, KNOWN_LABELS)}; any other label requires a custom "
+                    "image in spec.image",
+                )
+        if own_runner and len(end) > 1:
+            yield Problem(field=path, value=", ".join(end), allowed="the built-in runner supports only one label")
+        for label, value in end.items():
+            if label in models:
+                yield from _known_storage_problems(value, model=models[label], end=name, path=f"{path}.{label}")
+            elif not isinstance(value, dict):
+                yield _wrong(f"{path}.{label}", shown(value), "must be an object")
+    yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
 
 
 def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:
@@ -466,15 +380,24 @@ def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], end: En
         storage = model.model_validate(value)
     except ValidationError as error:
         for problem in parse_problems(error):
-            below = f"{path}.{problem.field}" if problem.field else path
-            yield Problem(field=below, value=problem.value, allowed=problem.allowed)
+            yield replace(problem, field=f"{path}.{problem.field}" if problem.field else path)
         return
     if isinstance(storage, KrateoStorage):
-        yield from _header_problems(storage.api, path=f"{path}.api")
-    yield from _meaning_problems(storage.model_dump(by_alias=True), path=path)
-    for fault in store_faults(storage, end=end):
-        field = f"{path}.{fault.field}" if fault.field else path
-        yield Problem(field=field, value=None if fault.value is None else shown(fault.value), allowed=fault.allowed)
+        for index, header in enumerate(storage.api.headers or ()):
+            if fault := header_fault(header):
+                yield Problem(field=f"{path}.api.headers.{index}", value=HIDDEN, allowed=fault)
+        for index, source in enumerate(storage.api.headers_from or ()):
+            if fault := name_fault(source.name):
+                yield _wrong(f"{path}.api.headersFrom.{index}.name", source.name, fault)
+    # Values of the right type that are still invalid: a path outside the claim, an unknown verb.
+    given = storage.model_dump(by_alias=True)
+    file_path, verb = given.get("path"), _at(given, "api", "verb")
+    if isinstance(file_path, str) and (file_path.startswith("/") or "\0" in file_path or ".." in file_path.split("/")):
+        yield _wrong(f"{path}.path", file_path, 'must be a path relative to the root of the claim, without ".."')
+    if isinstance(verb, str) and verb.upper() not in HTTP_VERBS:
+        yield _wrong(f"{path}.api.verb", verb, f"must be one of {', '.join(HTTP_VERBS)}")
+    for wrong in store_faults(storage, end=end):
+        yield _wrong(f"{path}.{wrong.field}" if wrong.field else path, wrong.value, wrong.allowed)
 
 
 def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
@@ -488,15 +411,11 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
                 value=shown(inner) if issubclass(model, FileStorage) else HIDDEN,  # it may be a misplaced credential
                 allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
-            continue
-        kind = _model_in(below[key])
-        if kind is None:
-            continue
-        if not isinstance(inner, list):
+        elif (kind := _model_in(below[key])) is not None and isinstance(inner, list):
+            for at, one in enumerate(inner):
+                yield from _unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
+        elif kind is not None:
             yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
-            continue
-        for at, one in enumerate(inner):
-            yield from _unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
 
 
 def _model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a field
@@ -506,65 +425,25 @@ def _model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a 
     return next(filter(None, map(_model_in, get_args(kind))), None)
 
 
-def _header_problems(api: KrateoApi, *, path: str) -> Iterator[Problem]:
-    for index, header in enumerate(api.headers or ()):
-        if fault := header_fault(header):
-            yield Problem(field=f"{path}.headers.{index}", value=HIDDEN, allowed=fault)
-    for index, source in enumerate(api.headers_from or ()):
-        if fault := name_fault(source.name):
-            yield Problem(field=f"{path}.headersFrom.{index}.name", value=shown(source.name), allowed=fault)
-
-
-def _meaning_problems(storage: Mapping[str, object], *, path: str) -> Iterator[Problem]:
-    """Values of the right type that are still invalid: a path outside the claim, an unknown verb."""
-    file_path = storage.get("path")
-    if isinstance(file_path, str) and leaves_its_root(file_path):
-        yield Problem(
-            field=f"{path}.path",
-            value=shown(file_path),
-            allowed='must be a path relative to the root of the claim, without ".."',
-        )
-    api = storage.get("api")
-    verb = api.get("verb") if isinstance(api, dict) else None
-    if isinstance(verb, str) and verb.upper() not in HTTP_VERBS:
-        yield Problem(field=f"{path}.api.verb", value=shown(verb), allowed=f"must be one of {', '.join(HTTP_VERBS)}")
-
-
-def leaves_its_root(path: str) -> bool:
-    """Whether `path` is absolute, contains `..`, or contains a character that is not allowed in file names."""
-    return path.startswith("/") or "\0" in path or ".." in path.split("/")
-
-
-def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    for name in ("requests", "limits"):
-        quantities = getattr(spec.resources, name, None) or {}
+def _resource_problems(resources: ResourceRequirements) -> Iterator[Problem]:
+    requests, limits = resources.requests or {}, resources.limits or {}
+    for name, quantities in (("requests", requests), ("limits", limits)):
         for resource, value in quantities.items():
+            field = f"spec.resources.{name}.{resource}"
             if "/" not in resource and resource not in STANDARD_RESOURCES and not resource.startswith("hugepages-"):
-                yield Problem(
-                    field=f"spec.resources.{name}.{resource}",
-                    value=shown(value),
-                    allowed=(
-                        f"unknown resource{did_you_mean(resource, STANDARD_RESOURCES)}; allowed are "
-                        f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
-                    ),
+                yield _wrong(
+                    field,
+                    value,
+                    f"unknown resource{did_you_mean(resource, STANDARD_RESOURCES)}; allowed are "
+                    f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu",
                 )
             if not re.fullmatch(QUANTITY, str(value)):
-                yield Problem(
-                    field=f"spec.resources.{name}.{resource}",
-                    value=shown(value),
-                    allowed="must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits",
+                yield _wrong(
+                    field, value, "must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits"
                 )
-
-
-def _requests_beyond_limits(resources: ResourceRequirements) -> Iterator[Problem]:
-    limits = resources.limits or {}
-    for resource, value in (resources.requests or {}).items():
+    for resource, value in requests.items():
         if resource in limits and amount(value) > amount(limits[resource]):
-            yield Problem(
-                field=f"spec.resources.requests.{resource}",
-                value=shown(value),
-                allowed=f"must be at most the limit, {limits[resource]}",
-            )
+            yield _wrong(f"spec.resources.requests.{resource}", value, f"must be at most the limit, {limits[resource]}")
 
 
 def amount(quantity: int | str) -> Decimal:

@@ -30,6 +30,7 @@ PASSED_THROUGH = (
     "workflows.retry_policy",
     "workflows.run_clock",
     "workflows.run_state",
+    "workflows.signals",
 )
 """Pure modules, which workflows share with the process. A test keeps clock, randomness, environment and I/O out of them.
 

@@ -15,7 +15,7 @@ from inferrun.plugins import (
     ResultCounts,
     SharedStore,
 )
-from runner.error_budget import ErrorBudget
+from runner.sending.error_budget import ErrorBudget
 from runner.settings import Settings
 from runner.shards.shared_work import SharedWork
 

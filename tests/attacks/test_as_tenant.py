@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
-from inferrun.kube.claims import NAME
 from tests.attacks.victim import LOADED_SECONDS, START_SECONDS, Victim, slowest
 from tests.e2e.stage import SYSTEM, Object, Space, Stage, config, run, until
 
@@ -179,23 +178,6 @@ def test_a_label_that_hides_a_job_does_not_hide_its_end(tenant: Space) -> None:
     [job] = tenant.items("jobs")
     tenant.kubectl("label", "job", job["metadata"]["name"], "inferrun.dev/ended=true", "--overwrite")
     tenant.wait_for("quiet", phase="Succeeded", seconds=120)
-
-
-@pytest.mark.parametrize("writes", [1, 40], ids=["once", "all the time"])
-def test_a_forged_claim_to_a_namespace_changes_nothing(tenant: Space, writes: int) -> None:
-    """A forged Lease for a namespace changes nothing.
-
-    The Lease by which installations divide the namespaces: the one that serves this one goes on with it.
-    """
-    tenant.apply(run("before", "actor", parameters={"sleep": "5"}))
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME}}
-    for number in range(writes):
-        spec = {"holderIdentity": f"forged-{number}." + "x" * 100_000, "renewTime": "2999-01-01T00:00:00.000000Z"}
-        tenant.apply({**lease, "spec": spec})
-    tenant.apply(run("after", "actor"))
-    for name in ("before", "after"):
-        tenant.wait_for(name, phase="Succeeded", seconds=60)
-    assert not [item for item in tenant.items("events") if item["reason"] == "NamespaceServed"]
 
 
 FORGED_TIME = "0000-01-01T00:00:00Z"

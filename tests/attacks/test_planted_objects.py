@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from activities.rules import manifests
-from activities.rules.snapshot import CompiledRun, compile_run
-from inferrun.control.run_defaults import Defaults
+from activities.launching import manifests
+from activities.launching.compilation import compile_run
+from activities.launching.snapshot import CompiledRun
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import parse_config, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from tests.e2e.stage import ACTOR_IMAGE, Object, Space, config, run, until
 

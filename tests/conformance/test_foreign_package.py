@@ -85,5 +85,5 @@ def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:
                 modules.add(node.module or ".")
             elif isinstance(node, ast.Import):
                 modules |= {alias.name for alias in node.names}
-    ours = {"inferrun", "runner", "tests", "workflows", "activities", "worker", "operator_shim", "tools"}
+    ours = {"inferrun", "runner", "tests", "workflows", "activities", "worker", "operator_shim", "control", "tools"}
     assert {module for module in modules if module.partition(".")[0] in ours} == {"inferrun.plugins"}

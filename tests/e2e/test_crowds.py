@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.stage import Object, Space, Stage, config, run, until
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.thorough]
 
 WAITING_RUNS = 260
 """More than the activity slots of a worker, which a waiting run used to hold."""

@@ -67,6 +67,7 @@ def test_killing_the_worker_while_a_job_runs_creates_no_second_job(space: Space,
     assert len(space.items("jobs")) == 1
 
 
+@pytest.mark.thorough
 def test_two_concurrent_shims_start_one_job_per_run(space: Space, stage: Stage, whole: Stage) -> None:
     _scale(stage, "shim", 2)
     names = [f"twin-{number}" for number in range(8)]
@@ -79,6 +80,7 @@ def test_two_concurrent_shims_start_one_job_per_run(space: Space, stage: Stage, 
     assert all(space.status(name)["attempt"] == 1 for name in names)
 
 
+@pytest.mark.thorough
 def test_a_run_applied_while_no_shim_is_running_is_started_by_the_next_one(
     space: Space, stage: Stage, whole: Stage
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_run_applied_while_no_shim_is_running_is_started_by_the_next_one(
     space.wait_for("patient", phase="Succeeded", seconds=60)
 
 
+@pytest.mark.thorough
 def test_killing_the_shim_before_it_starts_a_workflow_loses_no_run(space: Space, stage: Stage, whole: Stage) -> None:
     stage.control_component("stop", "temporal")  # so that it stays between the two
     space.apply(run("seen", "actor"))
@@ -104,6 +107,7 @@ def test_killing_the_shim_before_it_starts_a_workflow_loses_no_run(space: Space,
     assert len(space.items("jobs")) == 1
 
 
+@pytest.mark.thorough
 def test_deletion_works_while_shim_worker_and_temporal_are_stopped(space: Space, stage: Stage, whole: Stage) -> None:
     space.apply(run("orphan", "actor", parameters={"sleep": "600"}))
     space.wait_for("orphan", phase="Running", seconds=60)
@@ -130,6 +134,7 @@ def test_deletion_works_while_shim_worker_and_temporal_are_stopped(space: Space,
     )
 
 
+@pytest.mark.thorough
 def test_a_pod_ends_at_its_deadline_while_worker_and_temporal_are_stopped(
     space: Space, short_margin: Stage, whole: Stage
 ) -> None:
@@ -152,6 +157,7 @@ def test_a_pod_ends_at_its_deadline_while_worker_and_temporal_are_stopped(
     assert len(space.items("jobs")) <= 1
 
 
+@pytest.mark.thorough
 def test_a_pod_whose_time_limit_expires_before_it_starts_is_replaced(space: Space, short_margin: Stage) -> None:
     space.apply(config("nowhere", image="localhost/no/such:1"), run("held-up", "nowhere", timeoutSeconds=5))
     first = space.wait_for("held-up", phase="Pending", reason="ImagePullFailed", seconds=30)["jobStatus"]["name"]
@@ -166,6 +172,7 @@ def test_a_pod_whose_time_limit_expires_before_it_starts_is_replaced(space: Spac
     assert space.status("held-up")["attempt"] == 1
 
 
+@pytest.mark.thorough
 def test_a_recovery_workflow_adopts_the_job_of_a_lost_workflow(space: Space, stage: Stage, whole: Stage) -> None:
     space.apply(run("adopted", "actor", parameters={"sleep": "15"}), run("over", "actor"))
     running = space.wait_for("adopted", phase="Running", seconds=60)

@@ -72,6 +72,7 @@ async def test_a_submitted_run_is_an_ordinary_run(space: Space, client: Client) 
     assert found["spec"] == {"configRef": {"name": "actor"}, "parameters": {}, "timeoutSeconds": 60}
 
 
+@pytest.mark.thorough
 async def test_an_id_that_is_not_a_valid_name_becomes_a_readable_one(space: Space, client: Client) -> None:
     key = f"{space.name}/Day 21:09"
     result = await result_of(await submit(client, request(space), key=key))
@@ -80,6 +81,7 @@ async def test_an_id_that_is_not_a_valid_name_becomes_a_readable_one(space: Spac
     assert found["metadata"]["annotations"]["inferrun.dev/submitted-by"] == key
 
 
+@pytest.mark.thorough
 async def test_submitting_the_same_id_twice_creates_one_run(space: Space, client: Client) -> None:
     key = new_id(space)
     first = await result_of(await submit(client, request(space), key=key))
@@ -88,6 +90,7 @@ async def test_submitting_the_same_id_twice_creates_one_run(space: Space, client
     assert len(space.items("jobs")) == 1
 
 
+@pytest.mark.thorough
 async def test_an_id_is_remembered_after_its_run_is_deleted(space: Space, client: Client) -> None:
     key = new_id(space)
     first = await result_of(await submit(client, request(space), key=key))
@@ -100,6 +103,7 @@ async def test_an_id_is_remembered_after_its_run_is_deleted(space: Space, client
     assert error.type == "RequestMismatch"
 
 
+@pytest.mark.thorough
 async def test_a_different_request_with_the_same_id_is_rejected(space: Space, client: Client) -> None:
     key = new_id(space)
     await result_of(await submit(client, request(space), key=key))
@@ -108,6 +112,7 @@ async def test_a_different_request_with_the_same_id_is_rejected(space: Space, cl
     assert key in str(error)
 
 
+@pytest.mark.thorough
 async def test_an_existing_run_of_that_name_is_not_adopted(space: Space, client: Client) -> None:
     key = new_id(space)
     space.apply(run(key, "actor"))
@@ -135,6 +140,7 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(s
     assert space.items("pods") == []
 
 
+@pytest.mark.thorough
 async def test_a_submission_that_is_cancelled_immediately_leaves_nothing_running(space: Space, client: Client) -> None:
     handle = await submit(client, request(space, parameters={"sleep": "600"}), key=new_id(space))
     await handle.cancel()
@@ -145,6 +151,7 @@ async def test_a_submission_that_is_cancelled_immediately_leaves_nothing_running
     assert space.items("pods") == []
 
 
+@pytest.mark.thorough
 async def test_deleting_a_running_run_is_reported_to_the_program_immediately(space: Space, client: Client) -> None:
     key = new_id(space)
     handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
@@ -154,6 +161,7 @@ async def test_deleting_a_running_run_is_reported_to_the_program_immediately(spa
     assert error.type == "RunDeleted"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -171,6 +179,7 @@ async def test_an_invalid_request_is_rejected_with_the_name_of_the_field(
     assert named in str(error)
 
 
+@pytest.mark.thorough
 def test_the_temporal_command_line_starts_a_run(space: Space) -> None:
     key = new_id(space)
     words = ("--type", "SubmitInferenceRun", "--task-queue", "inferrun", "--workflow-id", key)
@@ -178,6 +187,7 @@ def test_the_temporal_command_line_starts_a_run(space: Space) -> None:
     assert space.phase(key) == "Succeeded/Succeeded"
 
 
+@pytest.mark.thorough
 def test_the_example_program_prints_the_result(space: Space) -> None:
     key = new_id(space)
     command = [sys.executable, str(ROOT / "examples" / "from_a_program.py"), "--id", key]
@@ -197,6 +207,7 @@ def test_the_example_program_prints_the_result(space: Space) -> None:
     assert f"Waiting for InferenceRun `{space.name}/{key}`." in head
 
 
+@pytest.mark.thorough
 def test_the_example_program_cancels_its_run_when_it_is_interrupted(space: Space) -> None:
     key = new_id(space)
     command = [sys.executable, str(ROOT / "examples" / "from_a_program.py"), "--id", key]

@@ -53,6 +53,7 @@ def test_the_next_attempt_begins_when_a_container_that_runs_on_beside_a_failure_
     assert not pods_of_runs(space)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_container_that_fails_beside_it_does_not_change_its_exit_code(
     space: Space, tmp_path: Path, code: int
@@ -63,6 +64,7 @@ def test_a_container_that_fails_beside_it_does_not_change_its_exit_code(
     assert (status["phase"], status["exitCode"]) == ("Failed" if code else "Succeeded", code)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_restartable_init_container_ends_with_its_run_whose_job_is_kept(
     space: Space, tmp_path: Path, code: int
@@ -76,6 +78,7 @@ def test_a_restartable_init_container_ends_with_its_run_whose_job_is_kept(
     assert len(jobs(space)) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", [beside(SLEEP), native], ids=["beside", "native"])
 @pytest.mark.parametrize("model", ["counting", "unknown"])
 def test_several_shards_end_although_each_has_a_container_that_runs_on(
@@ -93,6 +96,7 @@ def test_several_shards_end_although_each_has_a_container_that_runs_on(
     )
 
 
+@pytest.mark.thorough
 def test_the_verification_of_an_output_ends_although_a_container_runs_on_beside_it(
     space: Space, tmp_path: Path
 ) -> None:

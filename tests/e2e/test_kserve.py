@@ -67,6 +67,7 @@ def test_a_run_waits_for_the_object_then_for_the_model_and_spends_no_time_on_it(
     assert done["model"]["url"] == url
 
 
+@pytest.mark.thorough
 def test_a_model_without_pods_gets_one_when_the_run_asks_for_it(space: Space) -> None:
     """As Knative scales from zero: only a request has the Pod started, and only the run's Pod sends requests."""
     write_input(space, "".join(f"[{index}, 1]\n" for index in range(100)))
@@ -93,6 +94,7 @@ def test_a_model_without_pods_gets_one_when_the_run_asks_for_it(space: Space) ->
     assert clients == {pod["status"]["podIP"]}
 
 
+@pytest.mark.thorough
 def test_a_failed_load_and_a_stop(space: Space) -> None:
     """A custom image, so that no volume is needed; the failed run has no Job, the stopped one starts when the object does."""
     failure = {"reason": "ModelLoadFailed", "message": "unsupported pickle protocol: 9"}
@@ -122,6 +124,7 @@ def test_a_failed_load_and_a_stop(space: Space) -> None:
     assert warm_up["state"]["terminated"]["message"] == "the model is ready"
 
 
+@pytest.mark.thorough
 def test_the_example_of_an_inference_service(space: Space) -> None:
     """The run may be created before the model is ready; its requests respect the limits of the object."""
     write_input(space, "".join(f"[{index}, 1, 2, 3]\n" for index in range(100)), path="in/iris.jsonl")
@@ -137,6 +140,7 @@ def test_the_example_of_an_inference_service(space: Space) -> None:
     assert (limits["INFERRUN_START_CONCURRENCY"], limits["INFERRUN_REQUEST_TIMEOUT"]) == ("4", "108")
 
 
+@pytest.mark.thorough
 def test_the_example_of_an_llm_service(space: Space) -> None:
     """Without a router, its Service listens on port 8000, which the address in its status does not say."""
     request = {

@@ -8,7 +8,7 @@ from tests.e2e.conftest import install
 from tests.e2e.file_world import RECORDS, UNHURRIED, committed_in, prepare
 from tests.e2e.stage import Space, Stage, processes_of, run, until
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.thorough]
 
 NODE_LOST_SECONDS = 10
 NOTICED_SECONDS = 90

@@ -50,6 +50,7 @@ def test_an_image_that_only_reads_the_contract_succeeds(space: Space) -> None:
     space.kubectl("wait", "inferencerun/plain", "--for=condition=Succeeded", "--timeout=5s")
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_a_run_is_pending_within_a_second(space: Space) -> None:
     """One of ten on a machine that is busy with something else: each look with kubectl takes a part of that second."""
@@ -78,6 +79,7 @@ def test_a_run_past_its_deadline_leaves_no_pod_even_if_it_ignores_sigterm(space:
     assert _workflow_status(space, _workflow_id(space, "late")) == "WORKFLOW_EXECUTION_STATUS_FAILED"
 
 
+@pytest.mark.thorough
 def test_the_status_names_an_image_that_cannot_be_pulled(space: Space) -> None:
     space.apply(config("nowhere", image="localhost/no/such:1"), run("unpulled", "nowhere"))
 
@@ -87,6 +89,7 @@ def test_the_status_names_an_image_that_cannot_be_pulled(space: Space) -> None:
     assert "spec.image" in status["message"]
 
 
+@pytest.mark.thorough
 def test_an_invalid_image_name_fails_immediately(space: Space) -> None:
     space.apply(config("crooked", image="Not/An:Image:Name"), run("crooked", "crooked"))
 
@@ -119,6 +122,7 @@ def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> 
     assert stage.ui_url in status["workflow"]["url"]
 
 
+@pytest.mark.thorough
 def test_a_run_with_a_missing_ca_bundle_resumes_once_it_exists(space: Space) -> None:
     space.apply(config("private", caBundle={"configMapRef": {"name": "authorities"}}), run("trusting", "private"))
 
@@ -144,6 +148,7 @@ def test_exit_code_4_is_retried_up_to_the_backoff_limit_and_explained(space: Spa
     assert len(space.items("jobs")) == 2
 
 
+@pytest.mark.thorough
 def test_exit_code_2_is_not_retried(space: Space) -> None:
     space.apply(run("hopeless", "actor", backoffLimit=5, parameters={"exit": "2", "say": "no such field"}))
 
@@ -154,6 +159,7 @@ def test_exit_code_2_is_not_retried(space: Space) -> None:
     assert len(space.items("jobs")) == 1
 
 
+@pytest.mark.thorough
 def test_a_container_that_exceeds_its_memory_limit_is_reported(space: Space) -> None:
     space.apply(
         config("small", backoffLimit=0, resources={"limits": {"memory": "40Mi"}}),
@@ -165,6 +171,7 @@ def test_a_container_that_exceeds_its_memory_limit_is_reported(space: Space) -> 
     assert "40Mi" in status["message"]
 
 
+@pytest.mark.thorough
 def test_an_unschedulable_pod_is_reported_with_the_schedulers_message(space: Space) -> None:
     space.apply(config("huge", resources={"requests": {"cpu": "500"}}), run("huge", "huge"))
 
@@ -173,6 +180,7 @@ def test_an_unschedulable_pod_is_reported_with_the_schedulers_message(space: Spa
     assert "Insufficient cpu" in status["message"]
 
 
+@pytest.mark.thorough
 def test_an_exceeded_quota_is_reported_and_the_run_resumes_when_it_is_raised(space: Space) -> None:
     space.kubectl("create", "quota", "tight", "--hard=pods=0")
     space.apply(run("crowded", "actor"))
@@ -184,6 +192,7 @@ def test_an_exceeded_quota_is_reported_and_the_run_resumes_when_it_is_raised(spa
     space.wait_for("crowded", phase="Succeeded", seconds=120)
 
 
+@pytest.mark.thorough
 def test_a_run_waits_for_a_missing_config(space: Space) -> None:
     space.apply(run("early", "later"))
     status = space.wait_for("early", phase="Pending", reason="ConfigNotFound", seconds=60)
@@ -209,6 +218,7 @@ def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_no_pod_outlives_a_run_that_is_deleted_without_its_objects(space: Space) -> None:
     space.apply(run("leaving", "actor", parameters={"sleep": "600"}))
     space.wait_for("leaving", phase="Running", seconds=60)
@@ -226,6 +236,7 @@ def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
     assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'unwanted')}")
 
 
+@pytest.mark.thorough
 def test_a_finished_run_is_deleted_after_the_delay_in_its_config(space: Space) -> None:
     space.apply(
         config("tidy", autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=2, backoffLimit=0),
@@ -241,6 +252,7 @@ def test_a_finished_run_is_deleted_after_the_delay_in_its_config(space: Space) -
     assert space.get("inferencerun", "bad") is not None
 
 
+@pytest.mark.thorough
 def test_a_longer_time_limit_takes_effect_during_the_run(space: Space) -> None:
     space.apply(run("extended", "actor", timeoutSeconds=15, parameters={"sleep": "20"}))
     space.wait_for("extended", phase="Running", seconds=60)
@@ -250,6 +262,7 @@ def test_a_longer_time_limit_takes_effect_during_the_run(space: Space) -> None:
     space.wait_for("extended", phase="Succeeded", seconds=60)
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_a_finished_run_is_never_executed_again(space: Space) -> None:
     space.apply(run("once", "actor"))
@@ -269,6 +282,7 @@ def test_a_finished_run_is_never_executed_again(space: Space) -> None:
     assert space.status("once")["completionTime"] == status["completionTime"]
 
 
+@pytest.mark.thorough
 def test_a_container_that_finishes_just_before_its_deadline_succeeds(space: Space) -> None:
     names = [f"close-{tenth}" for tenth in range(6)]
     runs = [
@@ -283,6 +297,7 @@ def test_a_container_that_finishes_just_before_its_deadline_succeeds(space: Spac
         assert status["exitCode"] == 0
 
 
+@pytest.mark.thorough
 def test_the_clock_stops_until_an_evicted_pod_is_replaced(space: Space) -> None:
     space.apply(run("moved", "actor", timeoutSeconds=40, parameters={"sleep": "20"}))
     space.wait_for("moved", phase="Running", seconds=60)
@@ -301,6 +316,7 @@ def test_the_clock_stops_until_an_evicted_pod_is_replaced(space: Space) -> None:
     assert status["attempt"] == 1
 
 
+@pytest.mark.thorough
 def test_an_orphaned_pod_never_runs_alongside_its_successor(space: Space) -> None:
     space.apply(run("orphaned", "actor", backoffLimit=1, parameters={"sleep": "40"}))
     first = space.wait_for("orphaned", phase="Running", seconds=60)["jobStatus"]["name"]
@@ -317,6 +333,7 @@ def test_an_orphaned_pod_never_runs_alongside_its_successor(space: Space) -> Non
     until(lambda: not space.items("pods"), seconds=30, what="no Pod is left")
 
 
+@pytest.mark.thorough
 def test_an_object_rejected_by_a_quota_is_reported_and_bounded_in_time(space: Space) -> None:
     space.kubectl("create", "quota", "full", "--hard=count/configmaps=0")
     space.apply(run("unwritten", "actor", pendingTimeoutSeconds=10))
@@ -327,6 +344,7 @@ def test_an_object_rejected_by_a_quota_is_reported_and_bounded_in_time(space: Sp
     space.wait_for("unwritten", phase="Failed", reason="PendingTimeout", seconds=60)
 
 
+@pytest.mark.thorough
 def test_a_failed_attempt_makes_room_in_a_quota_for_the_next_one(space: Space) -> None:
     space.kubectl("create", "quota", "one", "--hard=count/jobs.batch=1")
     space.apply(run("failing", "actor", backoffLimit=1, parameters={"exit": "4"}))
@@ -337,6 +355,7 @@ def test_a_failed_attempt_makes_room_in_a_quota_for_the_next_one(space: Space) -
     assert [job["metadata"]["name"] for job in space.items("jobs")] == [status["jobStatus"]["name"]]
 
 
+@pytest.mark.thorough
 def test_a_pod_that_replaces_another_starts_although_the_config_map_was_deleted(space: Space) -> None:
     space.apply(run("bereft", "actor", parameters={"sleep": "20"}))
     status = space.wait_for("bereft", phase="Running", seconds=60)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.e2e.file_world import counts_of, in_pod, prepare_rows
 from tests.e2e.stage import Object, Space, run
 
@@ -50,6 +52,7 @@ def test_a_dry_run_checks_everything_and_leaves_nothing(space: Space) -> None:
     assert in_pod(space, "ls /data/out 2>/dev/null || true").split() == []
 
 
+@pytest.mark.thorough
 def test_a_dry_run_fails_as_the_run_would(space: Space) -> None:
     prepare_rows(space)
     in_pod(space, "echo '[1, 2, 3]' > /data/in.jsonl")
@@ -79,6 +82,7 @@ def test_a_retry_predicts_only_what_failed_and_its_output_is_complete(space: Spa
     assert {counts[value] for value in BAD} == {1}
 
 
+@pytest.mark.thorough
 def test_a_run_that_cannot_be_retried_says_why(space: Space) -> None:
     prepare_rows(space)
     space.apply(run("again", "ours", retryOf="nothing"))
@@ -87,6 +91,7 @@ def test_a_run_that_cannot_be_retried_says_why(space: Space) -> None:
     assert space.items("jobs") == []
 
 
+@pytest.mark.thorough
 def test_too_many_failed_canary_records_end_a_run_before_the_others_are_sent(space: Space) -> None:
     prepare_rows(space)
     count = rows(space, bad_first=True)
@@ -99,6 +104,7 @@ def test_too_many_failed_canary_records_end_a_run_before_the_others_are_sent(spa
     assert row_of(space, "careful")[1:3] == ["Failed", "ErrorThresholdExceeded"]
 
 
+@pytest.mark.thorough
 def test_columns_feed_the_model_and_are_copied(space: Space) -> None:
     table = {"input": {"file": {"claimName": "data", "path": "in.csv", "format": "csv"}}}
     tensors = {

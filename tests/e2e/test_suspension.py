@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 from tests.e2e.file_world import RECORDS, UNHURRIED, committed_in, counts_of, prepare
 from tests.e2e.stage import Object, Space, run, until
 
@@ -44,6 +46,7 @@ def test_a_suspended_run_has_no_job_and_continues_after_what_it_has_committed(sp
     assert all(counts[row] == 1 for row in committed), "a committed chunk was sent again"
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_created_suspended_starts_when_it_is_resumed(space: Space) -> None:
     space.apply(run("later", "actor", suspend=True))
     space.wait_for("later", phase="Suspended", seconds=60)
@@ -54,6 +57,7 @@ def test_a_run_that_is_created_suspended_starts_when_it_is_resumed(space: Space)
     assert space.wait_for("later", phase="Succeeded", seconds=60)["attempt"] == 1
 
 
+@pytest.mark.thorough
 def test_a_suspended_run_can_be_deleted_and_cancelled(space: Space) -> None:
     space.apply(*(run(name, "actor", parameters={"sleep": "600"}) for name in ("dropped", "unwanted")))
     for name in ("dropped", "unwanted"):
@@ -69,6 +73,7 @@ def test_a_suspended_run_can_be_deleted_and_cancelled(space: Space) -> None:
     assert not space.items("pods", SELECTOR)
 
 
+@pytest.mark.thorough
 def test_a_job_that_a_queue_preempts_and_admits_again_is_one_attempt(space: Space) -> None:
     """The requests are those that Kueue's integration of Jobs makes."""
     queued = run("queued", "actor", timeoutSeconds=120, parameters={"sleep": "20"})

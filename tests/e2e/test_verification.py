@@ -79,6 +79,7 @@ def test_a_pod_that_is_killed_right_after_its_commit_has_succeeded(space: Space)
     assert [attempt["reason"] for attempt in status["attempts"]] == ["Succeeded"]
 
 
+@pytest.mark.thorough
 def test_a_pod_that_is_killed_before_its_commit_is_retried(space: Space) -> None:
     prepare(space, backoff_limit=2)
     runner = started(space, "interrupted")
@@ -92,6 +93,7 @@ def test_a_pod_that_is_killed_before_its_commit_is_retried(space: Space) -> None
     assert [item["index"] for item in committed_in(space)] == list(range(RECORDS))
 
 
+@pytest.mark.thorough
 def test_the_last_attempt_that_is_killed_before_its_commit_fails_for_good(space: Space) -> None:
     prepare(space, backoff_limit=0)
     runner = started(space, "failed")
@@ -104,6 +106,7 @@ def test_the_last_attempt_that_is_killed_before_its_commit_fails_for_good(space:
     assert is_aborted(space)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pattern", ["*/manifest.json", "*/predictions/part-*"])
 def test_a_pod_that_is_deleted_around_its_commit_is_followed_by_another_launch_of_the_attempt(
     space: Space, pattern: str
@@ -121,6 +124,7 @@ def test_a_pod_that_is_deleted_around_its_commit_is_followed_by_another_launch_o
     assert [item["index"] for item in committed_in(space)] == list(range(RECORDS))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("pattern", "phase"),
     [("*/manifest.json", "Succeeded/Succeeded"), ("*/predictions/part-*", "Failed/DeadlineExceeded")],

@@ -1,6 +1,6 @@
 """Identifies a call with a side effect by the code that makes it, in the running program and in its source.
 
-Both ways lead to the same name, such as `activities.launch_job:JobLauncher._create`: the innermost function of ours
+Both ways lead to the same name, such as `activities.launching.launch_job:JobLauncher._create`: the innermost function of ours
 that does not merely pass the call on. What passes calls on is listed here.
 """
 
@@ -12,7 +12,7 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SCANNED = ("activities", "operator_shim", "worker", "inferrun/control", "inferrun/kube", "inferrun/temporal")
+SCANNED = ("activities", "operator_shim", "worker", "control", "inferrun/kube", "inferrun/temporal")
 """What shim and worker consist of; `inferrun.client` and `inferrun.cli` run elsewhere, and workflow code has no client."""
 
 PASS_ON = {
@@ -23,17 +23,16 @@ PASS_ON = {
     "inferrun.kube.client:KubeClient.patch": r"",
     "inferrun.kube.client:KubeClient.delete": r"",
     "inferrun.kube.runs:RunStore.update_status": r"\.update_status$",
-    "activities.cluster.deletion:delete_if_present": r"^delete_if_present$",
-    "activities.cluster.events:EventRecorder.record": r"",
-    "activities.cluster.job_marks:_patch": r"^_patch$",
-    "activities.cluster.progress_publisher:ProgressPublisher._write": r"self\._write$",
-    "inferrun.kube.leases:LeaderElection._write": r"self\._write$",
-    "inferrun.temporal.run_workflows:cancel_run": r"(^|run_workflows\.)cancel_run$",
-    "inferrun.temporal.run_workflows:signal_run": r"^signal_run$",
-    "inferrun.temporal.run_workflows:signal_workflow": r"^signal_workflow$",
-    "inferrun.temporal.run_workflows:wake_run": r"^wake_run$",
-    "inferrun.temporal.search_attributes:SearchAttributes.send": r"",
-    "inferrun.temporal.submissions:notify_submitter": r"^notify_submitter$",
+    "activities.objects.deletion:delete_if_present": r"^delete_if_present$",
+    "activities.objects.events:EventRecorder.record": r"",
+    "activities.judging.job_marks:_patch": r"^_patch$",
+    "control.leases:LeaderElection._write": r"self\._write$",
+    "control.run_workflows:cancel_run": r"(^|run_workflows\.)cancel_run$",
+    "control.run_workflows:signal_run": r"^signal_run$",
+    "control.run_workflows:signal_workflow": r"^signal_workflow$",
+    "control.run_workflows:wake_run": r"^wake_run$",
+    "control.search_attributes:SearchAttributes.send": r"",
+    "control.submissions:notify_submitter": r"^notify_submitter$",
     "operator_shim.workflows:RunWorkflows._start": r"self\._start$",
     "operator_shim.workflows:RunWorkflows._start.<locals>.start": r"",
     "operator_shim.workflows:RunWorkflows.cancel": r"_workflows\.cancel$",

@@ -282,8 +282,8 @@ def _kind_and_name(path: str) -> tuple[str, str]:
     return kind, parts[1] if len(parts) > 1 else ""
 
 
-_READING = ("describe_", "get_", "list_", "count_", "query_", "poll_", "check", "reset_sticky_")
-"""Requests without an effect on what is executed; the last one only changes which worker is asked first."""
+_READING = ("describe_", "get_", "list_", "count_", "query_", "poll_", "check")
+"""Requests without an effect on what is executed."""
 
 
 class FaultyServiceClient(ServiceClient):

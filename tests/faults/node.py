@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from activities.rules.manifests import CONTAINER
+from activities.launching.manifests import CONTAINER
+from control.informer import Informer, Key
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
-from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import LEASES, PODS, Object, Resource
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result

@@ -13,17 +13,16 @@ from pathlib import Path
 import uvloop
 from temporalio.client import Client
 
-from inferrun.control.installation import installation_id
-from inferrun.control.process import leave, run_program
-from inferrun.control.run_defaults_folder import DefaultsFolder
+from control.installation import installation_id
+from control.process import leave, run_program
+from control.run_defaults_folder import DefaultsFolder
+from control.settings import ControlSettings
 from inferrun.kube.client import connect
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.connection import register_at_start
 from operator_shim.composition import ShimProcess
-from operator_shim.settings import ShimSettings
 from tests.faults.injection import FaultFolder, FaultyKubeClient, FaultyServiceClient, Injector
 from worker.composition import WorkerProcess
-from worker.settings import WorkerSettings
 
 
 def _injector() -> Injector:
@@ -38,12 +37,12 @@ def _faulty(client: Client, injector: Injector) -> Client:
 
 
 @asynccontextmanager
-async def _shim(settings: ShimSettings) -> AsyncIterator[ShimProcess]:
-    common, injector = settings.common, _injector()
-    api = FaultyKubeClient(await connect(kubeconfig=common.kubeconfig), injector)
+async def _shim(settings: ControlSettings) -> AsyncIterator[ShimProcess]:
+    injector = _injector()
+    api = FaultyKubeClient(await connect(kubeconfig=settings.kubeconfig), injector)
     try:
-        installation = await installation_id(api, common)
-        client = await connect_temporal(identity=f"inferrun-shim/{installation}/{common.identity}", lazy=True)
+        installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
+        client = await connect_temporal(identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True)
         defaults = DefaultsFolder(settings.defaults_folder)
         yield ShimProcess(
             settings, api=api, client=_faulty(client, injector), installation=installation, defaults=defaults
@@ -53,12 +52,12 @@ async def _shim(settings: ShimSettings) -> AsyncIterator[ShimProcess]:
 
 
 @asynccontextmanager
-async def _worker(settings: WorkerSettings) -> AsyncIterator[WorkerProcess]:
-    common, injector = settings.common, _injector()
-    api = FaultyKubeClient(await connect(kubeconfig=common.kubeconfig), injector)
+async def _worker(settings: ControlSettings) -> AsyncIterator[WorkerProcess]:
+    injector = _injector()
+    api = FaultyKubeClient(await connect(kubeconfig=settings.kubeconfig), injector)
     try:
-        installation = await installation_id(api, common)
-        client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{common.identity}"), injector)
+        installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
+        client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
         await register_at_start(client)
         defaults = DefaultsFolder(settings.defaults_folder)
         yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)
@@ -68,5 +67,5 @@ async def _worker(settings: WorkerSettings) -> AsyncIterator[WorkerProcess]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "shim":
-        leave(run_program(ShimSettings.read, _shim, run=uvloop.run))
-    leave(run_program(WorkerSettings.read, _worker, run=uvloop.run))
+        leave(run_program(_shim, run=uvloop.run))
+    leave(run_program(_worker, run=uvloop.run))

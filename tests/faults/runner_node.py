@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from activities.rules.object_metadata import controller_of
+from activities.objects.object_metadata import controller_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import CONFIG_MAPS, Object

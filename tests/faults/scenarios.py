@@ -17,13 +17,12 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowHandle,
 )
-from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.rules.child_runs import KEPT
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
+from activities.submitting.child_runs import KEPT
 from inferrun import wellknown
-from inferrun.control.installation import join_id, recorded_cluster
+from inferrun.installation import join_id, recorded_cluster
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object, Resource
 from inferrun.names import run_workflow_id, schedule_id
@@ -518,39 +517,6 @@ async def _remove_legacy_finalizer(stage: Stage) -> None:
     await stage.until_gone()
 
 
-async def _start_polled(stage: Stage) -> None:
-    """A run that a workflow of an earlier version executes."""
-    await stage.config()
-    await stage.run(annotations={wellknown.ANNOTATION_PAUSED: "true"})
-    await stage.until("the run exists", lambda: stage.exists)
-    with suppress(WorkflowAlreadyStartedError):
-        await stage.world.temporal.start_workflow(
-            messages.RUN_WORKFLOW,
-            RunInput.model_validate(stage.ref.model_dump()),
-            id=run_workflow_id(stage.ref),
-            task_queue=stage.namespace,
-        )
-
-
-async def _poll(stage: Stage) -> None:
-    await _start_polled(stage)
-    await stage.until_running()
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
-
-
-async def _wait_polled(stage: Stage) -> None:
-    await _start_polled(stage)
-    await stage.until_ended()
-
-
-async def _poll_and_cancel(stage: Stage) -> None:
-    await _start_polled(stage)
-    await stage.until_running()
-    await stage.workflow().cancel()
-    await stage.until_ended()
-
-
 async def _terminate(stage: Stage) -> None:
     """Somebody terminates the workflow of a run that is running."""
     await stage.config()
@@ -572,7 +538,7 @@ async def _terminate(stage: Stage) -> None:
 
 async def _delete_while_launching(stage: Stage) -> None:
     """The run is deleted between the creation of its Job and the status that names it."""
-    site = "activities.launch_job:JobLauncher._publish_job"
+    site = "activities.launching.launch_job:JobLauncher._publish_job"
     hold = Plan(stage.token, site, "patch inferenceruns/status", Fault.HOLD)
     stage.installation.faults.plan(hold)
     await stage.config()
@@ -643,7 +609,7 @@ async def _leave_over(stage: Stage) -> None:
     stage.submissions.append(run_workflow_id(run))
     handle = await stage.world.temporal.start_workflow(
         messages.RUN_WORKFLOW,
-        RunInput.model_validate({**run.model_dump(), "lifecycle": messages.SIGNALLED_LIFECYCLE}),
+        RunInput.model_validate(run.model_dump()),
         id=run_workflow_id(run),
         task_queue=stage.namespace,
         memo={**memo, "run": run},
@@ -685,7 +651,7 @@ async def _delete_lease(stage: Stage) -> None:
     await stage.config()
     await stage.run()
     await stage.until_running()
-    name = f"{stage.namespace}-worker"
+    name = f"{stage.namespace}-shim"
     lease = await stage.world.api.get(LEASES, stage.namespace, name)
     await stage.world.api.delete(LEASES, stage.namespace, name, uid=lease["metadata"]["uid"])
     await stage.until_temporal("the Lease is back", lambda: _has_lease(stage))
@@ -694,15 +660,15 @@ async def _delete_lease(stage: Stage) -> None:
 
 
 async def _start_without_lease(stage: Stage) -> None:
-    """The Lease is deleted while no worker is running."""
+    """The Lease is deleted while no shim is running."""
     await stage.config()
     await stage.run()
     await stage.until_running()
-    await stage.installation.worker.stop()
-    name = f"{stage.namespace}-worker"
+    await stage.installation.shim.stop()
+    name = f"{stage.namespace}-shim"
     lease = await stage.world.api.get(LEASES, stage.namespace, name)
     await stage.world.api.delete(LEASES, stage.namespace, name, uid=lease["metadata"]["uid"])
-    stage.installation.worker.start()
+    stage.installation.shim.start()
     await stage.until_temporal("the Lease is back", lambda: _has_lease(stage))
     await stage.world.node.release(stage.name)
     await stage.until_ended()
@@ -710,22 +676,22 @@ async def _start_without_lease(stage: Stage) -> None:
 
 async def _has_lease(stage: Stage) -> bool:
     try:
-        return bool(await stage.world.api.get(LEASES, stage.namespace, f"{stage.namespace}-worker"))
+        return bool(await stage.world.api.get(LEASES, stage.namespace, f"{stage.namespace}-shim"))
     except KubeError:
         return False
 
 
 async def _hand_over(stage: Stage) -> None:
-    """The worker is stopped with SIGTERM, and another one takes over."""
+    """The shim is stopped with SIGTERM, and another one takes over."""
     await stage.config()
     await stage.run()
     await stage.until_running()
-    worker = stage.installation.worker
-    ends = len(worker.ends)
-    if worker.process is not None:
+    shim = stage.installation.shim
+    ends = len(shim.ends)
+    if shim.process is not None:
         with suppress(ProcessLookupError):
-            worker.process.terminate()
-    await stage.until("the worker ended", lambda: len(worker.ends) > ends)
+            shim.process.terminate()
+    await stage.until("the shim ended", lambda: len(shim.ends) > ends)
     await stage.world.node.release(stage.name)
     await stage.until_ended()
 
@@ -769,9 +735,6 @@ SCENARIOS = {
         Scenario("unreadable", _succeed, _leaves_nothing),
         Scenario("legacy", _remove_legacy_finalizer, _runs_on, deletes=True),
         Scenario("unschedulable", _succeed, _waits),
-        Scenario("polled", _poll, _runs_on),
-        Scenario("polledwaits", _wait_polled, _waits),
-        Scenario("polledcancelled", _poll_and_cancel, _runs_on),
         Scenario("terminated", _terminate, _runs_on),
         Scenario("withdrawn", _delete_while_launching, _runs_on, deletes=True),
         Scenario("accepted", _accept, _succeeds),

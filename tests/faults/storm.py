@@ -259,7 +259,7 @@ class Storm:
         self._account.figures["Quiet seconds observed"] = round(self._options.quiet_seconds)
         writes = Counter(does for does in calls if does != LEASE_WRITES)
         self._account.expect("Writes by shim and worker in them", dict(writes), {})
-        self._account.figures["Renewals of the worker's Lease in them"] = calls.count(LEASE_WRITES)
+        self._account.figures["Renewals of the shim's Lease in them"] = calls.count(LEASE_WRITES)
         changed = [key for key, version in self._versions().items() if before.get(key) != version]
         self._account.expect("Runs, configs, Jobs and ConfigMaps that changed in them", changed, [])
 

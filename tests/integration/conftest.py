@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from xdist.remote import Producer
-from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
@@ -15,22 +13,6 @@ from inferrun.kube.objects import Resource
 
 CLUSTER_FILES = Path(__file__).resolve().parents[2] / ".devcluster"
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
-
-
-class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Lets the tests of the runner, which need no cluster, take turns beside all others, which share one and follow each other.
-
-    pytest 9.2 ignores the groups of `--dist loadgroup`: pytest-xdist puts them into an attribute that is no longer read.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return file if file.startswith("tests/integration/runner/") else "cluster"
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByServers:
-    """Distribute the tests to processes by the servers that they use."""
-    return ByServers(config, log)
 
 
 @pytest.fixture(scope="session")

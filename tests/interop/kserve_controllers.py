@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import yaml
 
-from activities.cluster.model_reader import ModelReader
-from activities.rules.launch_blocked import LaunchBlocked
-from activities.rules.snapshot import ModelService
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.model_reader import ModelReader
+from activities.launching.snapshot import ModelService
 from benchmarks.control_plane import ControlPlane, server_environment
 from benchmarks.processes import Launch, Process, listens, serve
 from inferrun.kserve import GROUP, ModelAddress
@@ -170,7 +170,7 @@ class Models:
         """What a launch of a run finds."""
         service = ModelService(kind=kind, namespace=self.namespace, name=name, **wanted)
         try:
-            return await self.reader.find(service, namespace=self.namespace, after=None)
+            return await self.reader.find(service, namespace=self.namespace)
         except LaunchBlocked as blocked:
             return blocked
 

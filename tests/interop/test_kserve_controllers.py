@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from activities.rules.launch_blocked import LaunchBlocked
+from activities.launching.launch_blocked import LaunchBlocked
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Process
 from inferrun.kserve import ModelAddress

@@ -21,8 +21,8 @@ from benchmarks.burst.requests import read_requests
 from benchmarks.burst.run import install as install_ours
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Process
+from control.informer import Informer, Key
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import JOBS, NAMESPACES, RUNS, Object
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun

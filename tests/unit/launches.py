@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT
+from activities.judging.pod_end import PodEnd
+from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
+from activities.objects.signing_key import SigningKey
+from activities.watching.seen_ends import write_ends
 from inferrun import wellknown
 from inferrun.names import job_base_name
 from tests.unit.objects import RUN, Json, at
@@ -10,6 +13,18 @@ from tests.unit.objects import RUN, Json, at
 JOB_NAME = job_base_name(RUN.name, RUN.uid)
 JOB_UID = "job-uid-1"
 KEY = (RUN.namespace, JOB_NAME)
+
+SHIM_KEY = SigningKey()
+
+
+async def is_of_shim(signer: str) -> bool:
+    """Whether the key is that of the shim in the tests."""
+    return signer == SHIM_KEY.signer
+
+
+def ends_of(*pods: Json) -> str:
+    """What the shim signals of how these Pods ended."""
+    return write_ends([PodEnd.of_pod(pod) for pod in pods], key=SHIM_KEY)
 
 
 def pod_spec() -> Json:

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from activities.rules.snapshot import Snapshot
-from inferrun.control.run_defaults import Defaults
+from activities.launching.snapshot import Snapshot
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 
 Json = dict[str, Any]  # Any: Kubernetes objects are open JSON
@@ -26,7 +26,13 @@ def job(*, condition: str | None = None, reason: str = "", message: str = "", ag
     """A Job, terminal by a condition or under way."""
     conditions = [{"type": condition, "status": "True", "reason": reason, "message": message}] if condition else []
     return {
-        "metadata": {"name": "inf-iris", "uid": "job-uid", "creationTimestamp": at(age), "annotations": {}},
+        "metadata": {
+            "name": "inf-iris",
+            "namespace": "models",
+            "uid": "job-uid",
+            "creationTimestamp": at(age),
+            "annotations": {},
+        },
         "spec": {},
         "status": {"conditions": conditions},
         **changes,

@@ -5,6 +5,7 @@ as temporalio.client, which an import contract cannot name.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ IMPURE_IMPORTS = (
     "http",
     "httpx",
     "inferrun.kube.client",
-    "inferrun.kube.informer",
+    "control.informer",
     "inferrun.kube.runs",
     "inferrun.timestamps.utc_now",
     "kubernetes",
@@ -47,8 +48,12 @@ CLOCK_CALLS = frozenset({"now", "utcnow", "today", "monotonic", "perf_counter", 
 BUILTINS = frozenset({"open", "input", "print"})
 
 
+def says_pure(source: str) -> bool:
+    return re.search(r"\bPure\b", ast.get_docstring(ast.parse(source)) or "") is not None
+
+
 def pure_modules() -> list[Path]:
-    found = set((ROOT / "activities" / "rules").glob("*.py"))
+    found = {path for path in (ROOT / "activities").rglob("*.py") if says_pure(path.read_text())}
     for name in PASSED_THROUGH:
         place = ROOT.joinpath(*name.split("."))
         found |= set(place.rglob("*.py")) if place.is_dir() else {place.with_suffix(".py")}

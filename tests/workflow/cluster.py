@@ -1,8 +1,6 @@
 """A simulated cluster behind the activity table: one run, whose Jobs behave as the test plans.
 
-Everything happens on the Temporal server's clock, so that time can be skipped; the cluster's clock may be ahead of it. A
-follower that has no result yet fails and requests a retry at the time of the result, because a running activity would stop the
-clock.
+Everything happens on the Temporal server's clock, so that time can be skipped; the cluster's clock may be ahead of it.
 """
 
 import asyncio
@@ -28,9 +26,6 @@ from workflows import activity_options
 from workflows.messages import (
     DeleteRunInput,
     DeletionResult,
-    FollowInput,
-    FollowResult,
-    FollowUntil,
     InspectInput,
     LaunchInput,
     LaunchReport,
@@ -40,21 +35,18 @@ from workflows.messages import (
     OriginInput,
     OriginResult,
     PublishInput,
-    ReadSpecInput,
     RecordInput,
     RunProgress,
+    RunRequest,
     SpecChanged,
     SpecResult,
     StatusResult,
-    StopInput,
     StopLaunchInput,
     StopLaunchResult,
-    StopResult,
     Verdict,
     VerdictKind,
     VerifyInput,
     VerifyResult,
-    Woken,
 )
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -225,12 +217,10 @@ class Cluster:
     """What the run's spec.suspend says."""
     spec_at_launch: SpecChanged | None = None
     """What launches read; None: the current spec, which an edit changes while a launch is under way."""
-    is_follower_busy: bool = False
-    """Whether the follower runs for as long as its Job does, as the real one; the clock is not skipped then."""
-    is_follower_blind: bool = False
-    """Whether the follower never sees an end."""
+    is_end_unseen: bool = False
+    """Whether the observer sees no end of a container."""
     start_is_seen_after: int | None = 0
-    """Seconds after which the follower sees a start; None: never."""
+    """Seconds after which the observer sees a start; None: never."""
     is_loss_unseen: bool = False
     """Whether nobody watches while a Pod is taken away: only the start of the next one is signalled."""
     found_by_stop: Verdict | None = None
@@ -244,14 +234,9 @@ class Cluster:
     """By how much the cluster's clock is ahead of Temporal's."""
     clock: Callable[[], Awaitable[datetime]] | None = None
     """The time of the Temporal server."""
-    is_signalled: bool = False
-    """Whether starts and ends are signalled, as for workflows of lifecycle 2, instead of found by a follower."""
     pods_left: int = 0
     """How many Pods a stop leaves, until its deletion is forced."""
     stops: list[StopLaunchInput] = field(default_factory=list)
-    turn_in_seconds: float = 0.0
-    """How long a run has to wait because many others of its namespace end at the same moment."""
-    waited_for_turn: int = 0
     is_stop_unclear: bool = False
     """Whether a container that is stopped leaves no readable result."""
     finding: OutputFinding = NOT_COMMITTED
@@ -264,7 +249,6 @@ class Cluster:
 
     jobs: dict[str, Job] = field(default_factory=dict)
     looks: list[datetime] = field(default_factory=list)
-    wakes: list[Woken | None] = field(default_factory=list)
     """What each look was given as the reason for it."""
     published: list[PublishInput] = field(default_factory=list)
     status: StatusResult | None = None
@@ -284,10 +268,9 @@ class Cluster:
 
     @property
     def activities(self) -> list[Callable[..., object]]:
-        """All but the follower's."""
         followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify, self.read_spec]
         followed.append(self.check_origin)
-        return [self.launch, self.stop, self.publish, self.record, self.delete, *followed]
+        return [self.launch, self.publish, self.record, self.delete, *followed]
 
     @property
     def running(self) -> list[str]:
@@ -317,7 +300,6 @@ class Cluster:
     async def launch(self, request: LaunchInput) -> LaunchResult:
         now = await self._tick()
         self.looks.append(now)
-        self.wakes.append(request.woken)
         self.launching.set()
         await self.may_launch.wait()
         obstacle = self._obstacle(request)
@@ -325,7 +307,7 @@ class Cluster:
             return obstacle.model_copy(update={"cluster_time": now})
         is_adopted = f"inf-iris-{request.launch}" in self.jobs
         launched = self._launched(request, now)
-        if self.is_signalled and not is_adopted:
+        if not is_adopted:
             await self._observe(self.jobs[launched.job_name], launch=request.launch)
         return launched.model_copy(update={"is_adopted": is_adopted, "cluster_time": now})
 
@@ -387,7 +369,7 @@ class Cluster:
                 seen = pod.started + timedelta(seconds=self.start_is_seen_after)
                 started = Started(job_uid=job.uid, launch=launch, pod_uid=uid, started_at=rfc3339(pod.started))
                 yield PlannedSignal(at=seen, name=STARTED_SIGNAL, started=started)
-            is_seen = not self.is_follower_blind and not (self.is_loss_unseen and index < job.plan.disruptions)
+            is_seen = not self.is_end_unseen and not (self.is_loss_unseen and index < job.plan.disruptions)
             if pod.ends is not None and is_seen:
                 ended = Ended(job_uid=job.uid, launch=launch, pod_uid=uid)
                 yield PlannedSignal(at=pod.ends, name=ENDED_SIGNAL, ended=ended)
@@ -431,54 +413,6 @@ class Cluster:
     def _spec(self) -> SpecChanged:
         return SpecChanged(timeout_seconds=self.timeout_seconds, suspend=self.is_suspended)
 
-    @activity.defn(name=activity_options.FOLLOW.name)
-    async def follow(self, request: FollowInput) -> FollowResult:
-        while self.is_follower_busy and request.until is FollowUntil.FINISHED:
-            activity.heartbeat()
-            await asyncio.sleep(0.05)
-        now = await self._tick()
-        job = self.jobs[request.job_name]
-        if job.stopped_at is not None:
-            gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message="its Job was deleted")
-            return FollowResult(verdict=gone)
-        if job.ended is not None and job.ended <= now and not self.is_follower_blind:
-            return FollowResult(verdict=job.verdict(), must_stop=job.plan.must_stop)
-        pod = job.pod_at(now)
-        has_started = pod.started is not None and pod.started <= now
-        if request.until is FollowUntil.STARTED and pod.started is not None and self.start_is_seen_after is not None:
-            seen = pod.started + timedelta(seconds=self.start_is_seen_after)
-            if seen <= now:
-                return FollowResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
-            raise ApplicationError("not seen", next_retry_delay=seen - now, category=ApplicationErrorCategory.BENIGN)
-        if request.until is FollowUntil.FINISHED and not has_started:
-            return FollowResult(is_disrupted=True)
-        due = pod.ends if has_started or pod.started is None else pod.started
-        delay = NEVER if due is None or due <= now else due - now
-        raise ApplicationError("nothing yet", next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)
-
-    @activity.defn(name=activity_options.STOP.name)
-    async def stop(self, request: StopInput) -> StopResult:
-        now = await self._tick()
-        job = self.left_over if self.left_over and self.left_over.uid == request.job_uid else None
-        job = job or self.jobs[request.job_name]
-        if job.stopped_at is not None:
-            return StopResult()
-        before = self._before(job, now)
-        if request.only_if_waiting and before.started_at is not None:
-            return before
-        job.stopped_at, job.grace = now, request.grace_seconds
-        return before
-
-    def _before(self, job: Job, now: datetime) -> StopResult:
-        if self.found_by_stop is not None:
-            return StopResult(verdict=self.found_by_stop)
-        if job.ended is not None and job.ended <= now:
-            return StopResult(verdict=job.verdict())
-        pod = job.pod_at(now)
-        if pod.started is None or pod.started > now:
-            return StopResult(last_wait_message=job.plan.waits_for)
-        return StopResult(started_at=rfc3339(pod.started), pod_name=f"{job.name}-pod")
-
     @activity.defn(name=activity_options.INSPECT.name)
     async def inspect(self, request: InspectInput) -> LaunchReport:
         return self._report(request, await self._tick())
@@ -520,18 +454,13 @@ class Cluster:
         return OriginResult(is_ours=True)
 
     @activity.defn(name=activity_options.READ_SPEC.name)
-    async def read_spec(self, request: ReadSpecInput) -> SpecResult:
+    async def read_spec(self, request: RunRequest) -> SpecResult:
         assert request.run == RUN
         return SpecResult(spec=self._spec())
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:
         now = await self._tick()
-        if request.takes_turn and self.turn_in_seconds:
-            self.waited_for_turn += 1
-            return StopLaunchResult(
-                report=LaunchReport(stage=LaunchStage.WAITING), turn_in_seconds=self.turn_in_seconds
-            )
         self.stops.append(request)
         report = self._report(request, now)
         if self.found_by_stop is not None:
@@ -597,9 +526,6 @@ class Cluster:
     @activity.defn(name=activity_options.RECORD.name)
     async def record(self, request: RecordInput) -> StatusResult:
         await self._tick()
-        if request.takes_turn and self.turn_in_seconds:
-            self.waited_for_turn += 1
-            return StatusResult(turn_in_seconds=self.turn_in_seconds)
         self.recording.set()
         await self.may_record.wait()
         self.records += 1

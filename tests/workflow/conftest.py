@@ -8,7 +8,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from tests.workflow.time_skipping import ServerMissing, server_program
 START_SECONDS = 60
 
 ATTEMPTS = 4
-"""At most so many of a test that meets a defect of the time-skipping server each time, which few tests do."""
+"""The most executions of a test that meets a known defect of the time-skipping server. Any other failure is final."""
 
 HAS_FAILED = pytest.StashKey[bool]()
 """Whether a test's call failed, for its fixtures."""
@@ -39,17 +38,15 @@ VISIBILITY_LIMITS = {"frontend.namespaceRPS.visibility": 10, "frontend.namespace
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Execute a test on the time-skipping server again after each of its defects, and after another failure as any test: once."""
+    """Execute a test on the time-skipping server again after a defect of that server."""
     for item in items:
         if "skipping" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.flaky(reruns=ATTEMPTS - 1, condition=partial(may_be_repeated, item)))
+            item.add_marker(pytest.mark.flaky(reruns=ATTEMPTS - 1, condition=is_defect_of_the_server))
 
 
-def may_be_repeated(item: pytest.Item, error: BaseException | None) -> bool:
-    """Whether a failed attempt is followed by another one."""
-    has_second_attempt = item.config.getoption("reruns") is not None
-    attempt: int = getattr(item, "execution_count")  # noqa: B009  set by pytest-rerunfailures
-    return isinstance(error, ServerDefect) or (has_second_attempt and attempt == 1)
+def is_defect_of_the_server(error: BaseException | None) -> bool:
+    """Whether a failure says nothing about the product."""
+    return isinstance(error, ServerDefect)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -155,21 +152,11 @@ async def skipping(
         await skipping_server.stop()
 
 
-@pytest.fixture(params=[(1, 1000), (1, 0), (2, 1000)], ids=["polled-cached", "polled-replayed", "signalled"])
-def staged(
-    request: pytest.FixtureRequest, skipping: WorkflowEnvironment
-) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
-    """Puts a cluster in memory on stage, for both lifecycles.
-
-    The first one runs once as in production, once with each workflow task replaying the history. With no workflow cached,
-    the SDK would evict a workflow during its local activities and let the task time out; histories of the second one are
-    therefore replayed when the test is over.
-    """
-    lifecycle, cached_workflows = request.param
-    return lambda cluster: on_stage(skipping, cluster, cached_workflows=cached_workflows, lifecycle=lifecycle)
-
-
 @pytest.fixture
-def followed(skipping: WorkflowEnvironment) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
-    """Puts a cluster in memory on stage, whose runs are followed by signals."""
-    return lambda cluster: on_stage(skipping, cluster, cached_workflows=1000, lifecycle=2)
+def staged(skipping: WorkflowEnvironment) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
+    """Puts a cluster in memory on stage.
+
+    With no workflow cached, the SDK would evict a workflow during its local activities and let the task time out; histories
+    are therefore replayed when the test is over.
+    """
+    return lambda cluster: on_stage(skipping, cluster, cached_workflows=1000)

@@ -2,9 +2,8 @@
 
     python -m tests.workflow.record_histories [SCENARIO ...]
 
-Without a name all scenarios are recorded that have no file yet: a history that was recorded once stays as it is, because
-such a workflow may be under way on a user's server when the next version is deployed. A new step of a workflow gets a
-new scenario. What differs from machine to machine (identities, stack traces) is left out.
+Without a name all scenarios are recorded that have no file yet. A new step of a workflow gets a new scenario. What
+differs from machine to machine (identities, stack traces) is left out.
 """
 
 import asyncio
@@ -30,19 +29,12 @@ from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
 from workflows import messages
 from workflows.messages import (
-    SIGNALLED_LIFECYCLE,
     CleanupInput,
     SubmissionState,
     SubmissionStatus,
     Verdict,
     VerdictKind,
 )
-
-SIGNALLED = "signalled-"
-"""Prefix of the scenarios of runs that are followed by signals."""
-
-HOLDING = ("is-cancelled-while-its-job-is-created", "is-cancelled-while-its-end-is-recorded")
-"""Scenarios that hold an activity for longer than a local one may take."""
 
 HISTORIES = Path(__file__).parent / "histories"
 MACHINES_OWN = ("stackTrace", "identity", "binaryChecksum")
@@ -59,20 +51,6 @@ async def _cancel_after_30_seconds(stage: Stage, handle: Handle) -> None:
     await handle.cancel()
 
 
-async def _cancel_while_launching(stage: Stage, handle: Handle) -> None:
-    await in_time(stage.cluster.launching.wait())
-    await handle.cancel()
-    await stage.settle(handle)
-    stage.cluster.may_launch.set()
-
-
-async def _cancel_while_recording(stage: Stage, handle: Handle) -> None:
-    await in_time(stage.cluster.recording.wait())
-    await handle.cancel()
-    await stage.settle(handle)
-    stage.cluster.may_record.set()
-
-
 async def _raise_the_timeout(stage: Stage, handle: Handle) -> None:
     await stage.pass_by(30)
     await stage.change_timeout(handle, 1000)
@@ -81,14 +59,6 @@ async def _raise_the_timeout(stage: Stage, handle: Handle) -> None:
 async def _look_again(stage: Stage, handle: Handle) -> None:
     await stage.pass_by(30)
     await handle.signal(messages.LOOK_AGAIN_SIGNAL)
-
-
-def _held(cluster: Cluster, *, launch: bool = False, record: bool = False) -> Cluster:
-    if launch:
-        cluster.may_launch.clear()
-    if record:
-        cluster.may_record.clear()
-    return cluster
 
 
 ENDLESS = Plan(ends_after=None)
@@ -143,21 +113,13 @@ SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
     ),
     "is-cancelled-while-it-starts": lambda: (Cluster(plans=[Plan(starts_after=1000)]), _cancel_after_30_seconds),
     "is-cancelled-while-it-runs": lambda: (Cluster(plans=[ENDLESS]), _cancel_after_30_seconds),
-    "is-cancelled-while-its-job-is-created": lambda: (
-        _held(Cluster(plans=[ENDLESS]), launch=True),
-        _cancel_while_launching,
-    ),
-    "is-cancelled-while-its-end-is-recorded": lambda: (
-        _held(Cluster(plans=[succeeds(starts_after=0, ends_after=0)]), record=True),
-        _cancel_while_recording,
-    ),
 }
 
 
-async def record_run(environment: WorkflowEnvironment, *, name: str, lifecycle: int = 1) -> str:
+async def record_run(environment: WorkflowEnvironment, *, name: str) -> str:
     """The history of one scenario of a run, as JSON."""
     cluster, act = SCENARIOS[name]()
-    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=lifecycle) as stage:
+    async with on_stage(environment, cluster, cached_workflows=1000) as stage:
         handle = await stage.start()
         await act(stage, handle)
         return await _history_of(handle)
@@ -219,11 +181,6 @@ async def _is_true(value: bool) -> bool:  # noqa: FBT001 -- the value is what it
 
 RECORDERS: dict[str, Callable[[WorkflowEnvironment], Awaitable[str]]] = {
     **{name: partial(record_run, name=name) for name in SCENARIOS},
-    **{
-        f"{SIGNALLED}{name}": partial(record_run, name=name, lifecycle=SIGNALLED_LIFECYCLE)
-        for name in SCENARIOS
-        if name not in HOLDING
-    },
     "cleanup": record_cleanup,
     "submission": partial(record_submission, is_cancelled=False),
     "submission-looks-by-itself": record_submission_that_looks,
@@ -248,7 +205,9 @@ def _portable(value: Any) -> Any:  # Any: JSON
 async def _main(wanted: list[str]) -> None:
     HISTORIES.mkdir(exist_ok=True)
     environment = await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=str(server_program()), plugins=[inferrun_plugin()]
+        test_server_existing_path=str(server_program()),
+        plugins=[inferrun_plugin()],
+        test_server_startup_timeout=timedelta(seconds=60),
     )
     async with environment:
         for name, record in RECORDERS.items():

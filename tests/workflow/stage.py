@@ -20,9 +20,9 @@ from temporalio.worker import Replayer, Worker
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import RUN, Cluster, JobObserver
 from workflows import messages
-from workflows.activity_options import LANES, follower_queue, lane_queue
+from workflows.activity_options import LANES, lane_queue
 from workflows.cleanup import InferenceRunCleanup
-from workflows.inference_run import InferenceRun
+from workflows.inference_run import RunWorkflow
 from workflows.messages import RunInput, SpecChanged
 
 DEADLINE_SECONDS = 60
@@ -44,14 +44,13 @@ class Stage:
     environment: WorkflowEnvironment
     cluster: Cluster
     task_queue: str
-    lifecycle: int
     started: list[Handle]
 
     async def start(self, **state: object) -> Handle:
         """Start the run's workflow."""
         handle = await self.environment.client.start_workflow(
             messages.RUN_WORKFLOW,
-            RunInput.model_validate({**RUN.model_dump(), "lifecycle": self.lifecycle, **state}),
+            RunInput.model_validate({**RUN.model_dump(), **state}),
             id=f"run-{uuid.uuid4().hex}",
             task_queue=self.task_queue,
         )
@@ -102,30 +101,28 @@ async def _has_noticed(handle: Handle) -> bool:
 
 @asynccontextmanager
 async def on_stage(
-    environment: WorkflowEnvironment, cluster: Cluster, *, cached_workflows: int, lifecycle: int = 1
+    environment: WorkflowEnvironment, cluster: Cluster, *, cached_workflows: int
 ) -> AsyncIterator[Stage]:
     """Workers over the cluster, on queues of their own."""
-    cluster.is_signalled, cluster.clock = lifecycle > 1, environment.get_current_time
+    cluster.clock = environment.get_current_time
     queue = f"test-{uuid.uuid4().hex[:12]}"
     main = Worker(
         environment.client,
         task_queue=queue,
-        workflows=[InferenceRun, InferenceRunCleanup, JobObserver],
+        workflows=[RunWorkflow, InferenceRunCleanup, JobObserver],
         activities=cluster.activities,
         max_cached_workflows=cached_workflows,
     )
-    followers = Worker(environment.client, task_queue=follower_queue(queue), activities=[cluster.follow])
     lanes = [
         Worker(environment.client, task_queue=lane_queue(queue, lane), activities=cluster.activities) for lane in LANES
     ]
     async with AsyncExitStack() as stack:
-        for worker in (main, followers, *lanes):
+        for worker in (main, *lanes):
             await stack.enter_async_context(worker)
-        stage = Stage(environment, cluster, queue, lifecycle, [])
+        stage = Stage(environment, cluster, queue, [])
         try:
             yield stage
-            if cluster.is_signalled:
-                await _replay(stage)
+            await _replay(stage)
         except Exception as error:
             if await _is_stuck(stage):
                 raise ServerDefect("the time-skipping server lost the end of a workflow task") from error
@@ -149,7 +146,7 @@ def has_two_tasks(kinds: list[EventType.ValueType]) -> bool:
 
 async def _replay(stage: Stage) -> None:
     """The histories of the test so far lead to the same commands again."""
-    replayer = Replayer(workflows=[InferenceRun], plugins=[inferrun_plugin()])
+    replayer = Replayer(workflows=[RunWorkflow], plugins=[inferrun_plugin()])
     for handle in stage.started:
         history = await handle.fetch_history()
         if _is_valid(history):

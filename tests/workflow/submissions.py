@@ -19,12 +19,11 @@ from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE
 from workflows import activity_options
 from workflows.messages import (
-    CancelRunInput,
     DeleteScheduleInput,
     DeletionResult,
     OriginInput,
     OriginResult,
-    ReadRunInput,
+    RunRequest,
     SubmissionState,
     SubmissionStatus,
     SubmitInput,
@@ -51,7 +50,6 @@ class Runs:
     looks: list[datetime] = field(default_factory=list)
     asked: list[SubmitInput] = field(default_factory=list)
     answer: SubmissionStatus | None = None
-    turn_in_seconds: float = 0.0
     may_create: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -60,8 +58,6 @@ class Runs:
     @activity.defn(name=activity_options.SUBMIT.name)
     async def submit(self, request: SubmitInput) -> SubmissionStatus:
         self.asked.append(request)
-        if request.takes_turn and self.turn_in_seconds:
-            return SubmissionStatus(standing=SubmissionState.UNDER_WAY, turn_in_seconds=self.turn_in_seconds)
         await self.may_create.wait()
         if self.answer is not None:
             return self.answer
@@ -70,12 +66,12 @@ class Runs:
         return self._standing(self.made.setdefault(request.workflow_id, new))
 
     @activity.defn(name=activity_options.READ_RUN.name)
-    async def read(self, request: ReadRunInput) -> SubmissionStatus:
+    async def read(self, request: RunRequest) -> SubmissionStatus:
         self.looks.append(activity.info().scheduled_time)
         return self._standing(request.run)
 
     @activity.defn(name=activity_options.CANCEL_RUN.name)
-    async def cancel(self, request: CancelRunInput) -> SubmissionStatus:
+    async def cancel(self, request: RunRequest) -> SubmissionStatus:
         self.cancelled.append(request.run.name)
         return self._standing(request.run)
 

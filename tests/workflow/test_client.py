@@ -7,11 +7,11 @@ import pytest
 from temporalio.client import Client
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from control.run_workflows import signal_workflow
 from inferrun.client import RunFailed, SubmittedRun, submit_run
 from inferrun.reasons import Phase, Reason
 from inferrun.run_result import RunResult
 from inferrun.submission import Submission, parse_submission
-from inferrun.temporal.run_workflows import signal_workflow
 from tests.workflow.submissions import Runs, result_for, served, until
 from workflows.messages import LOOK_AGAIN_SIGNAL
 

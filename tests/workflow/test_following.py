@@ -27,30 +27,30 @@ async def count_events(handle: Handle) -> int:
 
 
 @pytest.mark.parametrize("seconds", [60, 30 * 86_400])
-async def test_a_run_with_a_clock_costs_at_most_18_events_however_long_it_lasts(followed: Staged, seconds: int) -> None:
+async def test_a_run_with_a_clock_costs_at_most_18_events_however_long_it_lasts(staged: Staged, seconds: int) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=seconds)], timeout_seconds=40 * 86_400)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         assert (await result_of(handle))["phase"] == "Succeeded"
         assert await count_events(handle) <= MAX_EVENTS
 
 
-async def test_a_further_attempt_costs_at_most_12_events(followed: Staged) -> None:
+async def test_a_further_attempt_costs_at_most_12_events(staged: Staged) -> None:
     lengths = []
     for failures in (1, 2):
         cluster = Cluster(
             plans=[*[fails()] * failures, succeeds()], backoff_limit=5, start_is_seen_after=None
         )  # without a clock, starts are not signalled
-        async with followed(cluster) as stage:
+        async with staged(cluster) as stage:
             handle = await stage.start()
             await result_of(handle)
             lengths.append(await count_events(handle))
     assert lengths[1] - lengths[0] <= MAX_FURTHER_EVENTS
 
 
-async def test_a_forged_end_of_a_running_launch_changes_nothing(followed: Staged) -> None:
+async def test_a_forged_end_of_a_running_launch_changes_nothing(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=300)])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         [job] = cluster.jobs.values()
@@ -62,9 +62,9 @@ async def test_a_forged_end_of_a_running_launch_changes_nothing(followed: Staged
     assert cluster.records == 1
 
 
-async def test_a_forged_early_start_does_not_shorten_the_deadline(followed: Staged) -> None:
+async def test_a_forged_early_start_does_not_shorten_the_deadline(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(starts_after=100, ends_after=50)], timeout_seconds=60)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(20)
         [job] = cluster.jobs.values()
@@ -74,9 +74,9 @@ async def test_a_forged_early_start_does_not_shorten_the_deadline(followed: Stag
     assert job.stopped_at is None
 
 
-async def test_signals_about_other_jobs_are_ignored(followed: Staged) -> None:
+async def test_signals_about_other_jobs_are_ignored(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=60)])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(5)
         for number in range(50):
@@ -84,9 +84,9 @@ async def test_signals_about_other_jobs_are_ignored(followed: Staged) -> None:
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
-async def test_the_deadline_holds_if_the_start_is_signalled_late(followed: Staged) -> None:
+async def test_the_deadline_holds_if_the_start_is_signalled_late(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(starts_after=2, ends_after=None)], timeout_seconds=60, start_is_seen_after=50)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == Reason.DEADLINE_EXCEEDED
     [job] = cluster.jobs.values()
@@ -95,19 +95,19 @@ async def test_the_deadline_holds_if_the_start_is_signalled_late(followed: Stage
     assert (job.stopped_at - job.started).total_seconds() < 70
 
 
-async def test_the_time_of_a_pod_whose_loss_nobody_saw_counts(followed: Staged) -> None:
+async def test_the_time_of_a_pod_whose_loss_nobody_saw_counts(staged: Staged) -> None:
     """The observer changed meanwhile: the new one signals the start of the next Pod, and nothing else."""
     evicted = Plan(starts_after=50, taken_after=40, disruptions=1, ends_after=None)
-    async with followed(cluster := Cluster(plans=[evicted], timeout_seconds=100, is_loss_unseen=True)) as stage:
+    async with staged(cluster := Cluster(plans=[evicted], timeout_seconds=100, is_loss_unseen=True)) as stage:
         assert (await failure_of(await stage.start())).type == Reason.DEADLINE_EXCEEDED
     [job] = cluster.jobs.values()
     assert job.stopped_at is not None
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(50 + 40 + 50 + 60, abs=4)
 
 
-async def test_a_forged_start_of_another_pod_changes_nothing(followed: Staged) -> None:
+async def test_a_forged_start_of_another_pod_changes_nothing(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(starts_after=2, ends_after=None)], timeout_seconds=100)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(20)
         [job] = cluster.jobs.values()
@@ -118,9 +118,9 @@ async def test_a_forged_start_of_another_pod_changes_nothing(followed: Staged) -
     assert (job.stopped_at - job.created).total_seconds() == pytest.approx(102, abs=4)
 
 
-async def test_a_stop_forces_the_deletion_of_pods_that_do_not_end(followed: Staged) -> None:
+async def test_a_stop_forces_the_deletion_of_pods_that_do_not_end(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], pods_left=1)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await handle.cancel()
@@ -129,9 +129,9 @@ async def test_a_stop_forces_the_deletion_of_pods_that_do_not_end(followed: Stag
     assert cluster.records == 1
 
 
-async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(followed: Staged) -> None:
+async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], pods_left=1)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await handle.cancel()
@@ -142,20 +142,20 @@ async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(followed
     assert [stop.grace_seconds for stop in cluster.stops] == [10, 10, 0]
 
 
-async def test_a_back_off_publishes_which_launch_ended_and_the_time_used(followed: Staged) -> None:
+async def test_a_back_off_publishes_which_launch_ended_and_the_time_used(staged: Staged) -> None:
     failing = Plan(ends_after=40, verdict=fails().verdict)
-    async with followed(cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000)) as stage:
+    async with staged(cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000)) as stage:
         await stage.execute()
     assert [(one.ended_launches, round(one.seconds_used)) for one in cluster.published] == [(1, 40), (2, 80)]
 
 
-async def test_a_back_off_publishes_which_attempts_do_not_count(followed: Staged) -> None:
+async def test_a_back_off_publishes_which_attempts_do_not_count(staged: Staged) -> None:
     """A workflow that takes over must not count them again."""
     failed, plans = fails().verdict, []
     assert failed is not None
     for completed in (0, 5):
         records = RecordCounts(total=10, completed=completed)
         plans.append(Plan(verdict=failed.model_copy(update={"records": records})))
-    async with followed(cluster := Cluster(plans=[*plans, succeeds()], backoff_limit=1)) as stage:
+    async with staged(cluster := Cluster(plans=[*plans, succeeds()], backoff_limit=1)) as stage:
         await stage.execute()
     assert [(one.attempt, one.uncounted) for one in cluster.published] == [(2, 0), (3, 1)]

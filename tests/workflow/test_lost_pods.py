@@ -22,26 +22,26 @@ def on_a_lost_node(*, seconds: int = 40) -> Plan:
     return Plan(ends_after=seconds, verdict=NODE_LOST, must_stop=True)
 
 
-async def test_a_lost_node_is_fenced_off_without_grace_and_without_counting_an_attempt(followed: Staged) -> None:
+async def test_a_lost_node_is_fenced_off_without_grace_and_without_counting_an_attempt(staged: Staged) -> None:
     cluster = Cluster(plans=[on_a_lost_node(), succeeds()], backoff_limit=0)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     first, second = cluster.jobs.values()
     assert (first.grace, second.request.attempt, second.request.launch) == (0, 1, 2)
     assert [(item.reason, item.replaced) for item in second.request.attempts] == [("NodeLost", None)]
 
 
-async def test_the_time_on_a_lost_node_counts_until_it_stopped_responding(followed: Staged) -> None:
+async def test_the_time_on_a_lost_node_counts_until_it_stopped_responding(staged: Staged) -> None:
     cluster = Cluster(plans=[on_a_lost_node(seconds=40), Plan(ends_after=None)], timeout_seconds=100)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await failure_of(await stage.start())).type == "DeadlineExceeded"
     _, second = cluster.jobs.values()
     assert second.request.seconds_used == pytest.approx(40, abs=2)
 
 
-async def test_a_run_that_loses_its_nodes_too_often_fails(followed: Staged) -> None:
+async def test_a_run_that_loses_its_nodes_too_often_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[on_a_lost_node()], max_disruptions=2, backoff_limit=9)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await failure_of(await stage.start())).type == "DisruptedTooOften"
     assert len(cluster.jobs) == 3
 
@@ -49,35 +49,35 @@ async def test_a_run_that_loses_its_nodes_too_often_fails(followed: Staged) -> N
 DELETED = Verdict(kind=VerdictKind.DISRUPTED, reason=Reason.DISRUPTED, message="the Pod was deleted", exit_code=2)
 
 
-async def test_a_launch_whose_pod_was_deleted_is_followed_by_another_one_without_counting(followed: Staged) -> None:
+async def test_a_launch_whose_pod_was_deleted_is_followed_by_another_one_without_counting(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(verdict=DELETED), succeeds()], backoff_limit=0)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     _, second = cluster.jobs.values()
     assert (second.request.attempt, second.request.launch) == (1, 2)
     assert [(item.reason, item.exit_code) for item in second.request.attempts] == [("Disrupted", 2)]
 
 
-async def test_a_run_whose_pods_are_deleted_too_often_fails(followed: Staged) -> None:
+async def test_a_run_whose_pods_are_deleted_too_often_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(verdict=DELETED)], max_disruptions=2, backoff_limit=9)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await failure_of(await stage.start())).type == "DisruptedTooOften"
     assert len(cluster.jobs) == 3
 
 
-async def test_the_job_of_a_success_is_deleted_if_other_containers_keep_it_from_ending(followed: Staged) -> None:
+async def test_the_job_of_a_success_is_deleted_if_other_containers_keep_it_from_ending(staged: Staged) -> None:
     held = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150", exit_code=0, is_held_open=True)
     for plan, names in ((Plan(verdict=held), ("inf-iris-1", "uid-inf-iris-1")), (succeeds(), ("", ""))):
         cluster = Cluster(plans=[plan])
-        async with followed(cluster) as stage:
+        async with staged(cluster) as stage:
             assert (await stage.execute())["phase"] == "Succeeded"
         assert cluster.recorded is not None
         assert (cluster.recorded.held_job_name, cluster.recorded.held_job_uid) == names
 
 
-async def test_replaced_pods_are_published_and_listed_with_their_launch(followed: Staged) -> None:
+async def test_replaced_pods_are_published_and_listed_with_their_launch(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(taken_after=10, disruptions=2)], backoff_limit=0, timeout_seconds=1000)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert [(item.reason, len(item.attempts), item.warning) for item in cluster.published] == [
         (Reason.DISRUPTED, 1, True),
@@ -91,13 +91,13 @@ async def test_replaced_pods_are_published_and_listed_with_their_launch(followed
     ]
 
 
-async def test_the_loss_of_a_pod_that_is_signalled_twice_is_listed_and_counted_once(followed: Staged) -> None:
+async def test_the_loss_of_a_pod_that_is_signalled_twice_is_listed_and_counted_once(staged: Staged) -> None:
     cluster = Cluster(
         plans=[Plan(taken_after=10, disruptions=1, starts_after=20, ends_after=100)],
         timeout_seconds=1000,
         max_disruptions=1,
     )
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(35)
         [job] = cluster.jobs.values()
@@ -108,9 +108,9 @@ async def test_the_loss_of_a_pod_that_is_signalled_twice_is_listed_and_counted_o
     assert [item.replaced for item in cluster.recorded.attempts] == [True, None]
 
 
-async def test_the_claimed_loss_of_a_pod_that_nobody_knows_is_not_listed(followed: Staged) -> None:
+async def test_the_claimed_loss_of_a_pod_that_nobody_knows_is_not_listed(staged: Staged) -> None:
     cluster = Cluster(plans=[succeeds(ends_after=100)], timeout_seconds=1000)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(1)
         [job] = cluster.jobs.values()

@@ -44,9 +44,9 @@ async def test_a_cancelled_run_leaves_no_job_behind(staged: Staged, moment: str)
     assert all(job.stopped_at or job.ended for job in cluster.jobs.values())
 
 
-async def test_the_attempt_that_a_cancellation_ended_is_listed(followed: Staged) -> None:
+async def test_the_attempt_that_a_cancellation_ended_is_listed(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(), Plan(ends_after=None)], timeout_seconds=1000)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(60)
         await handle.cancel()
@@ -75,7 +75,7 @@ async def test_a_job_that_is_being_created_is_stopped(staged: Staged) -> None:
 
 
 async def test_a_success_before_the_cancellation_stays_a_success(staged: Staged) -> None:
-    cluster = Cluster(plans=[succeeds(ends_after=20)], is_follower_blind=True)
+    cluster = Cluster(plans=[succeeds(ends_after=20)], is_end_unseen=True)
     async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(60)
@@ -86,7 +86,7 @@ async def test_a_success_before_the_cancellation_stays_a_success(staged: Staged)
 
 
 async def test_a_success_stays_one_if_the_run_is_deleted_before_it_is_recorded(staged: Staged) -> None:
-    cluster = Cluster(plans=[succeeds(ends_after=20)], is_follower_blind=True)
+    cluster = Cluster(plans=[succeeds(ends_after=20)], is_end_unseen=True)
     async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(60)

@@ -65,14 +65,14 @@ async def test_a_stop_of_waiting_whose_result_was_lost_is_not_blamed_on_somebody
 
 @pytest.mark.parametrize("named", ["", "pod-a"])
 async def test_a_start_that_is_signalled_along_with_the_end_of_the_stopped_launch_counts(
-    followed: Staged, named: str
+    staged: Staged, named: str
 ) -> None:
     """A worker was killed after the stop at the deadline; the next one signals both, and the workflow knows of neither."""
     cluster = Cluster(
         plans=[Plan(ends_after=None, is_gone=True), succeeds()], timeout_seconds=10, start_is_seen_after=None
     )
     cluster.may_launch.clear()
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await in_time(cluster.launching.wait())
         began = rfc3339(cluster.now - timedelta(seconds=20))
@@ -93,14 +93,12 @@ async def test_a_deadline_is_not_tried_again(staged: Staged) -> None:
 
 
 async def test_a_success_that_the_stop_finds_wins_over_the_deadline(staged: Staged) -> None:
-    """The follower lags behind: the Job completed before the deadline without being noticed."""
-    cluster = Cluster(plans=[succeeds(ends_after=29)], timeout_seconds=30, is_follower_blind=True)
+    """The observer lags behind: the Job completed before the deadline without being noticed."""
+    cluster = Cluster(plans=[succeeds(ends_after=29)], timeout_seconds=30, is_end_unseen=True)
     async with staged(cluster) as stage:
         result = await stage.execute()
     assert result["phase"] == "Succeeded"
-    [job] = cluster.jobs.values()
-    is_found_by_stop = bool(cluster.stops) if cluster.is_signalled else job.stopped_at is not None
-    assert is_found_by_stop
+    assert cluster.stops
 
 
 async def test_the_clock_runs_over_all_attempts(staged: Staged) -> None:

@@ -1,13 +1,12 @@
 """Runs on a real Temporal server, for behaviour in which the time-skipping server differs from it."""
 
-from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
-from tests.workflow.stage import failure_of, in_time, is_cancelled, on_stage, result_of, until
-from workflows import activity_options, messages
+from tests.workflow.stage import failure_of, in_time, on_stage, result_of, until
+from workflows import messages
 from workflows.signals import ENDED_SIGNAL, Ended
 
 AT_ONCE = succeeds(starts_after=0, ends_after=0)
@@ -27,25 +26,6 @@ async def test_a_failed_run_is_listed_as_a_failed_workflow(temporal: Client) -> 
         handle = await stage.start()
         assert (await failure_of(handle)).type == "InferenceFailed"
         assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
-
-
-async def test_cancelling_does_not_wait_for_a_busy_follower(temporal: Client) -> None:
-    cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], is_follower_busy=True)
-    async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
-        handle = await stage.start()
-        await until(lambda: stage.has_started(handle, activity_options.FOLLOW.name, times=2))
-        await handle.cancel()
-        assert await is_cancelled(handle)
-    assert not cluster.running
-    assert cluster.recorded is not None
-    assert cluster.recorded.reason is Reason.CANCELLED
-
-
-async def test_a_deadline_does_not_wait_for_a_busy_follower(temporal: Client) -> None:
-    cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], is_follower_busy=True, timeout_seconds=1)
-    async with on_stage(WorkflowEnvironment.from_client(temporal), cluster, cached_workflows=1000) as stage:
-        assert (await failure_of(await stage.start())).type == "DeadlineExceeded"
-    assert not cluster.running
 
 
 async def test_a_long_wait_continues_as_new_with_the_runs_state(temporal: Client) -> None:
@@ -81,7 +61,7 @@ FLOOD = 60
 async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on(temporal: Client) -> None:
     cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], timeout_seconds=3600)
     environment = WorkflowEnvironment.from_client(temporal)
-    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=2) as stage:
+    async with on_stage(environment, cluster, cached_workflows=1000) as stage:
         handle = await stage.start()
         latest = temporal.get_workflow_handle(handle.id)
         await in_time(cluster.launching.wait())
@@ -106,7 +86,7 @@ async def test_a_run_whose_history_is_long_after_an_attempt_continues_as_new(tem
     failing = Plan(starts_after=0, ends_after=0, verdict=fails().verdict)
     cluster = Cluster(plans=[failing, AT_ONCE])
     environment = WorkflowEnvironment.from_client(temporal)
-    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=2) as stage:
+    async with on_stage(environment, cluster, cached_workflows=1000) as stage:
         handle = await stage.start()
         latest = temporal.get_workflow_handle(handle.id)
         first = (await latest.describe()).run_id
@@ -121,21 +101,3 @@ async def test_a_run_whose_history_is_long_after_an_attempt_continues_as_new(tem
         assert (await latest.describe()).run_id != first
         stage.started.clear()
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 2]
-
-
-async def test_a_worker_leaves_a_run_of_a_later_version_to_an_upgraded_one(temporal: Client) -> None:
-    """The shim was upgraded first. The run must not fail, and nothing may be done for it in a wrong way."""
-    cluster = Cluster()
-    environment = WorkflowEnvironment.from_client(temporal)
-    async with on_stage(environment, cluster, cached_workflows=1000, lifecycle=messages.LATEST_LIFECYCLE + 1) as stage:
-        handle = await stage.start()
-
-        async def has_failed_task() -> bool:
-            kinds = [event.event_type for event in (await handle.fetch_history()).events]
-            return EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED in kinds
-
-        await until(has_failed_task)
-        assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-        await handle.terminate()
-        stage.started.clear()
-    assert (cluster.looks, cluster.records) == ([], 0)

@@ -36,9 +36,9 @@ async def suspend_for(stage: Stage, handle: Handle, seconds: float) -> None:
     await stage.suspend(handle, is_suspended=False)
 
 
-async def test_a_running_run_is_stopped_and_continues_in_another_job_when_it_is_resumed(followed: Staged) -> None:
+async def test_a_running_run_is_stopped_and_continues_in_another_job_when_it_is_resumed(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None), succeeds()], backoff_limit=0)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(50)
         await suspend_for(stage, handle, DAY)
@@ -52,9 +52,9 @@ async def test_a_running_run_is_stopped_and_continues_in_another_job_when_it_is_
     assert [(item.launch, item.attempt, item.reason) for item in second.request.attempts] == [(1, 1, "Suspended")]
 
 
-async def test_a_run_that_is_created_suspended_has_no_job_until_it_is_resumed(followed: Staged) -> None:
+async def test_a_run_that_is_created_suspended_has_no_job_until_it_is_resumed(staged: Staged) -> None:
     cluster = Cluster(is_suspended=True, pending_timeout_seconds=100, plans=[succeeds(starts_after=50)])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(DAY)
         assert not cluster.jobs
@@ -64,9 +64,9 @@ async def test_a_run_that_is_created_suspended_has_no_job_until_it_is_resumed(fo
     assert (job.request.launch, job.request.attempt) == (1, 1)
 
 
-async def test_a_suspended_run_continues_with_the_time_that_it_had_left(followed: Staged) -> None:
+async def test_a_suspended_run_continues_with_the_time_that_it_had_left(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=100)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(42)  # 40 of them in its container
         await suspend_for(stage, handle, DAY)
@@ -79,9 +79,9 @@ async def test_a_suspended_run_continues_with_the_time_that_it_had_left(followed
     assert (second.stopped_at - second.started).total_seconds() == pytest.approx(60, abs=4)
 
 
-async def test_time_that_ran_without_a_limit_counts_against_one_that_is_set_while_suspended(followed: Staged) -> None:
+async def test_time_that_ran_without_a_limit_counts_against_one_that_is_set_while_suspended(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], start_is_seen_after=None)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(42)
         await stage.suspend(handle)
@@ -95,11 +95,11 @@ async def test_time_that_ran_without_a_limit_counts_against_one_that_is_set_whil
     assert second.request.seconds_used == pytest.approx(40, abs=3)
 
 
-async def test_a_run_that_waits_for_its_start_is_suspended(followed: Staged) -> None:
+async def test_a_run_that_waits_for_its_start_is_suspended(staged: Staged) -> None:
     cluster = Cluster(
         plans=[Plan(starts_after=None, ends_after=None), succeeds(starts_after=50)], pending_timeout_seconds=100
     )
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(60)
         await suspend_for(stage, handle, DAY)
@@ -107,9 +107,9 @@ async def test_a_run_that_waits_for_its_start_is_suspended(followed: Staged) -> 
     assert len(cluster.jobs) == 2
 
 
-async def test_a_run_that_waits_for_its_config_is_suspended(followed: Staged) -> None:
+async def test_a_run_that_waits_for_its_config_is_suspended(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, pending_timeout_seconds=100)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(60)
         await suspend_for(stage, handle, DAY)
@@ -119,9 +119,9 @@ async def test_a_run_that_waits_for_its_config_is_suspended(followed: Staged) ->
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
-async def test_a_run_that_waits_before_its_next_attempt_is_suspended_at_once(followed: Staged) -> None:
+async def test_a_run_that_waits_before_its_next_attempt_is_suspended_at_once(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(), fails(), succeeds()], backoff_limit=3)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)  # the second attempt has failed; 20 seconds of back-off
         before = cluster.looks[-1]
@@ -131,20 +131,20 @@ async def test_a_run_that_waits_before_its_next_attempt_is_suspended_at_once(fol
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 2, 3]
 
 
-async def test_a_success_that_the_stop_finds_ends_the_suspended_run(followed: Staged) -> None:
+async def test_a_success_that_the_stop_finds_ends_the_suspended_run(staged: Staged) -> None:
     achieved = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, exit_code=0)
     cluster = Cluster(plans=[Plan(ends_after=None)], found_by_stop=achieved)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(50)
         await stage.suspend(handle)
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
-async def test_a_job_that_is_being_created_when_the_run_is_suspended_is_stopped(followed: Staged) -> None:
+async def test_a_job_that_is_being_created_when_the_run_is_suspended_is_stopped(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None), succeeds()])
     cluster.may_launch.clear()
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await in_time(cluster.launching.wait())
         cluster.spec_at_launch = SpecChanged(timeout_seconds=0)
@@ -157,9 +157,9 @@ async def test_a_job_that_is_being_created_when_the_run_is_suspended_is_stopped(
     assert second.request.attempt == 1
 
 
-async def test_a_workflow_that_takes_over_a_suspended_run_stops_the_job_that_it_finds(followed: Staged) -> None:
+async def test_a_workflow_that_takes_over_a_suspended_run_stops_the_job_that_it_finds(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None), succeeds()])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         lost = await stage.start()
         await stage.pass_by(50)
         await lost.terminate()
@@ -172,9 +172,9 @@ async def test_a_workflow_that_takes_over_a_suspended_run_stops_the_job_that_it_
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1]
 
 
-async def test_a_workflow_that_takes_over_after_the_stop_counts_no_attempt(followed: Staged) -> None:
+async def test_a_workflow_that_takes_over_after_the_stop_counts_no_attempt(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None), succeeds()], backoff_limit=0)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         lost = await stage.start()
         await stage.pass_by(50)
         await lost.terminate()
@@ -187,9 +187,9 @@ async def test_a_workflow_that_takes_over_after_the_stop_counts_no_attempt(follo
 
 
 @pytest.mark.parametrize("is_created_suspended", [False, True])
-async def test_a_suspended_run_can_be_cancelled(followed: Staged, *, is_created_suspended: bool) -> None:
+async def test_a_suspended_run_can_be_cancelled(staged: Staged, *, is_created_suspended: bool) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_suspended=is_created_suspended)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(50)
         if not is_created_suspended:
@@ -201,9 +201,9 @@ async def test_a_suspended_run_can_be_cancelled(followed: Staged, *, is_created_
     assert (cluster.recorded.phase, cluster.recorded.reason) == (Phase.FAILED, Reason.CANCELLED)
 
 
-async def test_a_run_that_is_deleted_while_it_is_suspended_ends(followed: Staged) -> None:
+async def test_a_run_that_is_deleted_while_it_is_suspended_ends(staged: Staged) -> None:
     cluster = Cluster(is_suspended=True)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(50)
         cluster.is_deleted = True
@@ -211,9 +211,9 @@ async def test_a_run_that_is_deleted_while_it_is_suspended_ends(followed: Staged
         assert await is_cancelled(handle)
 
 
-async def test_a_suspended_run_costs_few_events_however_long_it_is_suspended(followed: Staged) -> None:
+async def test_a_suspended_run_costs_few_events_however_long_it_is_suspended(staged: Staged) -> None:
     cluster = Cluster(is_suspended=True)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30 * DAY)
         assert not (await handle.describe()).raw_description.pending_activities
@@ -221,11 +221,11 @@ async def test_a_suspended_run_costs_few_events_however_long_it_is_suspended(fol
         await handle.terminate()
 
 
-async def test_suspending_and_resuming_costs_at_most_20_events(followed: Staged) -> None:
+async def test_suspending_and_resuming_costs_at_most_20_events(staged: Staged) -> None:
     lengths = []
     for times in (1, 2):
         cluster = Cluster(plans=[*[Plan(ends_after=None)] * times, succeeds()], start_is_seen_after=None)
-        async with followed(cluster) as stage:
+        async with staged(cluster) as stage:
             handle = await stage.start()
             for _ in range(times):
                 await stage.pass_by(50)

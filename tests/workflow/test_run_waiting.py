@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -15,7 +14,7 @@ from workflows import messages
 from workflows.messages import RunProgress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-A_WEEK, FOUR_WEEKS = 7, 28
+FOUR_WEEKS = 28
 """Days."""
 
 Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
@@ -30,20 +29,6 @@ async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> Non
         assert (await result_of(handle))["phase"] == "Succeeded"
     first, second = cluster.looks
     assert (second - first).total_seconds() == pytest.approx(100, abs=5)
-
-
-async def test_a_launch_is_given_what_has_woken_the_run(staged: Staged) -> None:
-    """A sender of an earlier version says nothing."""
-    cluster = Cluster(waits=[Reason.MODEL_NOT_READY] * 3)
-    woken = messages.Woken(cause="InferenceService models/iris 7", generation=1)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        for looks, argument in enumerate(([woken], [], [woken]), 1):
-            await until(partial(_has_looked, cluster, times=looks))
-            await stage.pass_by(10)
-            await handle.signal(messages.LOOK_AGAIN_SIGNAL, args=argument)
-        assert (await result_of(handle))["phase"] == "Succeeded"
-    assert cluster.wakes == [None, woken, None, woken]
 
 
 async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_often(staged: Staged) -> None:
@@ -77,15 +62,14 @@ async def test_a_wait_of_four_weeks_for_a_model_costs_few_history_events(staged:
     cluster = Cluster(always_waits=Reason.MODEL_NOT_READY)
     async with staged(cluster) as stage:
         handle = await stage.start()
-        days = FOUR_WEEKS if stage.lifecycle > 1 else A_WEEK  # of polled runs, every check replays the whole history
-        for _ in range(days):
+        for _ in range(FOUR_WEEKS):
             await stage.pass_by(86_400)
         found = await handle.describe()
         assert not found.raw_description.pending_activities
         await handle.terminate()
-    checks = 9 + 4 * days
+    checks = 9 + 4 * FOUR_WEEKS
     assert len(cluster.looks) <= checks
-    assert found.history_length <= checks * (6 if stage.lifecycle > 1 else 11)
+    assert found.history_length <= checks * 6
 
 
 async def test_a_waiting_run_holds_no_activity(staged: Staged) -> None:
@@ -158,12 +142,12 @@ async def test_a_run_that_waits_for_its_model_looks_again_when_it_is_told_to_and
 
 
 async def test_a_run_that_temporal_forgot_fails_with_what_came_before_after_its_output_was_ruled_out(
-    followed: Staged,
+    staged: Staged,
 ) -> None:
     lost = Attempt(launch=3, attempt=2, reason=Reason.POD_LOST)
     progress = RunProgress(launch=4, attempt=3, attempts=(lost,), seconds_used=60)
     cluster = Cluster(always_waits=Reason.MODEL_NOT_READY, pending_timeout_seconds=60, progress_at_wait=progress)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == Reason.PENDING_TIMEOUT
     assert [(one.launch, one.is_final) for one in cluster.verifications][-1] == (3, True)

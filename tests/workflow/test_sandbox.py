@@ -15,7 +15,7 @@ from inferrun.temporal.plugin import PASSED_THROUGH, inferrun_plugin
 from tests.workflow import clock_reading
 from tests.workflow.submissions import until
 
-DEFINITIONS = ("workflows.cleanup", "workflows.inference_run", "workflows.launch_supervision", "workflows.submit")
+DEFINITIONS = ("workflows.cleanup", "workflows.inference_run", "workflows.launch_following", "workflows.submit")
 
 
 @pytest.mark.parametrize("definition", clock_reading.ALL)

@@ -23,10 +23,10 @@ from temporalio.common import RawValue
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
+from control.search_attributes import SearchAttributes
 from inferrun.resources import ConcurrencyPolicy, parse_run
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
-from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
 from workflows.submit import SCHEDULED_START_TIME
@@ -69,6 +69,7 @@ CHANGES: Mapping[str, dict[str, Any]] = {  # Any: fields of a spec
     "time zone": {"timeZone": "Europe/Rome"},
     "policy": {"concurrencyPolicy": "Replace"},
     "deadline": {"startingDeadlineSeconds": 60},
+    "jitter": {"jitterSeconds": 600},
     "suspend": {"suspend": True},
 }
 
@@ -86,6 +87,7 @@ async def test_an_edit_is_in_the_schedules_own_description(
     assert (found.schedule.state.paused, found.schedule.state.note) == (after.is_paused, after.note)
     assert found.schedule.spec.time_zone_name == after.time_zone
     assert found.schedule.policy.catchup_window == timedelta(seconds=after.catch_up_seconds)
+    assert (found.schedule.spec.jitter or timedelta()) == timedelta(seconds=after.jitter_seconds)
     expected = {ConcurrencyPolicy.FORBID: "SKIP", ConcurrencyPolicy.REPLACE: "CANCEL_OTHER"}[after.policy]
     assert found.schedule.policy.overlap.name == expected
     await schedules.ensure(after, config="iris")
@@ -112,6 +114,13 @@ async def test_an_edit_changes_the_next_times(schedules: TemporalSchedules) -> N
     after = await schedules.ensure(scheduled("30 11 * * *", uid=before.uid), config="iris")
     assert {(moment.hour, moment.minute) for moment in first.next_times} == {(9, 0)}
     assert {(moment.hour, moment.minute) for moment in after.next_times} == {(11, 30)}
+
+
+async def test_schedules_with_jitter_fire_at_different_moments_after_they_are_due(schedules: TemporalSchedules) -> None:
+    fires = [await schedules.ensure(scheduled("0 9 * * *", jitterSeconds=600), config="iris") for _ in range(5)]
+    moments = {one.next_times[0] for one in fires}
+    assert len(moments) > 1
+    assert all(0 <= moment.minute < 10 and moment.hour == 9 for moment in moments)
 
 
 async def test_the_next_times_follow_the_time_zone(schedules: TemporalSchedules) -> None:

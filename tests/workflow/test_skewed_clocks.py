@@ -19,9 +19,9 @@ each_skew = pytest.mark.parametrize("ahead", SKEWS, ids=[f"{skew.total_seconds()
 
 
 @each_skew
-async def test_a_deadline_is_kept_and_costs_few_stops(followed: Staged, ahead: timedelta) -> None:
+async def test_a_deadline_is_kept_and_costs_few_stops(staged: Staged, ahead: timedelta) -> None:
     cluster = Cluster(plans=[Plan(starts_after=20, ends_after=None)], timeout_seconds=100, clock_ahead=ahead)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     [job] = cluster.jobs.values()
     assert error.type == "DeadlineExceeded"
@@ -37,7 +37,7 @@ async def test_a_deadline_is_kept_and_costs_few_stops(followed: Staged, ahead: t
 
 @each_skew
 async def test_a_stop_that_comes_too_early_is_tried_again_when_the_time_is_over(
-    followed: Staged, ahead: timedelta
+    staged: Staged, ahead: timedelta
 ) -> None:
     """The start that was signalled is forged: the container started later."""
     cluster = Cluster(
@@ -46,7 +46,7 @@ async def test_a_stop_that_comes_too_early_is_tried_again_when_the_time_is_over(
         clock_ahead=ahead,
         start_is_seen_after=None,
     )
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await in_time(cluster.launching.wait())
         await stage.pass_by(55)
@@ -62,9 +62,9 @@ async def test_a_stop_that_comes_too_early_is_tried_again_when_the_time_is_over(
 
 
 @each_skew
-async def test_a_run_waits_as_long_as_pending_timeout_seconds_allows(followed: Staged, ahead: timedelta) -> None:
+async def test_a_run_waits_as_long_as_pending_timeout_seconds_allows(staged: Staged, ahead: timedelta) -> None:
     cluster = Cluster(plans=[Plan(starts_after=None, ends_after=None)], pending_timeout_seconds=100, clock_ahead=ahead)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     [job] = cluster.jobs.values()
     assert error.type == "PendingTimeout"
@@ -73,11 +73,11 @@ async def test_a_run_waits_as_long_as_pending_timeout_seconds_allows(followed: S
 
 
 @each_skew
-async def test_the_time_of_attempts_adds_up(followed: Staged, ahead: timedelta) -> None:
+async def test_the_time_of_attempts_adds_up(staged: Staged, ahead: timedelta) -> None:
     """40 s of the first attempt, then what is left."""
     plans = [Plan(ends_after=40, verdict=fails().verdict), Plan(ends_after=None)]
     cluster = Cluster(plans=plans, timeout_seconds=100, pending_timeout_seconds=60, clock_ahead=ahead)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     _, second = cluster.jobs.values()
     assert error.type == "DeadlineExceeded"

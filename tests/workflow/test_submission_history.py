@@ -6,7 +6,7 @@ import uuid
 
 from temporalio.client import Client
 
-from activities.cluster.submission_history import SubmissionHistory
+from activities.submitting.submission_history import SubmissionHistory
 from inferrun.reasons import Phase, Reason
 from inferrun.submission import parse_submission
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until

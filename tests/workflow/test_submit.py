@@ -46,36 +46,6 @@ async def test_the_signal_of_the_runs_end_is_the_submissions_result(temporal: Cl
     assert "exitCode" in got
 
 
-@pytest.mark.parametrize("is_cancelled", [False, True], ids=["waits", "is cancelled"])
-async def test_a_run_of_a_schedule_is_created_when_it_is_its_turn(
-    temporal: Client, task_queue: str, *, is_cancelled: bool
-) -> None:
-    """A submission that is cancelled meanwhile leaves no run behind that nobody follows."""
-    runs = Runs(turn_in_seconds=1.0)
-    request = {"namespace": "team", "parent": {"name": "nightly", "uid": "parent"}}
-    async with served(temporal, task_queue, runs):
-        handle = await start(temporal, task_queue, request)
-        await until(lambda: len(runs.asked) == 1)
-        if is_cancelled:
-            await handle.cancel()
-        await until(lambda: handle.id in runs.made)
-        if is_cancelled:
-            await until(lambda: handle.id in runs.cancelled)
-        await report(handle, runs, result_for(runs.made[handle.id], phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED))
-        assert (await asyncio.wait_for(handle.result(), WAIT_SECONDS))["phase"] == "Succeeded"
-    first, second = runs.asked
-    assert (first.takes_turn, second.takes_turn) == (True, False)
-
-
-async def test_the_run_of_a_program_waits_for_no_turn(temporal: Client, task_queue: str) -> None:
-    runs = Runs(turn_in_seconds=1000.0)
-    async with served(temporal, task_queue, runs):
-        handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in runs.made)
-        await handle.terminate()
-    assert [request.takes_turn for request in runs.asked] == [False]
-
-
 async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: Client, task_queue: str) -> None:
     runs = Runs()
     async with served(temporal, task_queue, runs):
@@ -98,27 +68,6 @@ async def test_a_run_that_has_ended_already_is_answered_at_once(temporal: Client
         handle = await start(temporal, task_queue, key=key)
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert got["uid"] == "u-1"
-
-
-@pytest.mark.parametrize("phase", [Phase.SUCCEEDED, Phase.FAILED])
-async def test_a_forged_end_completes_nothing(temporal: Client, task_queue: str, phase: Phase) -> None:
-    """Workers of earlier versions sent the outcome in the signal; anybody with access to Temporal can."""
-    runs = Runs()
-    async with served(temporal, task_queue, runs):
-        handle = await start(temporal, task_queue)
-        await until(lambda: handle.id in runs.made)
-        run = runs.made[handle.id]
-        forged = result_for(run, phase=phase, reason=Reason.SUCCEEDED, message="forged")
-        await handle.signal(messages.RUN_ENDED_SIGNAL, forged)
-        await until(lambda: len(runs.looks) == 1)
-        assert (await handle.describe()).close_time is None
-        await handle.signal(
-            messages.RUN_ENDED_SIGNAL,
-            result_for(run.model_copy(update={"uid": "x"}), phase=phase, reason=Reason.STOPPED),
-        )
-        await report(handle, runs, result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="real"))
-        got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
-    assert got["message"] == "real"
 
 
 async def test_nobody_can_follow_the_run_of_another_submission(temporal: Client, task_queue: str) -> None:

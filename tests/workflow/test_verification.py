@@ -22,12 +22,12 @@ MAX_VERIFICATION_EVENTS = 9
 
 
 @pytest.fixture
-def followed(skipping: WorkflowEnvironment) -> Staged:
+def staged(skipping: WorkflowEnvironment) -> Staged:
     """Puts a cluster in memory on stage, whose runs are followed by signals."""
 
     @asynccontextmanager
     async def stage_of(cluster: Cluster) -> AsyncIterator[Stage]:
-        async with on_stage(skipping, cluster, cached_workflows=1000, lifecycle=2) as stage:
+        async with on_stage(skipping, cluster, cached_workflows=1000) as stage:
             yield stage
 
     return stage_of
@@ -41,9 +41,9 @@ def is_lost(*, kind: VerdictKind = VerdictKind.FAILED, may_retry: bool = True) -
     return Plan(verdict=verdict)
 
 
-async def test_a_lost_pod_that_had_committed_has_succeeded_at_its_first_attempt(followed: Staged) -> None:
+async def test_a_lost_pod_that_had_committed_has_succeeded_at_its_first_attempt(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], finding=COMMITTED)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         result = await stage.execute()
     assert (result["phase"], result["records"]["completed"], result["delivery"]) == ("Succeeded", 150, "ExactlyOnce")
     assert cluster.recorded is not None
@@ -51,9 +51,9 @@ async def test_a_lost_pod_that_had_committed_has_succeeded_at_its_first_attempt(
     assert [attempt.reason for attempt in cluster.recorded.attempts] == [Reason.SUCCEEDED]
 
 
-async def test_a_lost_pod_that_had_not_committed_is_retried(followed: Staged) -> None:
+async def test_a_lost_pod_that_had_not_committed_is_retried(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), succeeds()])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert [request.is_final for request in cluster.verifications] == [False, False]
     assert [request.job_uid for request in cluster.verifications] == ["", "uid-verify-1"]
@@ -63,73 +63,73 @@ async def test_a_lost_pod_that_had_not_committed_is_retried(followed: Staged) ->
     assert "the output is not committed" in (cluster.recorded.attempts[0].message or "")
 
 
-async def test_the_last_attempt_is_verified_finally_and_fails(followed: Staged) -> None:
+async def test_the_last_attempt_is_verified_finally_and_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], backoff_limit=0)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == Reason.POD_LOST
     assert {(request.launch, request.is_final) for request in cluster.verifications} == {(1, True)}
 
 
-async def test_an_earlier_lost_pod_is_ruled_out_before_the_run_fails(followed: Staged) -> None:
+async def test_an_earlier_lost_pod_is_ruled_out_before_the_run_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), fails(may_retry=False)])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == Reason.INFERENCE_FAILED
     assert [(request.launch, request.is_final) for request in cluster.verifications[-2:]] == [(1, True), (1, True)]
 
 
-async def test_an_earlier_lost_pod_that_commits_late_makes_the_run_succeed(followed: Staged) -> None:
+async def test_an_earlier_lost_pod_that_commits_late_makes_the_run_succeed(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), Plan(ends_after=None)], timeout_seconds=300)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(60)
         cluster.finding = COMMITTED
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
-async def test_a_clear_failure_is_not_verified(followed: Staged) -> None:
+async def test_a_clear_failure_is_not_verified(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(), fails(), succeeds()])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert not cluster.verifications
 
 
-async def test_a_deadline_during_the_commit_is_a_success(followed: Staged) -> None:
+async def test_a_deadline_during_the_commit_is_a_success(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True, finding=COMMITTED)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert {request.is_final for request in cluster.verifications} == {True}
 
 
-async def test_a_deadline_without_a_commit_is_recorded_as_such(followed: Staged) -> None:
+async def test_a_deadline_without_a_commit_is_recorded_as_such(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == Reason.DEADLINE_EXCEEDED
 
 
-async def test_a_cancellation_during_the_commit_is_a_success(followed: Staged) -> None:
+async def test_a_cancellation_during_the_commit_is_a_success(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await handle.cancel()
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
-async def test_a_cancellation_during_a_verification_waits_for_what_it_finds(followed: Staged) -> None:
+async def test_a_cancellation_during_a_verification_waits_for_what_it_finds(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], finding=COMMITTED, verification_seconds=60)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(20)
         await handle.cancel()
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
-async def test_a_cancelled_waiting_run_is_not_verified(followed: Staged) -> None:
+async def test_a_cancelled_waiting_run_is_not_verified(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(starts_after=None, ends_after=None)])
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await handle.cancel()
@@ -137,9 +137,9 @@ async def test_a_cancelled_waiting_run_is_not_verified(followed: Staged) -> None
     assert not cluster.verifications
 
 
-async def test_a_verification_that_does_not_end_is_given_up(followed: Staged) -> None:
+async def test_a_verification_that_does_not_end_is_given_up(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], backoff_limit=0, verification_seconds=None)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     took = (cluster.now - min(cluster.verifying.values())).total_seconds()
     assert error.type == Reason.POD_LOST
@@ -147,29 +147,29 @@ async def test_a_verification_that_does_not_end_is_given_up(followed: Staged) ->
     assert TIME_LIMIT - 10 < took < TIME_LIMIT + 30
 
 
-async def test_what_cannot_be_found_out_is_said_and_retried(followed: Staged) -> None:
+async def test_what_cannot_be_found_out_is_said_and_retried(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), succeeds()], finding=UNKNOWN)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert cluster.published[0].reason == Reason.RETRY_BACKOFF
     assert "the store is down" in cluster.published[0].message
 
 
-async def test_a_run_that_is_deleted_meanwhile_is_not_waited_for(followed: Staged) -> None:
+async def test_a_run_that_is_deleted_meanwhile_is_not_waited_for(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], verification_seconds=None)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         cluster.is_deleted = True
         assert (await result_of(handle))["phase"] == Phase.FAILED
 
 
-async def test_a_verification_costs_few_events(followed: Staged) -> None:
+async def test_a_verification_costs_few_events(staged: Staged) -> None:
     lengths = []
     for finding in (None, COMMITTED):
         plan = succeeds() if finding is None else is_lost()
         cluster = Cluster(plans=[plan], finding=finding or COMMITTED, start_is_seen_after=None)
-        async with followed(cluster) as stage:
+        async with staged(cluster) as stage:
             handle = await stage.start()
             await result_of(handle)
             lengths.append(len((await handle.fetch_history()).events))
@@ -177,20 +177,20 @@ async def test_a_verification_costs_few_events(followed: Staged) -> None:
 
 
 async def test_a_run_that_was_resumed_while_no_worker_was_there_continues_without_a_verification(
-    followed: Staged,
+    staged: Staged,
 ) -> None:
     """The worker that had suspended it was killed, and its Pod left nothing to read. A verification may take minutes."""
     suspended = Verdict(kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED, message="suspended", is_unclear=True)
     cluster = Cluster(plans=[Plan(verdict=suspended), succeeds()], verification_seconds=None)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert not cluster.verifications
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1]
 
 
-async def test_a_run_that_is_suspended_during_its_commit_has_succeeded(followed: Staged) -> None:
+async def test_a_run_that_is_suspended_during_its_commit_has_succeeded(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
-    async with followed(cluster) as stage:
+    async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
         await stage.suspend(handle)

@@ -66,7 +66,7 @@ PRODUCT_IMAGES = (
         dockerfile=CHECKOUT / "deploy/images/control.Dockerfile",
         names=(
             *("requirements/control.txt", "requirements/build.txt", "pyproject.toml", "LICENSE"),
-            *("inferrun", "workflows", "activities", "worker", "operator_shim"),
+            *("inferrun", "workflows", "activities", "worker", "operator_shim", "control"),
         ),
         cost=45,
     ),

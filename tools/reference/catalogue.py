@@ -20,7 +20,7 @@ def parts() -> dict[str, str]:
         "chart-values": table(("value", *DEFAULTS), chart.rows(chart.VALUES.read_text(encoding="utf-8"))),
         "operator-settings": table(("key", *DEFAULTS), settings.operator_rows()),
         "runner-settings": table(("variable", *DEFAULTS), settings.runner_rows()),
-        "environment": table(("variable", "read by", "meaning"), settings.environment_rows()),
+        "environment": table(("variable", "meaning"), settings.environment_rows()),
         "labels": table(("label", "meaning"), labels.rows("LABEL_")),
         "annotations": table(("annotation", "meaning"), labels.rows("ANNOTATION_")),
         "commands": commands.section(),

@@ -9,13 +9,11 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from control.settings import ControlSettings
 from deploy.crds.schema import field_docs
-from inferrun.control.run_defaults import Defaults
-from inferrun.control.settings import CommonSettings
-from operator_shim.settings import ShimSettings
+from inferrun.run_defaults import Defaults
 from runner.settings import Settings, variable_of
 from tools.reference.markdown import Row, code, sentence
-from worker.settings import WorkerSettings
 
 _VARIABLE: Final = re.compile(r"^([A-Z][A-Z_]+)((?:, or| or)?[^:]*): (.*)$", re.DOTALL)
 
@@ -42,18 +40,12 @@ def runner_rows(model: type[BaseModel] = Settings) -> Iterator[Row]:
 
 def environment_rows() -> Iterator[Row]:
     """The variables that shim and worker read."""
-    seen: dict[str, tuple[str, str]] = {}
-    for owner, settings in (("both", CommonSettings), ("shim", ShimSettings), ("worker", WorkerSettings)):
-        for text in _docs_of(settings):
-            found = _VARIABLE.match(text)
-            if found is None:
-                continue
+    for text in _docs_of(ControlSettings):
+        found = _VARIABLE.match(text)
+        if found is not None:
             name, rest, meaning = found.groups()
             otherwise = rest.strip(", ").removeprefix("or ")
-            whole = sentence(meaning) + (f" Default: {otherwise}." if otherwise else "")
-            seen[name] = ("both", seen[name][1]) if name in seen else (owner, whole)
-    for name, (owner, meaning) in seen.items():
-        yield f"`{name}`", owner, meaning
+            yield f"`{name}`", sentence(meaning) + (f" Default: {otherwise}." if otherwise else "")
 
 
 def _docs_of(settings: type) -> Iterator[str]:

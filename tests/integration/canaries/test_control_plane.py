@@ -17,13 +17,15 @@ import pytest
 
 from benchmarks.burst.product import MODULES, START_SECONDS, is_ready, start_program
 from benchmarks.control_plane import ControlPlane, control_plane
+from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.errors import Invalid
+from inferrun.kube.errors import AlreadyExists, Invalid, NotFound
 from inferrun.kube.objects import CONFIGS, EVENTS, JOBS, NAMESPACES, PODS, RUNS, Object, Resource
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
-from tests.integration.conftest import CLUSTER_FILES
-from tests.integration.fairness.test_crowd import install, manifest
+from tests.integration.conftest import CLUSTER_FILES, DEFINITIONS
+
+pytestmark = pytest.mark.thorough
 
 CANARY = b"c4nary"
 NAMESPACE = "canaries"
@@ -184,6 +186,34 @@ async def stage(planted: tuple[ControlPlane, Path, dict[str, str]]) -> AsyncIter
     api = await connect(kubeconfig=plane.kubeconfig)
     yield Stage(api, folder, served)
     await api.close()
+
+
+async def install(plane: ControlPlane) -> None:
+    api = await connect(kubeconfig=plane.kubeconfig)
+    try:
+        for definition in (inference_config(), inference_run()):
+            try:
+                await api.create(DEFINITIONS, None, definition)
+            except AlreadyExists:
+                continue
+        async with asyncio.timeout(60):
+            for resource in (CONFIGS, RUNS):
+                while not await is_served(api, resource):  # noqa: ASYNC110 -- there is no event for it
+                    await asyncio.sleep(0.1)
+    finally:
+        await api.close()
+
+
+async def is_served(api: KubeClient, resource: Resource) -> bool:
+    try:
+        await api.list(resource, None, limit="1")
+    except NotFound:
+        return False
+    return True
+
+
+def manifest(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": "ai.krateo.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 async def test_nothing_that_shim_and_worker_write_contains_a_canary(stage: Stage) -> None:

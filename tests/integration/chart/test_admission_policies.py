@@ -1,4 +1,4 @@
-"""The API server restricts the worker's service account to the objects of runs."""
+"""The API server restricts the service accounts of worker and shim to the objects of runs."""
 
 import copy
 import time
@@ -10,15 +10,18 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.rules import manifests
-from activities.rules.snapshot import CABundle, HeaderSecret, compile_run
+from activities.launching import manifests
+from activities.launching.compilation import compile_run
+from activities.launching.snapshot import CABundle, HeaderSecret
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
-from inferrun.control.run_defaults import Defaults
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from tests.integration.chart.conftest import Manifest, Render
 from tests.integration.crds.server import call
 from tests.unit.objects import config, run
+
+pytestmark = pytest.mark.thorough
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -210,7 +213,9 @@ def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worke
     body["metadata"] = {"name": foreign, "labels": {"theirs": "yes"}}  # without labels, it would get those of its Pods
     body["spec"] = {**body["spec"], "suspend": True}
     call(client, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
-    assert "controlled by" in worker.try_to("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{foreign}")
+    shim = Worker(client, worker.user.replace("-worker", "-shim"))
+    for account in (worker, shim):
+        assert "controlled by" in account.try_to("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{foreign}")
     pods = f"/api/v1/namespaces/{namespace}/pods"
     unscheduled = {"nodeName": "none", **_pod_spec()}
     call(client, "POST", pods, {"metadata": {"name": foreign}, "spec": unscheduled})
@@ -246,6 +251,14 @@ def _pod_spec() -> Manifest:
 
 def _pod(name: str) -> Manifest:
     return {"metadata": {"name": name}, "spec": _pod_spec()}
+
+
+def test_shim_and_worker_are_restricted(render: Render) -> None:
+    rendered = render(namespace="ours", policies=True)
+    policies = [item["spec"] for item in rendered if item["kind"] == "ValidatingAdmissionPolicy"]
+    users = "['system:serviceaccount:ours:inferrun-shim', 'system:serviceaccount:ours:inferrun-worker']"
+    wanted = [{"name": "is-ours", "expression": f"request.userInfo.username in {users}"}]
+    assert [policy["matchConditions"] for policy in policies] == [wanted] * 3
 
 
 def test_a_watched_namespace_is_not_protected(render: Render) -> None:

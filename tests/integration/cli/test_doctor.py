@@ -10,12 +10,11 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from inferrun.cli.temporal_server import Frontend
-from inferrun.control.installation import RECORD
+from inferrun.installation import RECORD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import LEASES
 from inferrun.temporal.connection import register_search_attributes
 from tests.integration.cli.stage import DEPLOYMENTS, run_command
-from workflows.activity_options import follower_queue
 
 
 @workflow.defn(sandboxed=False)
@@ -104,7 +103,6 @@ async def test_queues_without_workers_are_reported(kubeconfig: Path, installed: 
     for queue in (
         f"{task_queue} (workflows)",
         f"{task_queue} (activities)",
-        f"{follower_queue(task_queue)} (activities)",
     ):
         assert "no worker polls it" in printed.line(f"pollers of task queue {queue}")
 
@@ -112,11 +110,10 @@ async def test_queues_without_workers_are_reported(kubeconfig: Path, installed: 
 async def until_polled(client: Client, task_queue: str) -> None:
     """Wait until the server lists the workers."""
     server = Frontend(client)
-    queues = ((task_queue, "workflows"), (task_queue, "activities"), (follower_queue(task_queue), "activities"))
     deadline = time.monotonic() + 30
-    for queue, kind in queues:
-        while not await server.pollers(queue, kind):
-            assert time.monotonic() < deadline, f"no worker polls {queue}"
+    for kind in ("workflows", "activities"):
+        while not await server.pollers(task_queue, kind):
+            assert time.monotonic() < deadline, f"no worker polls {task_queue}"
             await asyncio.sleep(0.1)
 
 
@@ -130,10 +127,7 @@ async def test_workers_of_this_and_of_another_installation_are_distinguished(
     await api.create(LEASES, installed, {"metadata": {"name": RECORD}, "spec": {"holderIdentity": "this-cluster"}})
     installation = f"{release}.this-cluster" if is_ours else "another.cluster"
     client = await Client.connect(temporal_address, identity=f"inferrun/{installation}/pod")
-    async with (
-        Worker(client, task_queue=task_queue, workflows=[Idle], activities=[idle]),
-        Worker(client, task_queue=follower_queue(task_queue), activities=[idle]),
-    ):
+    async with Worker(client, task_queue=task_queue, workflows=[Idle], activities=[idle]):
         await until_polled(client, task_queue)
         words = ("--kubeconfig", str(kubeconfig), "--install-namespace", installed)
         printed = await asyncio.to_thread(run_command, "doctor", *words)

@@ -11,15 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.cluster.new_runs import NewRuns
-from activities.installation import Installation
-from activities.launch_job import JobLauncher
+from activities.launching.launch_job import JobLauncher
+from activities.objects.installation import Installation
 from deploy.crds.definitions import inference_config, inference_run
-from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_defaults import Defaults
 from tests.integration.control.pods import NOWHERE, Launched, launched
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
@@ -112,9 +111,7 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
 @pytest.fixture
 async def job(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A launched run of a custom image, whose Job has a Pod."""
-    launcher = JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
-    )
+    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     config = await make_config(resources=NOWHERE, ttlSecondsAfterFinished=777)
     made = await launched(api, launcher, await make_run(configRef={"name": config}))
     await made.pod()

@@ -12,15 +12,16 @@ from typing import Any, TypeVar
 
 from temporalio.testing import ActivityEnvironment
 
-from activities.launch_job import JobLauncher
-from activities.rules import job_state, manifests
+from activities.launching import manifests
+from activities.launching.launch_job import JobLauncher
+from activities.watching import job_state
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import EVENTS, JOBS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from workflows.messages import FollowInput, FollowUntil, LaunchInput, LaunchResult, StopInput
+from workflows.messages import LaunchInput, LaunchResult
 
 NOWHERE = {"requests": {"cpu": "4000"}}
 STARTED = "2026-11-21T08:00:00Z"
@@ -42,21 +43,6 @@ class Launched:
     @property
     def namespace(self) -> str:
         return self.run.metadata.namespace
-
-    def follow_input(self, until: FollowUntil) -> FollowInput:
-        result = self.result
-        return FollowInput(
-            run=self.run.ref,
-            job_name=result.job_name,
-            job_uid=result.job_uid,
-            launch=1,
-            attempt=1,
-            until=until,
-        )
-
-    def stop_input(self, *, grace: int) -> StopInput:
-        result = self.result
-        return StopInput(run=self.run.ref, job_name=result.job_name, job_uid=result.job_uid, grace_seconds=grace)
 
     async def pod(self) -> Object:
         """The Job's Pod, once its controller has made it."""

@@ -18,7 +18,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
-from activities.rules.manifests import QUEUE_LABEL
+from activities.launching.manifests import QUEUE_LABEL
 from inferrun.kube.client import KubeClient, connect
 
 Json = dict[str, Any]  # Any: what goes over the wire is open JSON

@@ -5,8 +5,7 @@ from secrets import token_hex
 
 import pytest
 
-from inferrun.control.installation import installation_id
-from inferrun.control.settings import CommonSettings
+from control.installation import installation_id
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import (
     AlreadyExists,
@@ -22,6 +21,8 @@ from inferrun.kube.errors import (
 from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, PODS, RUNS
 from tests.integration.control.conftest import MakeRun
 from tests.integration.control.proxy import Json, Proxy, kubeconfig_of
+
+pytestmark = pytest.mark.thorough
 
 
 def config_map(name: str | None = None, **more: object) -> Json:
@@ -44,9 +45,8 @@ async def test_a_cluster_wide_object_is_read(api: KubeClient) -> None:
 
 async def test_the_installations_id_is_a_labels_value_of_this_cluster(api: KubeClient, namespace: str) -> None:
     uid = (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
-    settings = {"POD_NAMESPACE": namespace}
-    assert await installation_id(api, CommonSettings.read(settings)) == f"inferrun.{uid}"
-    longest = await installation_id(api, CommonSettings.read({**settings, "INFERRUN_RELEASE": "r" * 53}))
+    assert await installation_id(api, release="inferrun", namespace=namespace) == f"inferrun.{uid}"
+    longest = await installation_id(api, release="r" * 53, namespace=namespace)
     assert len(longest) == 63
     assert longest.endswith(f".{uid}")
 

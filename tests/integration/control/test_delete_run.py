@@ -6,20 +6,19 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.events import EventRecorder
-from activities.cluster.history_pruner import HistoryPruner
-from activities.delete_run import RunDeleter
-from activities.launch_job import JobLauncher
+from activities.judging.delete_run import HistoryPruner, RunDeleter
+from activities.launching.launch_job import JobLauncher
+from activities.objects.events import EventRecorder
 from inferrun import wellknown
-from inferrun.control.run_defaults import Defaults
-from inferrun.control.run_status import ended_status
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import EVENTS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+from inferrun.run_status import ended_status
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from workflows.messages import DeleteRunInput, DeletionResult, LaunchInput

@@ -3,22 +3,23 @@
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.events import EventRecorder
-from activities.cluster.history_pruner import HistoryPruner
-from activities.delete_run import RunDeleter
+from activities.judging.delete_run import HistoryPruner, RunDeleter
+from activities.objects.events import EventRecorder
 from inferrun import wellknown
-from inferrun.control.run_status import ended_status
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIGS, EVENTS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.run_status import ended_status
 from inferrun.timestamps import utc_now
 from tests.gitops_health import argocd_health, kstatus
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import Launched
 from workflows.messages import DeleteRunInput, DeletionResult
+
+pytestmark = pytest.mark.thorough
 
 BECAUSE = "autoDeletePolicy is DeleteOnSuccess and autoDeleteDelaySeconds 300"
 

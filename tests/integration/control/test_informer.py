@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from control.informer import Informer, Key
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Informer, Key
 from inferrun.kube.objects import CONFIG_MAPS, Object
 from tests.integration.control.proxy import Json, Proxy, until
 from tests.integration.crds.server import call

@@ -6,9 +6,11 @@ from secrets import token_hex
 
 import pytest
 
-from activities.cluster.job_objects import list_events, list_pods_and_orphans
+from activities.watching.job_objects import list_events, list_pods_and_orphans
 from inferrun.kube.client import MAX_ITEMS_BYTES, KubeClient
 from inferrun.kube.objects import EVENTS, PODS, Object
+
+pytestmark = pytest.mark.thorough
 
 LABELS = {f"{number:06}": "" for number in range(50_000)}
 """As many small members as fit into an object, together with the managed fields that the API server derives from them."""

@@ -9,18 +9,17 @@ from collections.abc import Awaitable
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.new_runs import NewRuns
-from activities.launch_job import JobLauncher
-from activities.rules.manifests import NO_QUEUE, QUEUE_LABEL
-from activities.stop_launch import LaunchStopper
-from inferrun.control.run_defaults import Defaults
+from activities.judging.stop_launch import LaunchStopper
+from activities.launching.launch_job import JobLauncher
+from activities.launching.manifests import NO_QUEUE, QUEUE_LABEL
+from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, eventually
 from tests.integration.control.proxy import Proxy
@@ -31,9 +30,7 @@ SECONDS = 30
 
 @pytest.fixture
 def launcher(api: KubeClient) -> JobLauncher:
-    return JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
-    )
+    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
 
 
 @pytest.fixture
@@ -73,8 +70,8 @@ async def end(api: KubeClient, run: InferenceRun) -> None:
 
 
 async def stop(api: KubeClient, run: InferenceRun, launched: LaunchResult) -> None:
-    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
-    stopper = LaunchStopper(api, RunStore(api), reader, defaults=Defaults)
+    reader = LaunchReader(api, RunStore(api), defaults=Defaults)
+    stopper = LaunchStopper(api, RunStore(api), reader)
     request = StopLaunchInput(
         run=run.ref, job_name=launched.job_name, job_uid=launched.job_uid, snapshot="", pod_shape="", grace_seconds=0
     )
@@ -122,6 +119,7 @@ async def test_a_job_that_arrives_after_the_end_of_its_run_starts_no_container(
     assert await pods_of(api, await arrived(proxy, api, run)) == []
 
 
+@pytest.mark.thorough
 async def test_a_job_that_arrives_after_its_launch_was_stopped_starts_no_container(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
 ) -> None:
@@ -145,6 +143,7 @@ async def test_a_try_that_was_frozen_withdraws_its_job(
     assert jobs["items"] == []
 
 
+@pytest.mark.thorough
 async def test_a_try_that_was_frozen_does_not_start_its_job_beside_a_later_launch(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
 ) -> None:
@@ -172,6 +171,7 @@ async def test_a_launch_starts_its_job(api: KubeClient, launcher: JobLauncher, r
     assert len(await eventually(look, what="the Job's Pod")) == 1
 
 
+@pytest.mark.thorough
 async def test_a_retry_starts_the_job_of_a_try_that_ended_before_it_did(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
 ) -> None:
@@ -185,6 +185,7 @@ async def test_a_retry_starts_the_job_of_a_try_that_ended_before_it_did(
     assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 1
 
 
+@pytest.mark.thorough
 async def test_a_late_job_of_a_queue_starts_no_container_even_if_it_is_admitted(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
 ) -> None:
@@ -205,6 +206,7 @@ async def test_a_late_job_of_a_queue_starts_no_container_even_if_it_is_admitted(
     assert await pods_of(api, await admit(api, late)) == []
 
 
+@pytest.mark.thorough
 async def test_a_launch_lets_its_job_wait_in_its_queue(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
 ) -> None:
@@ -243,6 +245,7 @@ async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can
     assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)
 
 
+@pytest.mark.thorough
 async def test_a_job_with_the_label_of_a_queue_runs_where_no_queue_holds_it(
     api: KubeClient, launcher: JobLauncher, queued: InferenceRun
 ) -> None:

@@ -13,13 +13,11 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.new_runs import NewRuns
-from activities.installation import Installation
-from activities.launch_job import JobLauncher
-from activities.rules.launch_blocked import PATIENT_TRIES, LaunchBlocked
-from activities.rules.manifests import config_map
-from activities.rules.snapshot import CompiledRun
-from inferrun.control.run_defaults import Defaults
+from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked
+from activities.launching.launch_job import JobLauncher
+from activities.launching.manifests import config_map
+from activities.launching.snapshot import CompiledRun
+from activities.objects.installation import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
@@ -27,6 +25,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun
+from inferrun.run_defaults import Defaults
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
@@ -41,9 +40,7 @@ INSTALLATION = Installation(
 @pytest.fixture
 def launcher(api: KubeClient) -> JobLauncher:
     """The activity's instance, through the proxy; the watch has delivered nothing."""
-    return JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
-    )
+    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
 
 
 async def launch(launcher: JobLauncher, run: InferenceRun, *, tries: int = 1, **changes: Any) -> LaunchResult:

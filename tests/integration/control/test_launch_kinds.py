@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.new_runs import NewRuns
-from activities.launch_job import JobLauncher
-from inferrun.control.run_defaults import Defaults
+from activities.launching.launch_job import JobLauncher
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, JOBS
@@ -16,8 +14,11 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
+
+pytestmark = pytest.mark.thorough
 
 OURS = Defaults(runner_image="localhost/inferrun-tests/absent:1")
 """The image that the configs of these tests name counts as the built-in runner."""
@@ -30,7 +31,6 @@ async def launch(api: KubeClient, run: InferenceRun, *, defaults: Defaults = OUR
         installation=INSTALLATION,
         defaults=lambda: defaults,
         runner_account="",
-        new_runs=NewRuns(),
     )
     result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
     return result

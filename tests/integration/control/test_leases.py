@@ -9,11 +9,13 @@ from secrets import token_hex
 
 import pytest
 
+from control.lease_record import LeaseTiming
+from control.leases import LeaderElection
 from inferrun.kube.client import KubeClient
-from inferrun.kube.lease_record import LeaseTiming
-from inferrun.kube.leases import LeaderElection
 from inferrun.kube.objects import LEASES, Object
 from tests.integration.control.proxy import Proxy, proxied, until
+
+pytestmark = pytest.mark.thorough
 
 FAST = LeaseTiming(duration=4, renew=1, give_up=3, look=0.25, request=1.5, retry=0.1)
 """About half of the default, to keep the tests short."""

@@ -11,17 +11,16 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.pod_logs import PodLogs
-from activities.cluster.signatures import MAX_SIGNERS, RECORD, record_signer
-from activities.inspect_launch import LaunchInspector
-from activities.installation import Installation
-from activities.launch_job import JobLauncher
-from activities.rules.launch_blocked import LaunchBlocked
-from activities.signing_key import SigningKey
-from activities.verify_output import OutputVerifier
+from activities.judging.verify_output import OutputVerifier
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.launch_job import JobLauncher
+from activities.objects.installation import Installation
+from activities.objects.signatures import MAX_SIGNERS, RECORD, record_signer
+from activities.objects.signing_key import SigningKey
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.pod_logs import PodLogs
 from inferrun import wellknown
-from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import CONFIGS, JOBS, LEASES, RUNS, Object
@@ -29,6 +28,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
@@ -111,7 +111,7 @@ def restart(api: KubeClient, namespace: str) -> Restart:
 
     async def restarted() -> Installation:
         installation = replace(INSTALLATION, namespace=namespace, signing_key=SigningKey())
-        await record_signer(api, installation.signing_key, namespace=namespace, now=utc_now())
+        await record_signer(api, installation.signing_key, namespace=namespace)
         return installation
 
     return restarted
@@ -153,10 +153,8 @@ async def verify(verifier: OutputVerifier, of: Launched, *, job_uid: str = "") -
 
 
 async def inspect(api: KubeClient, installation: Installation, of: Launched) -> LaunchReport:
-    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
-    inspector = LaunchInspector(
-        api, RunStore(api), reader, installation=installation, logs=PodLogs(api), defaults=Defaults
-    )
+    reader = LaunchReader(api, RunStore(api), defaults=Defaults)
+    inspector = LaunchInspector(api, RunStore(api), reader, installation=installation, logs=PodLogs(api))
     given = of.result
     request = InspectInput(
         run=of.run.ref,
@@ -379,14 +377,14 @@ async def plant(api: KubeClient, job: Object, *, name: str = "", is_in_its_place
 
 
 async def test_a_worker_forgets_only_the_keys_of_the_earliest_workers(api: KubeClient, namespace: str) -> None:
-    now = utc_now()
-    many = {f"{wellknown.ANNOTATION_SIGNER}{number:052}": rfc3339(now) for number in range(MAX_SIGNERS)}
+    earlier = utc_now() - timedelta(minutes=1)
+    many = {f"{wellknown.ANNOTATION_SIGNER}{number:052}": rfc3339(earlier) for number in range(MAX_SIGNERS)}
     with suppress(NotFound):
         known = await api.get(LEASES, namespace, RECORD)
         await api.delete(LEASES, namespace, RECORD, uid=known["metadata"]["uid"])
     await api.create(LEASES, namespace, {"metadata": {"name": RECORD, "annotations": many}, "spec": {}})
     key = SigningKey()
-    await record_signer(api, key, namespace=namespace, now=now + timedelta(seconds=1))
+    await record_signer(api, key, namespace=namespace)
     found = (await api.get(LEASES, namespace, RECORD))["metadata"]["annotations"]
     assert len(found) == MAX_SIGNERS
     assert f"{wellknown.ANNOTATION_SIGNER}{key.signer}" in found

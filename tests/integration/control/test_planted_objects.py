@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.pod_logs import PodLogs
-from activities.inspect_launch import LaunchInspector
-from activities.launch_job import JobLauncher
-from activities.rules.manifests import config_map, owner_reference
-from activities.rules.snapshot import CompiledRun
-from activities.stop_launch import LaunchStopper
-from inferrun.control.run_defaults import Defaults
+from activities.judging.stop_launch import LaunchStopper
+from activities.launching.launch_job import JobLauncher
+from activities.launching.manifests import config_map, owner_reference
+from activities.launching.snapshot import CompiledRun
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
@@ -38,6 +38,8 @@ from workflows.messages import (
     StopLaunchResult,
     VerdictKind,
 )
+
+pytestmark = pytest.mark.thorough
 
 FORGED = RunnerResult(reason=Reason.SUCCEEDED, message="forged", delivery="ExactlyOnce")
 
@@ -58,10 +60,9 @@ def inspector(api: KubeClient) -> LaunchInspector:
     return LaunchInspector(
         api,
         RunStore(api),
-        LaunchReader(api, RunStore(api), ended_pods=lambda _: ()),
+        LaunchReader(api, RunStore(api), defaults=Defaults),
         installation=INSTALLATION,
         logs=PodLogs(api),
-        defaults=Defaults,
     )
 
 
@@ -358,7 +359,7 @@ async def test_a_planted_pod_never_yields_success(api: KubeClient, inspector: La
 
 async def test_a_planted_pod_does_not_succeed_at_the_deadline(api: KubeClient, job: Launched) -> None:
     runs = RunStore(api)
-    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, ended_pods=lambda _: ()), defaults=Defaults)
+    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, defaults=Defaults))
     pod = await plant_pod(api, job)
     await play_kubelet(api, pod, SUCCESS, phase="Succeeded")
     given = job.result

@@ -3,6 +3,7 @@
 Each test has a namespace of its own, because the quota counts all of its Jobs.
 """
 
+import asyncio
 from collections.abc import Iterator
 from secrets import token_hex
 
@@ -10,22 +11,23 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.job_marks import mark_ended
-from activities.cluster.new_runs import NewRuns
-from activities.launch_job import JobLauncher
-from activities.rules.launch_blocked import LaunchBlocked
+from activities.judging.job_marks import mark_ended
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.launch_job import JobLauncher
 from inferrun import wellknown
-from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from inferrun.timestamps import parse, utc_now
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
 from tests.integration.crds.server import call
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
+
+RETRY_SECONDS = 0.5
 
 
 @pytest.fixture
@@ -38,9 +40,7 @@ def namespace(direct: httpx.Client) -> Iterator[str]:
 
 @pytest.fixture
 def launcher(api: KubeClient) -> JobLauncher:
-    return JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
-    )
+    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
 
 
 @pytest.fixture
@@ -49,14 +49,15 @@ async def config(make_config: MakeConfig) -> str:
 
 
 async def is_launched(launcher: JobLauncher, run: InferenceRun, **changes: object) -> LaunchResult:
-    """The launch, as often as Temporal tries it."""
+    """The launch, tried after half a second as Temporal does: the quota's controller counts deleted Jobs a moment later."""
     request = LaunchInput(run=run.ref).model_copy(update=changes)
 
     async def look() -> LaunchResult | None:
         try:
             result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
         except LaunchBlocked:
-            return None  # it will pass
+            await asyncio.sleep(RETRY_SECONDS)
+            return None
         assert result.state is LaunchState.LAUNCHED, result.message
         return result
 

@@ -10,20 +10,19 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.job_marks import mark_ended
-from activities.cluster.job_objects import list_events
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.new_runs import NewRuns
-from activities.cluster.pod_logs import PodLogs
-from activities.inspect_launch import LaunchInspector
-from activities.launch_job import JobLauncher
-from activities.rules.diagnosis import diagnose_missing_pod
-from inferrun.control.run_defaults import Defaults
+from activities.judging.job_marks import mark_ended
+from activities.launching.launch_job import JobLauncher
+from activities.watching.diagnosis import diagnose_missing_pod
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.job_objects import list_events
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched, eventually
 from tests.integration.crds.server import call
@@ -77,9 +76,7 @@ async def second(api: KubeClient, job: Launched) -> Launched:
     await job.ends(4)
     await job.is_finished()
     await mark_ended(api, job.run.ref, job.result.job_name)
-    launcher = JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
-    )
+    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     return await until_its_pod_is_rejected(
         api, launcher, job.run, LaunchInput(run=job.run.ref, launch=2, attempt=2, snapshot=job.result.snapshot)
     )
@@ -92,17 +89,15 @@ async def other(api: KubeClient, job: Launched, make_run: MakeRun, make_config: 
     await job.ends(0)
     await job.is_finished()
     await mark_ended(api, job.run.ref, job.result.job_name)
-    launcher = JobLauncher(
-        api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="", new_runs=NewRuns()
-    )
+    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     run = await make_run(configRef={"name": await make_config(resources=NOWHERE)})
     return await until_its_pod_is_rejected(api, launcher, run, LaunchInput(run=run.ref))
 
 
 async def inspect(api: KubeClient, launched: Launched) -> None:
     runs = RunStore(api)
-    launches = LaunchReader(api, runs, ended_pods=lambda _: ())
-    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults)
+    launches = LaunchReader(api, runs, defaults=Defaults)
+    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api))
     result = launched.result
     inspected = InspectInput(
         run=launched.run.ref,
@@ -137,7 +132,7 @@ async def test_an_evicted_pod_in_the_way_of_its_replacement_is_reported_with_wha
     await until_rejected(api, job.namespace, job_uid=job.result.job_uid)
 
     stored = await job.job()
-    wait = diagnose_missing_pod(stored, await list_events(api, job.namespace, stored), namespace=job.namespace)
+    wait = diagnose_missing_pod(stored, await list_events(api, job.namespace, stored))
     assert wait.reason is Reason.QUOTA_EXCEEDED
     *_, selector = wait.message.split("--field-selector=")
 

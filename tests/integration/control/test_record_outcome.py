@@ -1,22 +1,19 @@
 """`RecordOutcome` on a real API server: what is stored, and what follows."""
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.afterwards import Step, execute_at_once
-from activities.cluster.config_reader import ConfigReader
-from activities.cluster.events import EventRecorder
-from activities.record_outcome import OutcomeRecorder
-from inferrun.control.run_defaults import Defaults
+from activities.judging.record_outcome import OutcomeRecorder
+from activities.launching.config_reader import ConfigReader
+from activities.objects.events import EventRecorder
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError, Overloaded
 from inferrun.kube.objects import JOBS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from inferrun.temporal.plugin import inferrun_plugin
@@ -25,8 +22,6 @@ from tests.integration.control.conftest import INSTALLATION, MakeRun
 from tests.integration.control.pods import Launched
 from tests.integration.control.proxy import Proxy
 from workflows.messages import RecordInput, StatusResult
-
-Later = Callable[[str, tuple[Step, ...]], Awaitable[None]]
 
 
 class Pruned:
@@ -51,11 +46,6 @@ def pruned() -> Pruned:
 
 @pytest.fixture
 async def recorder(api: KubeClient, pruned: Pruned) -> OutcomeRecorder:
-    """The activity's instance."""
-    return await recorder_with(api, pruned, afterwards=execute_at_once)
-
-
-async def recorder_with(api: KubeClient, pruned: Pruned, *, afterwards: Later) -> OutcomeRecorder:
     """The activity's instance; its Temporal client never connects."""
     runs = RunStore(api)
     return OutcomeRecorder(
@@ -67,7 +57,6 @@ async def recorder_with(api: KubeClient, pruned: Pruned, *, afterwards: Later) -
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
         prune=pruned,
-        afterwards=afterwards,
     )
 
 
@@ -193,22 +182,6 @@ async def test_a_history_that_could_not_be_pruned_is_pruned_by_the_next_try(
     pruned.error = None
     await record(recorder, job)
     assert pruned.schedules == [schedule]
-
-
-async def test_an_outcome_whose_job_has_predecessors_sets_the_time_to_live_of_all_of_them_before_it_returns(
-    api: KubeClient, pruned: Pruned, job: Launched
-) -> None:
-    """They are marked as ended, so that nobody would find them later."""
-    later: list[tuple[Step, ...]] = []
-
-    async def forget(_key: str, steps: tuple[Step, ...]) -> None:
-        later.append(steps)
-
-    await record(
-        await recorder_with(api, pruned, afterwards=forget), job
-    )  # its worker is killed before it executes them
-    assert len(later) == 1
-    assert (await job.job())["spec"]["ttlSecondsAfterFinished"] > 0
 
 
 async def test_the_outcome_of_any_other_run_prunes_nothing(

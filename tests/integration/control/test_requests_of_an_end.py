@@ -1,32 +1,32 @@
-"""The requests that the end of a run costs. Those of its start are in `test_launch_of_new_run`; in between, the observer
-writes the status once (`tests/unit/worker/observer`).
+"""The requests that the end of a run costs. Those of its start are in `test_launch_job`; in between, the observer
+writes the status once (`tests/unit/operator_shim/observer`).
 """
 
 import httpx
+import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.config_reader import ConfigReader
-from activities.cluster.events import EventRecorder
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.pod_logs import PodLogs
-from activities.inspect_launch import LaunchInspector
-from activities.record_outcome import OutcomeRecorder
-from activities.rules.object_metadata import controller_of
-from activities.rules.pod_end import PodEnd
-from activities.stop_launch import LaunchStopper
-from inferrun.control.run_defaults import Defaults
+from activities.judging.record_outcome import OutcomeRecorder
+from activities.judging.stop_launch import LaunchStopper
+from activities.launching.config_reader import ConfigReader
+from activities.objects.events import EventRecorder
+from activities.objects.object_metadata import controller_of
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.control.conftest import INSTALLATION
 from tests.integration.control.pods import FINISHED, STARTED, Launched, eventually
 from tests.integration.control.proxy import Proxy
 from tests.integration.crds.server import call
-from worker.observer.workload_watch import OrphanedPods
+from tests.unit.launches import ends_of, is_of_shim
 from workflows.messages import (
     InspectInput,
     LaunchReport,
@@ -37,25 +37,24 @@ from workflows.messages import (
     VerdictKind,
 )
 
+pytestmark = pytest.mark.thorough
+
 
 async def _prune(_schedule: RunRef, /, *, ending: RunRef) -> None: ...
 
 
-async def test_the_success_of_a_run_costs_three_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
+async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
     ended = {"exitCode": 0, "reason": "Completed", "startedAt": STARTED, "finishedAt": FINISHED}
     await job.tell({"terminated": ended}, phase="Succeeded")
-    end, watched_job = PodEnd.of_pod(await job.pod()), await job.job()
-    watched_run: Object = await api.get(RUNS, job.namespace, job.run.metadata.name)
-    runs = RunStore(api, watched=lambda _: watched_run)
-    launches = LaunchReader(
-        api, runs, ended_pods=lambda _: [end.as_pod()], watched_job=lambda _namespace, _name: watched_job
-    )
-    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults)
+    ends = ends_of(await job.pod())
+    runs = RunStore(api)
+    launches = LaunchReader(api, runs, is_signer=is_of_shim, defaults=Defaults)
+    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api))
     recorder = await recorder_of(api, runs)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
     inspect = InspectInput.model_validate(
-        {**known, "job_name": name, "job_uid": uid, "pod_shape": job.result.pod_shape}
+        {**known, "job_name": name, "job_uid": uid, "pod_shape": job.result.pod_shape, "ends": ends}
     )
     outcome = {"phase": Phase.SUCCEEDED, "reason": Reason.SUCCEEDED, "message": "done", "exit_code": 0}
     record = RecordInput.model_validate({**known, **outcome, "only_job_name": name, "only_job_uid": uid})
@@ -67,15 +66,16 @@ async def test_the_success_of_a_run_costs_three_requests(api: KubeClient, job: L
     assert report.verdict is not None
     assert (report.verdict.kind, result.phase) == (VerdictKind.SUCCEEDED, Phase.SUCCEEDED)
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
-    assert made == [("PATCH", "status"), ("POST", "events"), ("PATCH", name)]
-    assert "managedFields" not in watched_job["metadata"], "the API server would update them with each write"
+    assert made == [("GET", job.run.metadata.name), ("PATCH", "status"), ("POST", "events"), ("PATCH", name)]
+    stored = await job.job()
+    assert "managedFields" not in stored["metadata"], "the API server would update them with each write"
 
 
-async def test_the_stop_of_a_deleted_run_costs_three_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
+async def test_the_stop_of_a_deleted_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
     """Kubernetes deletes the Job and the Pod. Its garbage collector may be slower or faster than the stop."""
-    runs = RunStore(api, watched=lambda _: None)
-    launches = LaunchReader(api, runs, ended_pods=lambda _: [])
-    stopper = LaunchStopper(api, runs, launches, defaults=Defaults)
+    runs = RunStore(api)
+    launches = LaunchReader(api, runs, defaults=Defaults)
+    stopper = LaunchStopper(api, runs, launches)
     recorder = await recorder_of(api, runs)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
@@ -90,7 +90,8 @@ async def test_the_stop_of_a_deleted_run_costs_three_requests(api: KubeClient, j
 
     assert (stopped.is_stopped, stopped.pods_left, stopped.pods_vanishing, result.gone) == (True, 0, 0, True)
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
-    assert made == [("GET", job.run.metadata.name), ("DELETE", name), ("GET", job.run.metadata.name)]
+    run = job.run.metadata.name
+    assert made == [("GET", run), ("DELETE", name), ("GET", "pods"), ("GET", run)]
     await eventually(lambda: is_gone(job), what="the Job and its Pod to be deleted")
 
 
@@ -99,7 +100,7 @@ async def test_the_job_of_a_run_that_was_deleted_without_its_objects_is_deleted(
     await api.patch(JOBS, job.namespace, job.result.job_name, {"metadata": {"ownerReferences": None}})
     await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
     runs = RunStore(api)
-    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, ended_pods=lambda _: []), defaults=Defaults)
+    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, defaults=Defaults))
     known = {"snapshot": job.result.snapshot, "run": job.run.ref, "grace_seconds": 10}
     stop = StopLaunchInput.model_validate({**known, "job_name": job.result.job_name, "job_uid": job.result.job_uid})
     await ActivityEnvironment().run(stopper.stop_launch, stop)
@@ -119,12 +120,11 @@ async def test_a_pod_that_its_job_left_behind_does_not_outlive_its_run(
         left = await api.get(PODS, job.namespace, pod["metadata"]["name"])
         return left if controller_of(left) is None else None
 
-    watch = OrphanedPods()
-    watch.observe(await eventually(is_left_behind, what="the Pod to be without a Job"))
+    await eventually(is_left_behind, what="the Pod to be without a Job")
     await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
     runs = RunStore(api)
-    launches = LaunchReader(api, runs, ended_pods=lambda _: [])
-    stopper = LaunchStopper(api, runs, launches, defaults=Defaults, watched_orphans=watch.of)
+    launches = LaunchReader(api, runs, defaults=Defaults)
+    stopper = LaunchStopper(api, runs, launches)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref, "grace_seconds": 10}
     stop = StopLaunchInput.model_validate({**known, "job_name": job.result.job_name, "job_uid": job.result.job_uid})
     await ActivityEnvironment().run(stopper.stop_launch, stop)

@@ -8,25 +8,27 @@ from datetime import timedelta
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.pod_logs import PodLogs
-from activities.inspect_launch import LaunchInspector
-from activities.launch_job import JobLauncher
-from activities.rules import job_state
-from activities.rules.manifests import CONTAINER
-from activities.rules.object_metadata import name_of, uid_of
-from activities.rules.pod_end import PodEnd
-from activities.stop_launch import LaunchStopper
-from inferrun.control.run_defaults import Defaults
+from activities.judging.stop_launch import LaunchStopper
+from activities.launching.launch_job import JobLauncher
+from activities.launching.manifests import CONTAINER
+from activities.objects.object_metadata import name_of, uid_of
+from activities.watching import job_state
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
+from inferrun.run_defaults import Defaults
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import parse, rfc3339
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
+from tests.unit.launches import ends_of, is_of_shim
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
+
+pytestmark = pytest.mark.thorough
 
 CLAIM = {"claimName": "data", "path": "in.jsonl", "format": "jsonl"}
 FILES = {"input": {"file": CLAIM}, "output": {"file": {"claimName": "data", "path": "out"}}}
@@ -83,20 +85,13 @@ async def ends(launch: Launched, pod: Object, code: int, *, seconds: int, messag
 
 async def inspect(launch: Launched, *, pod_uid: str, seen: tuple[Object, ...] = ()) -> LaunchReport:
     """As a worker does that has seen these Pods end."""
-    job = await launch.job()
-    reader = LaunchReader(
-        launch.api,
-        RunStore(launch.api),
-        ended_pods=lambda _: [PodEnd.of_pod(pod).as_pod() for pod in seen],
-        watched_job=lambda _namespace, _name: job,
-    )
+    reader = LaunchReader(launch.api, RunStore(launch.api), is_signer=is_of_shim, defaults=Defaults)
     inspector = LaunchInspector(
         launch.api,
         RunStore(launch.api),
         reader,
         installation=INSTALLATION,
         logs=PodLogs(launch.api),
-        defaults=Defaults,
     )
     request = InspectInput(
         run=launch.run.ref,
@@ -105,6 +100,7 @@ async def inspect(launch: Launched, *, pod_uid: str, seen: tuple[Object, ...] = 
         snapshot=launch.result.snapshot,
         pod_shape=launch.result.pod_shape,
         pod_uid=pod_uid,
+        ends=ends_of(*seen),
     )
     report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
     return report
@@ -112,7 +108,7 @@ async def inspect(launch: Launched, *, pod_uid: str, seen: tuple[Object, ...] = 
 
 async def stop(launch: Launched, *, only_after_seconds: float | None = None) -> StopLaunchResult:
     store = RunStore(launch.api)
-    reader = LaunchReader(launch.api, store, ended_pods=lambda _: ())
+    reader = LaunchReader(launch.api, store, defaults=Defaults)
     request = StopLaunchInput(
         run=launch.run.ref,
         job_name=launch.result.job_name,
@@ -122,7 +118,7 @@ async def stop(launch: Launched, *, only_after_seconds: float | None = None) -> 
         grace_seconds=10,
         only_after_seconds=only_after_seconds,
     )
-    stopper = LaunchStopper(launch.api, store, reader, defaults=Defaults)
+    stopper = LaunchStopper(launch.api, store, reader)
     result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, request)
     return result
 

@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.job_objects import list_pods_and_orphans
-from activities.launch_job import JobLauncher
-from activities.rules import manifests
-from activities.rules.manifests import NO_QUEUE, QUEUE_LABEL
-from activities.rules.object_metadata import name_of, uid_of
-from activities.verify_output import OutputVerifier
-from inferrun.control.run_defaults import Defaults
+from activities.judging.verify_output import OutputVerifier
+from activities.launching import manifests
+from activities.launching.launch_job import JobLauncher
+from activities.launching.manifests import NO_QUEUE, QUEUE_LABEL
+from activities.objects.object_metadata import name_of, uid_of
+from activities.watching.job_objects import list_pods_and_orphans
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
+from inferrun.run_defaults import Defaults
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, dump_result
 from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
@@ -100,6 +100,7 @@ async def test_a_verification_that_a_webhook_puts_into_a_queue_is_not_in_it_befo
     assert (started[-1]["metadata"], started[-1]["spec"]) == (expected, {"parallelism": 1})
 
 
+@pytest.mark.thorough
 async def test_one_job_asks_however_often_the_activity_is_called(verifier: OutputVerifier, ours: Launched) -> None:
     first = await verify(verifier, ours)
     assert await verify(verifier, ours, job_uid=first.job_uid) == first
@@ -110,6 +111,7 @@ async def test_one_job_asks_however_often_the_activity_is_called(verifier: Outpu
     assert pod["metadata"]["labels"]["inferrun.dev/run-uid"] == ours.run.metadata.uid
 
 
+@pytest.mark.thorough
 async def test_the_status_says_that_it_is_under_way_and_the_launch_is_done_with(
     verifier: OutputVerifier, ours: Launched
 ) -> None:
@@ -120,6 +122,7 @@ async def test_the_status_says_that_it_is_under_way_and_the_launch_is_done_with(
     assert (await ours.job())["metadata"]["labels"]["inferrun.dev/ended"] == "true"
 
 
+@pytest.mark.thorough
 async def test_what_the_pod_found_is_the_result(verifier: OutputVerifier, ours: Launched) -> None:
     began = await verify(verifier, ours)
     asking = verifying(ours)
@@ -160,6 +163,7 @@ async def test_a_pod_that_failed_to_find_out_is_replaced_although_another_contai
     await eventually(look, what="another Pod that asks")
 
 
+@pytest.mark.thorough
 async def test_a_job_that_found_nothing_out_is_unknown(verifier: OutputVerifier, ours: Launched) -> None:
     began = await verify(verifier, ours)
     asking = verifying(ours)
@@ -193,6 +197,7 @@ async def test_a_planted_job_under_the_name_of_the_verification_answers_nothing(
     assert (await asking.job())["metadata"]["uid"] == planted["metadata"]["uid"], "it is not ours to delete"
 
 
+@pytest.mark.thorough
 async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
     verifier: OutputVerifier, ours: Launched
 ) -> None:
@@ -224,6 +229,7 @@ async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
     assert result.finding.state is OutputState.UNKNOWN
 
 
+@pytest.mark.thorough
 async def test_a_final_verification_is_another_job(verifier: OutputVerifier, ours: Launched) -> None:
     await verify(verifier, ours)
     await verify(verifier, ours, is_final=True)
@@ -232,6 +238,7 @@ async def test_a_final_verification_is_another_job(verifier: OutputVerifier, our
     assert command == [*manifests.VERIFY_COMMAND, "--final"]
 
 
+@pytest.mark.thorough
 async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifier, ours: Launched) -> None:
     began = await verify(verifier, ours)
     finding = (await verify(verifier, ours, job_uid=began.job_uid, must_conclude=True)).finding
@@ -241,6 +248,7 @@ async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifi
     assert names == [ours.result.job_name]
 
 
+@pytest.mark.thorough
 async def test_a_deleted_config_map_is_written_again(verifier: OutputVerifier, ours: Launched, api: KubeClient) -> None:
     before = await api.get(CONFIG_MAPS, ours.namespace, ours.result.job_name)
     await api.delete(CONFIG_MAPS, ours.namespace, ours.result.job_name, uid=before["metadata"]["uid"])
@@ -250,6 +258,7 @@ async def test_a_deleted_config_map_is_written_again(verifier: OutputVerifier, o
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
 
 
+@pytest.mark.thorough
 async def test_nothing_is_created_for_a_custom_image(verifier: OutputVerifier, job: Launched, proxy: Proxy) -> None:
     before = len(proxy.sent("POST"))
     finding = (await verify(verifier, job)).finding
@@ -258,6 +267,7 @@ async def test_nothing_is_created_for_a_custom_image(verifier: OutputVerifier, j
     assert len(proxy.sent("POST")) == before
 
 
+@pytest.mark.thorough
 async def test_nothing_is_created_for_a_run_that_was_deleted(
     verifier: OutputVerifier, ours: Launched, api: KubeClient
 ) -> None:
@@ -265,6 +275,7 @@ async def test_nothing_is_created_for_a_run_that_was_deleted(
     assert (await verify(verifier, ours)).gone
 
 
+@pytest.mark.thorough
 async def test_a_verifying_job_that_arrives_after_the_end_of_its_run_starts_no_container(
     proxy: Proxy, api: KubeClient, verifier: OutputVerifier, ours: Launched
 ) -> None:
@@ -288,6 +299,7 @@ async def test_a_verifying_job_that_arrives_after_the_end_of_its_run_starts_no_c
     assert await list_pods_and_orphans(api, ours.namespace, job["metadata"]["uid"]) == ([], [])
 
 
+@pytest.mark.thorough
 async def test_a_verification_that_was_frozen_until_the_run_ended_withdraws_its_job(
     proxy: Proxy, api: KubeClient, verifier: OutputVerifier, ours: Launched
 ) -> None:
@@ -311,6 +323,7 @@ async def crowded(api: KubeClient, ours: Launched) -> AsyncIterator[Launched]:
         yield ours
 
 
+@pytest.mark.thorough
 async def test_the_job_that_is_verified_makes_room_for_the_verification(
     verifier: OutputVerifier, crowded: Launched
 ) -> None:
@@ -331,6 +344,7 @@ async def test_the_job_that_is_verified_makes_room_for_the_verification(
     assert "exceeded quota" not in ((await crowded.now()).status.message or "")
 
 
+@pytest.mark.thorough
 async def test_what_is_not_admitted_in_time_is_unknown(verifier: OutputVerifier, crowded: Launched) -> None:
     finding = (await verify(verifier, crowded)).finding
     assert finding is not None

@@ -131,6 +131,7 @@ ACCEPTED: Final = (
         timeZone="America/Argentina/Buenos_Aires",
         concurrencyPolicy="Replace",
         startingDeadlineSeconds=10,
+        jitterSeconds=3600,
         successfulJobsHistoryLimit=0,
         failedJobsHistoryLimit=0,
         suspend=False,
@@ -241,6 +242,8 @@ REJECTED: Final = (
     run("a time zone without a schedule", timeZone="Europe/Rome", field="timeZone", value="Europe/Rome"),
     run("a policy without a schedule", concurrencyPolicy="Allow", field="concurrencyPolicy", value="Allow"),
     run("a history without a schedule", failedJobsHistoryLimit=1, field="failedJobsHistoryLimit"),
+    run("jitter without a schedule", jitterSeconds=1, field="jitterSeconds"),
+    run("too much jitter", schedule="@daily", jitterSeconds=3601, field="jitterSeconds", value="3601"),
     run("an unknown policy", schedule="@daily", concurrencyPolicy="Queue", field="concurrencyPolicy", value="Queue"),
     run("a negative history", schedule="@daily", successfulJobsHistoryLimit=-1, field="successfulJobsHistoryLimit"),
     run(

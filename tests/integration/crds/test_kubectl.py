@@ -12,6 +12,8 @@ import pytest
 
 from tests.integration.crds.server import Server, call
 
+pytestmark = pytest.mark.thorough
+
 Kubectl = Callable[..., str]
 
 CHECKOUT = Path(__file__).resolve().parents[3]

@@ -12,6 +12,8 @@ from inferrun import wellknown
 from tests.integration.crds.conftest import wait_until
 from tests.integration.crds.server import DEFINITIONS, Json, NotServed, Rejected, Server, apply_definition, call
 
+pytestmark = pytest.mark.thorough
+
 GROUP = "older.inferrun.dev"
 
 

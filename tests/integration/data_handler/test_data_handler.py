@@ -16,6 +16,8 @@ from tests.integration.data_handler.relay import relay
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel
 
+pytestmark = pytest.mark.thorough
+
 PODS: Final = "pod-1", "pod-2"
 FAILURES: Final = {"input": (3, "InputFailed"), "output": (5, "OutputFailed")}
 """The exit code and reason of a run that fails on this side."""

@@ -7,6 +7,8 @@ import pytest
 from tests.integration.data_handler.containers import Database
 from tests.integration.data_handler.engine import EngineUnavailable, docker_engine
 
+pytestmark = pytest.mark.thorough
+
 
 def test_an_existing_engine_is_used_and_kept_running(engine: str, database: Database) -> None:
     with docker_engine({}) as address:

@@ -11,6 +11,8 @@ from tools.devcluster.errors import DevClusterError
 from tools.devcluster.existing_cluster import Configured
 from tools.devcluster.layout import Layout
 
+pytestmark = pytest.mark.thorough
+
 CONTEXT = "kind-existing"
 PROGRAMS = ("kubectl", "helm")
 

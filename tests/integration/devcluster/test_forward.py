@@ -7,6 +7,8 @@ import pytest
 
 from tools.devcluster.forward import serve
 
+pytestmark = pytest.mark.thorough
+
 OTHER_ADDRESS = "127.0.0.2"
 
 

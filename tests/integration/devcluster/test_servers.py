@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.processes import START_ATTEMPTS, ExitedAtStart, Launch, listens, serve
 
+pytestmark = pytest.mark.thorough
+
 LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
 EXIT = "raise SystemExit('address already in use')"
 

@@ -9,12 +9,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane
-from inferrun.control.run_defaults_folder import DefaultsFolder
+from control.run_defaults_folder import DefaultsFolder
+from control.settings import ControlSettings
 from inferrun.kube.client import connect
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.shim.conftest import api, far_side, namespace, other_temporal, plane, until, wire, workflows
 from worker.composition import WorkerProcess
-from worker.settings import WorkerSettings
 
 __all__ = ["api", "far_side", "namespace", "other_temporal", "plane", "until", "wire", "workflows"]
 
@@ -36,12 +36,11 @@ async def temporal(plane: ControlPlane) -> Client:
 @pytest.fixture
 async def served(plane: ControlPlane, temporal: Client, namespace: str, tmp_path: Path) -> AsyncIterator[WorkerProcess]:
     """A worker on a task queue of its own, which serves this namespace."""
-    settings = WorkerSettings.read(
+    settings = ControlSettings.read(
         {
             "WATCH_NAMESPACE": namespace,
             "INFERRUN_TASK_QUEUE": namespace,
             "INFERRUN_DEFAULTS": str(tmp_path),
-            "SHUTDOWN_SECONDS": "0",
             "POD_NAMESPACE": namespace,
         }
     )

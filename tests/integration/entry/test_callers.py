@@ -21,7 +21,7 @@ from temporalio.common import RawValue, SearchAttributeKey, SearchAttributePair,
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.delete_schedule import ScheduleDeleter
+from activities.submitting.delete_schedule import ScheduleDeleter
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, JOBS, RUNS
 from inferrun.kube.runs import RunStore
@@ -35,6 +35,8 @@ from tests.integration.shim.conftest import Until
 from worker.composition import WorkerProcess
 from workflows import activity_options, messages
 from workflows.messages import CleanupInput, DeleteScheduleInput, RunInput, SpecChanged
+
+pytestmark = pytest.mark.thorough
 
 WAIT_SECONDS = 90
 FORGED = {
@@ -143,17 +145,16 @@ def some_id() -> str:
 async def test_a_run_cannot_be_executed_under_another_id(
     api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
 ) -> None:
-    forged = RunInput.model_validate({**victim.ref.model_dump(), "lifecycle": 2, **FORGED})
+    forged = RunInput.model_validate({**victim.ref.model_dump(), **FORGED})
     handle = await temporal.start_workflow(messages.RUN_WORKFLOW, forged, id=some_id(), task_queue=namespace)
     assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
     await assert_unharmed(api, victim)
 
 
-@pytest.mark.parametrize("lifecycle", [1, 2])
 async def test_a_forged_clock_does_not_end_a_run(
-    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, lifecycle: int
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
 ) -> None:
-    forged = RunInput.model_validate({**victim.ref.model_dump(), "lifecycle": lifecycle, **FORGED})
+    forged = RunInput.model_validate({**victim.ref.model_dump(), **FORGED})
     own = recover_workflow_id(run_workflow_id(victim.ref))
     handle = await temporal.start_workflow(messages.RUN_WORKFLOW, forged, id=own, task_queue=namespace)
     await asyncio.sleep(3)
@@ -161,12 +162,11 @@ async def test_a_forged_clock_does_not_end_a_run(
     await handle.terminate()
 
 
-@pytest.mark.parametrize("lifecycle", [1, 2])
 async def test_a_state_that_another_program_continues_with_does_not_end_a_run(
-    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun, *, lifecycle: int
+    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
 ) -> None:
     """A workflow may continue as new on another task queue than its own."""
-    forged = {**victim.ref.model_dump(), "lifecycle": lifecycle, **FORGED}
+    forged = {**victim.ref.model_dump(), **FORGED}
     own, queue = recover_workflow_id(run_workflow_id(victim.ref)), f"theirs-{uuid.uuid4().hex[:8]}"
     runner = UnsandboxedWorkflowRunner()
     async with Worker(temporal, task_queue=queue, workflows=[ForgedProgress], workflow_runner=runner):
@@ -193,7 +193,7 @@ async def test_a_run_has_one_name(
 ) -> None:
     """Otherwise it would be executed by two workflows: the id of the second one is made from the other name."""
     name = victim.metadata.name + alias.replace("{name}", victim.metadata.name)
-    forged = RunInput(namespace=namespace, name=name, uid=victim.metadata.uid, lifecycle=2)
+    forged = RunInput(namespace=namespace, name=name, uid=victim.metadata.uid)
     handle = await temporal.start_workflow(
         messages.RUN_WORKFLOW, forged, id=run_workflow_id(forged.ref), task_queue=namespace
     )
@@ -219,7 +219,6 @@ async def test_forged_signals_do_not_end_a_run(api: KubeClient, temporal: Client
 ATTACKS: dict[str, dict[str, Any]] = {
     activity_options.RECORD.name: {"phase": "Succeeded", "reason": "Succeeded", "message": "forged"},
     activity_options.PUBLISH.name: {"phase": "Running", "reason": "Running", "message": "forged"},
-    activity_options.STOP.name: {"grace_seconds": 0},
     activity_options.STOP_LAUNCH.name: {"grace_seconds": 0, "snapshot": ""},
     activity_options.INSPECT.name: {"snapshot": "", "seconds_left": 1},
     activity_options.LAUNCH.name: {"launch": 2},

@@ -21,6 +21,8 @@ from tests.faults.servers import Servers
 from tests.faults.users import create_config, create_run, delete
 from tests.faults.world import Installation, World, create_namespace, world
 
+pytestmark = pytest.mark.thorough
+
 SYSTEM = "faults-system"
 SECONDS = 180.0
 WORKFLOWS = ("InferenceRun", "InferenceRunCleanup", "SubmitInferenceRun")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferrun.kube.informer import Informer, Key
+from control.informer import Informer, Key
 from inferrun.kube.objects import PODS, Object
 from inferrun.reasons import Reason
 from tests.faults.node import Container, run_of

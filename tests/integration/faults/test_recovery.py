@@ -6,6 +6,8 @@ import pytest
 
 from tests.faults.recovery import KINDS, recover
 
+pytestmark = pytest.mark.thorough
+
 RUNS = 12
 
 

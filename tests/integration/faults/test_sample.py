@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.injection import Fault
 from tests.faults.matrix import Options, execute
+
+pytestmark = pytest.mark.thorough
 
 SEED = 20261121
 CASES = 10

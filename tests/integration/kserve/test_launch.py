@@ -7,13 +7,11 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.config_reader import ConfigReader
-from activities.cluster.events import EventRecorder
-from activities.cluster.new_runs import NewRuns
-from activities.installation import Installation
-from activities.launch_job import JobLauncher
-from activities.record_outcome import OutcomeRecorder
-from inferrun.control.run_defaults import Defaults
+from activities.judging.record_outcome import OutcomeRecorder
+from activities.launching.config_reader import ConfigReader
+from activities.launching.launch_job import JobLauncher
+from activities.objects.events import EventRecorder
+from activities.objects.installation import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, EVENTS, JOBS, NAMESPACES, RUNS, Resource
@@ -21,6 +19,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.kserve.cluster import (
     BY_KIND,
@@ -66,7 +65,6 @@ def launcher(api: KubeClient) -> JobLauncher:
         installation=INSTALLATION,
         defaults=Defaults,
         runner_account="",
-        new_runs=NewRuns(),
         events=EventRecorder(api, reporter="tests"),
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from control.kserve_absence import missing, not_installed
 from inferrun.kserve import NotYet, Wanted, resolve
-from inferrun.kserve.absence import missing, not_installed
 from inferrun.kserve.status import SETTLED_AFTER
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
@@ -21,6 +21,8 @@ from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, signals, workflow_status, write_status
 from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, recorded, standard
 from workflows import messages
+
+pytestmark = pytest.mark.thorough
 
 STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}})
 

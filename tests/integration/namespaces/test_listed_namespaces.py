@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from benchmarks.control_plane import ControlPlane
-from inferrun.control.installation import RECORD
+from inferrun.installation import RECORD
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, RUNS, Object, Resource
 from tests.integration.chart.conftest import Render
@@ -16,6 +16,8 @@ from tests.integration.chart.test_permissions import RECORDED
 from tests.integration.namespaces.installation import KINDS, install, running
 from tests.integration.shim.conftest import Until
 from worker.api_servers import ENDPOINT_SLICES
+
+pytestmark = pytest.mark.thorough
 
 SECONDS = 60
 API_SERVERS: Object = {

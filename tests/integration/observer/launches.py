@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import Any, TypeVar
 
-from activities.rules.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from activities.launching.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object

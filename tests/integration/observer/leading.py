@@ -1,4 +1,4 @@
-"""A worker process that leads, as the tests of the observer see it, and a Temporal that accepts every signal."""
+"""A shim process that leads, as the tests of the observer see it, and a Temporal that accepts every signal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -6,15 +6,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from activities.cluster.events import EventRecorder
-from inferrun.control.run_defaults import Defaults
+from activities.objects.events import EventRecorder
+from control.leases import LeaderElection
 from inferrun.kube.client import KubeClient
-from inferrun.kube.leases import LeaderElection
-from inferrun.kube.namespaces import ALL, Namespaces, Served
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.runs import RunStore
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+from operator_shim.observer import ClusterJobs, Leadership, Observer, StatusWriter, WorkloadWatch
+from operator_shim.run_watch import RunWatch
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
-from worker.observer import ClusterJobs, Leadership, Observer, StatusWriter, WorkloadWatch
+from tests.unit.launches import SHIM_KEY
 from workflows.signals import Ended, Started
 
 NODE_LOST_SECONDS = 10
@@ -38,6 +40,7 @@ class RecordedSignals:
 
     async def ended(self, run: RunRef, signal: Ended, *, is_repeated: bool) -> bool:
         assert run.uid
+        signal = signal.model_copy(update={"ends": ""})
         assert not is_repeated or signal in self.ended_by_job
         self.ended_by_job.append(signal)
         return True
@@ -79,7 +82,6 @@ async def leading(
     signals: RecordedSignals,
     *,
     identity: str = "",
-    served: Served = ALL,
 ) -> AsyncIterator[WorkloadWatch]:
     """A worker process that leads, or one with an identity that takes part in an election; the next one knows nothing
     of it.
@@ -87,19 +89,26 @@ async def leading(
     election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
     leadership: Leadership = election if identity else AlwaysLeader()
     runs = RunStore(api)
-    watch = WorkloadWatch(api, namespaces=Namespaces((namespace,)), installation=installation, served=served)
+    namespaces = Namespaces((namespace,))
+    run_watch = RunWatch(api, namespaces=namespaces)
+    watch = WorkloadWatch(api, runs=run_watch, namespaces=namespaces, installation=installation)
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     observer = Observer(
         api,
         watch=watch,
         leadership=leadership,
-        signals=lambda: signals,
+        signals=signals,
         look_again=signals.look_again,
         writer=writer,
         jobs=ClusterJobs(api, installation=installation, defaults=Defaults),
         defaults=lambda: Defaults(node_lost_seconds=NODE_LOST_SECONDS),
+        key=SHIM_KEY,
     )
-    tasks = [asyncio.create_task(watch.run()), asyncio.create_task(observer.run())]
+    tasks = [
+        asyncio.create_task(run_watch.run()),
+        asyncio.create_task(watch.run()),
+        asyncio.create_task(observer.run()),
+    ]
     if identity:
         tasks.append(asyncio.create_task(election.run()))
     try:

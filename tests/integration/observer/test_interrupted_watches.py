@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.rules import job_state
+from activities.watching import job_state
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
@@ -16,6 +16,8 @@ from tests.integration.control.proxy import Proxy, proxied, until
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
 from tests.integration.observer.leading import RecordedSignals, leading
+
+pytestmark = pytest.mark.thorough
 
 COLLECTIONS = 4
 """Jobs, Pods, runs and quotas are watched."""

@@ -2,27 +2,30 @@
 
 from datetime import UTC, datetime
 
+import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.pod_logs import PodLogs
-from activities.inspect_launch import LaunchInspector
-from activities.rules.pod_shape import shape_of_job
-from activities.stop_launch import LaunchStopper
-from inferrun.control.run_defaults import Defaults
+from activities.judging.stop_launch import LaunchStopper
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.pod_logs import PodLogs
+from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
+from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339
+from operator_shim.observer import WorkloadWatch
 from tests.integration.control.conftest import INSTALLATION
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import ObservedLaunch, eventually
 from tests.integration.observer.leading import NODE_LOST_SECONDS, RecordedSignals
 from tests.unit.objects import snapshot
-from worker.observer import WorkloadWatch
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
+
+pytestmark = pytest.mark.thorough
 
 
 def conditions(*, responds: bool) -> list[Object]:
@@ -46,23 +49,20 @@ def request(launch: ObservedLaunch, pod: Object) -> InspectInput:
 
 
 async def inspect(api: KubeClient, launch: ObservedLaunch, pod: Object, *, seconds: int) -> LaunchReport:
-    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
+    reader = LaunchReader(api, RunStore(api), defaults=lambda: Defaults(node_lost_seconds=seconds))
     inspector = LaunchInspector(
         api,
         RunStore(api),
         reader,
         installation=INSTALLATION,
         logs=PodLogs(api),
-        defaults=lambda: Defaults(node_lost_seconds=seconds),
     )
     report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request(launch, pod))
     return report
 
 
 async def stop(api: KubeClient, launch: ObservedLaunch, pod: Object) -> StopLaunchResult:
-    stopper = LaunchStopper(
-        api, RunStore(api), LaunchReader(api, RunStore(api), ended_pods=lambda _: ()), defaults=Defaults
-    )
+    stopper = LaunchStopper(api, RunStore(api), LaunchReader(api, RunStore(api), defaults=Defaults))
     given = StopLaunchInput(**request(launch, pod).model_dump(), grace_seconds=0)
     result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, given)
     return result

@@ -2,19 +2,19 @@
 
 from contextlib import AsyncExitStack
 
-from activities.cluster.events import EventRecorder
-from activities.rules.observation import Launch
-from activities.rules.trimming import trim_run
+from activities.objects.events import EventRecorder
+from activities.watching.observation import Launch
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
+from operator_shim.observer import StatusWriter, WorkloadWatch
+from operator_shim.observer.status_writer import Progress
+from operator_shim.trimming import trim_run
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, eventually, pod_spec
 from tests.integration.observer.leading import RecordedSignals, leading
-from worker.observer import StatusWriter, WorkloadWatch
-from worker.observer.status_writer import Progress
 from workflows.signals import Ended
 
 FINALIZER = "tests.inferrun.dev/hold"
@@ -285,7 +285,6 @@ async def test_a_write_that_conflicts_is_decided_again_on_the_stored_run(
 ) -> None:
     launch = await make_launch()
     cached = trim_run(await api.get(RUNS, launch.run.namespace, launch.run.name))
-    assert cached is not None
     await launch.set_status(records={"total": 9})
     runs = RunStore(api)
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))

@@ -5,24 +5,27 @@ admits it by `suspend: false` with the node selector of a flavor, and preempts i
 the start time and restores the Pod template. The Job controller and the API server are real.
 """
 
+import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.launch_reader import LaunchReader
-from activities.cluster.pod_logs import PodLogs
-from activities.inspect_launch import LaunchInspector
-from activities.rules.pod_shape import shape_of_job
-from inferrun.control.run_defaults import Defaults
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.pod_logs import PodLogs
+from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
+from inferrun.run_defaults import Defaults
+from operator_shim.observer import WorkloadWatch
 from tests.integration.control.conftest import INSTALLATION
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import ObservedLaunch, eventually
 from tests.integration.observer.leading import RecordedSignals
 from tests.unit.objects import snapshot
-from worker.observer import WorkloadWatch
 from workflows.messages import InspectInput, LaunchReport, LaunchStage
+
+pytestmark = pytest.mark.thorough
 
 STOPPING = "kueue.x-k8s.io/stopping"
 FLAVOR = {"tests.inferrun.dev/flavor": "spot"}
@@ -50,10 +53,8 @@ async def pods(api: KubeClient, launch: ObservedLaunch) -> list[Object]:
 
 
 async def inspect(api: KubeClient, launch: ObservedLaunch, *, pod_uid: str) -> LaunchReport:
-    reader = LaunchReader(api, RunStore(api), ended_pods=lambda _: ())
-    inspector = LaunchInspector(
-        api, RunStore(api), reader, installation=INSTALLATION, logs=PodLogs(api), defaults=Defaults
-    )
+    reader = LaunchReader(api, RunStore(api), defaults=Defaults)
+    inspector = LaunchInspector(api, RunStore(api), reader, installation=INSTALLATION, logs=PodLogs(api))
     request = InspectInput(
         run=launch.run,
         job_name=launch.job["metadata"]["name"],

@@ -9,10 +9,10 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, QUOTAS, RUNS, Object
 from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
+from operator_shim.observer import WorkloadWatch
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import eventually, pod_spec
 from tests.integration.observer.leading import RecordedSignals
-from worker.observer import WorkloadWatch
 
 
 async def waiting_run(api: KubeClient, namespace: str) -> RunRef:
@@ -47,7 +47,7 @@ async def limit_jobs(api: KubeClient, namespace: str, limit: int) -> Object:
 @pytest.fixture
 async def is_watched(leader: WorkloadWatch, namespace: str) -> None:
     async def look() -> bool | None:
-        return (leader.runs.has_listed(namespace) and leader.quotas.has_listed(namespace)) or None
+        return (leader.is_synced and leader.quotas.has_listed(namespace)) or None
 
     await eventually(look, what="the watch")
 

@@ -1,19 +1,15 @@
 """Signals on a real Temporal server: which of a run's workflows they reach, and what happens if there is none."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from secrets import token_hex
 
 import pytest
-from temporalio import workflow
-from temporalio.api.enums.v1 import EventType, TaskQueueKind
 from temporalio.client import Client, WorkflowHandle
-from temporalio.worker import Worker
 
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
-from worker.observer import RunSignals
+from operator_shim.observer import RunSignals
 from workflows.messages import LOOK_AGAIN_SIGNAL
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -91,49 +87,3 @@ async def test_the_recovery_is_reached_if_the_first_workflow_is_closed(client: C
     assert await RunSignals(client).ended(run, ENDED, is_repeated=False)
     assert await signals_of(handle) == [ENDED_SIGNAL]
     await handle.terminate()
-
-
-@workflow.defn(name="Listener", sandboxed=False)
-class Listener:
-    """Ends after two signals."""
-
-    def __init__(self) -> None:
-        self._received = 0
-
-    @workflow.signal
-    def first(self) -> None:
-        self._received += 1
-
-    @workflow.signal(name=ENDED_SIGNAL)
-    def ended(self, _signal: Ended) -> None:
-        self._received += 1
-
-    @workflow.run
-    async def run(self) -> None:
-        await workflow.wait_condition(lambda: self._received == 2)
-
-
-async def test_a_new_observer_waits_for_no_worker_that_may_be_gone(client: Client, run: RunRef) -> None:
-    queue = f"listener-{run.uid}"
-    async with Worker(client, task_queue=queue, workflows=[Listener]):
-        handle = await client.start_workflow("Listener", id=run_workflow_id(run), task_queue=queue)
-        await has_executed(handle, tasks=1)
-        await handle.signal("first")  # its task is for the worker that has executed the workflow
-        await has_executed(handle, tasks=2)
-        assert await RunSignals(client).ended(run, ENDED, is_repeated=False)
-        await handle.result()
-    history = await handle.fetch_history()
-    kinds = [
-        event.workflow_task_scheduled_event_attributes.task_queue.kind
-        for event in history.events
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED
-    ]
-    assert kinds[-2:] == [TaskQueueKind.TASK_QUEUE_KIND_STICKY, TaskQueueKind.TASK_QUEUE_KIND_NORMAL]
-
-
-async def has_executed(handle: WorkflowHandle[object, object], *, tasks: int) -> None:
-    """The worker has executed that many tasks of the workflow."""
-    completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-    async with asyncio.timeout(60):
-        while [event.event_type for event in (await handle.fetch_history()).events].count(completed) < tasks:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)

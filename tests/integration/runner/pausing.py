@@ -1,4 +1,4 @@
-"""Pauses a runner's process at a step of its commit, by wrapping functions of `os` and `shutil` before the program starts.
+"""Pauses a runner's process at a step of its commit, by wrapping functions of `os` before the program starts.
 
 The wrapper is a `sitecustomize` module on the path of the process. It announces the pause with a marker file and then blocks the
 thread, as a slow or hanging volume does.
@@ -7,13 +7,13 @@ thread, as a slow or hanging volume does.
 from pathlib import Path
 
 STEPS = ("draft", "before_link", "after_link", "folder", "cleanup")
-"""The steps of a commit: writing the draft, publishing its name, making the name durable, deleting uncommitted work."""
+"""The steps of a commit: writing the draft, publishing its name, making the name durable, deleting all other files."""
 
 _MODULE = """
-import os, pathlib, shutil, time
+import os, pathlib, time
 
 STEP, MARKER, SECONDS = os.environ["PAUSE_STEP"], pathlib.Path(os.environ["PAUSE_MARKER"]), float(os.environ["PAUSE_SECONDS"])
-fsync, link, rmtree = os.fsync, os.link, shutil.rmtree
+fsync, link, scandir = os.fsync, os.link, os.scandir
 linked = False
 
 
@@ -25,7 +25,7 @@ def pause(step):
 
 def paused_fsync(handle):
     name = os.readlink(f"/proc/self/fd/{handle}")
-    if name.endswith("manifest.json"):
+    if ".manifest.json." in name:
         pause("draft")
     elif linked:
         pause("folder")
@@ -43,13 +43,13 @@ def paused_link(source, target):
         pause("after_link")
 
 
-def paused_rmtree(path, **options):
+def paused_scandir(path):
     if linked:
         pause("cleanup")
-    rmtree(path, **options)
+    return scandir(path)
 
 
-os.fsync, os.link, shutil.rmtree = paused_fsync, paused_link, paused_rmtree
+os.fsync, os.link, os.scandir = paused_fsync, paused_link, paused_scandir
 """
 
 

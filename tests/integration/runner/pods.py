@@ -20,9 +20,9 @@ from inferrun.reasons import Reason
 from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult, parse_result
 from runner.contract_file import read_contract
 from runner.errors import first_error
-from runner.execution import execute
+from runner.program.execution import execute
+from runner.program.termination_message import failure, write_result
 from runner.settings import read_settings
-from runner.termination_message import failure, write_result
 
 REPOSITORY = Path(__file__).parents[3]
 LIMIT = 60.0

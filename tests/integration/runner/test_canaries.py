@@ -12,6 +12,8 @@ from aiohttp import web
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel, Handler
 
+pytestmark = pytest.mark.thorough
+
 RECORD = 731.377331
 CANARIES = (str(RECORD), "c4nary")
 

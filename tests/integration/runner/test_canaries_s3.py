@@ -11,6 +11,8 @@ from tests.integration.runner.openai_server import OpenAiServer, openai_server
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
 
+pytestmark = pytest.mark.thorough
+
 CANARY = "c4nary"
 ECHO = f'{{"error": {{"message": "{CANARY}: cannot use {CANARY}", "code": "{CANARY}"}}}}'
 PROMPT = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions"}

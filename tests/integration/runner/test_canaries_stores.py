@@ -14,6 +14,8 @@ from tests.integration.runner.postgres_server import Postgres, postgres_server
 from tests.integration.runner.servers import CountingModel
 from tests.integration.runner.web_server import Requests, web_server
 
+pytestmark = pytest.mark.thorough
+
 RECORD = 731.377331
 CANARIES = (str(RECORD), "c4nary")
 ROWS = f"[{RECORD}, 1.0]\n".encode() * 3

@@ -19,6 +19,8 @@ from tests.integration.runner.s3_server import credentials, s3_server
 from tests.integration.runner.tables import FORMATS, content_of
 from tests.integration.runner.tensor_server import TensorServer, tensor_server
 
+pytestmark = pytest.mark.thorough
+
 TABLE: dict[str, list[Any]] = {  # Any: values of a column
     "custom_id": [f"c{index}" for index in range(40)],
     "region": [("north", 'so"uth')[index % 2] for index in range(40)],

@@ -12,6 +12,8 @@ from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.s3_server import credentials, s3_server
 from tests.integration.runner.tensor_server import TensorServer, tensor_server
 
+pytestmark = pytest.mark.thorough
+
 RECORDS = 300
 EVERY = 37
 """The numbers of the records that the model's datatype cannot represent are multiples of this."""

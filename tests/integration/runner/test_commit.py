@@ -10,6 +10,8 @@ from tests.integration.runner.pausing import STEPS, pause_at
 from tests.integration.runner.pods import Ended, Machine, until
 from tests.integration.runner.servers import CountingModel, holding_after, nothing
 
+pytestmark = pytest.mark.thorough
+
 SLOW, HANGING = 0.5, 3600.0
 
 

@@ -186,6 +186,7 @@ def is_in_bucket(machine: Machine, s3: S3Server) -> bool:
     return (s3.bucket / "out" / str(machine.contract["jobName"]) / "manifest.json").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seconds", [SLOW, HANGING], ids=["slow", "hanging"])
 @pytest.mark.parametrize("step", ["before", "after", "cleanup"])
 async def test_sigterm_during_the_commit_to_a_bucket(
@@ -198,6 +199,7 @@ async def test_sigterm_during_the_commit_to_a_bucket(
     assert ended.code == 0 or (step, seconds) == ("before", HANGING)
 
 
+@pytest.mark.thorough
 async def test_the_deadline_during_the_commit_to_a_bucket(file: Machine, s3: S3Server, tmp_path: Path) -> None:
     environment = to_bucket(file, s3, tmp_path, step="after", seconds=HANGING)
     ended = await file.process(INFERRUN_SECONDS_LEFT="20", **environment)
@@ -238,6 +240,7 @@ def end_sleep(postgres: Postgres) -> None:
     postgres.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seconds", [SLOW, HANGING], ids=["slow", "hanging"])
 async def test_sigterm_during_the_commit_to_a_table(file: Machine, postgres: Postgres, seconds: float) -> None:
     await to_table(file, postgres, seconds=seconds)
@@ -249,6 +252,7 @@ async def test_sigterm_during_the_commit_to_a_table(file: Machine, postgres: Pos
     assert (ended.code == 0) == (seconds == SLOW)
 
 
+@pytest.mark.thorough
 async def test_the_deadline_during_the_commit_to_a_table(file: Machine, postgres: Postgres) -> None:
     await to_table(file, postgres, seconds=HANGING)
     ended = await file.process(INFERRUN_SECONDS_LEFT="20")

@@ -17,6 +17,8 @@ from inferrun.runner_report import parse_progress
 from tests.integration.runner.mortal_server import MortalServer, mortal_server
 from tests.integration.runner.pods import Ended, Machine
 
+pytestmark = pytest.mark.thorough
+
 COUNT = 400
 SETTINGS = {
     "INFERRUN_RETRY_SECONDS": "20",

@@ -17,6 +17,8 @@ from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.integration.runner.openai_server import openai_server
 from tests.integration.runner.pods import REPOSITORY, Machine
 
+pytestmark = pytest.mark.thorough
+
 PAGES = REPOSITORY / "docs" / "reference" / "protocols"
 ROWS = [[1.0, 2.0], [3.5, -1.0], [10.0, 20.0]]
 

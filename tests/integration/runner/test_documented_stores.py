@@ -12,13 +12,15 @@ import yaml
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
 from runner.registry import BUILT_IN, INPUTS
-from runner.run_folder.documents import Manifest
+from runner.stores.run_folder.documents import Manifest
 from tests.integration.runner.pods import REPOSITORY, Machine
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 from tests.integration.runner.s3_server import credentials, s3_server
 from tests.integration.runner.servers import CountingModel, Handler
 from tests.integration.runner.tables import content_of
 from tests.integration.runner.web_server import web_server
+
+pytestmark = pytest.mark.thorough
 
 PAGE = REPOSITORY / "docs" / "reference" / "stores.md"
 PAGES = PAGE.with_suffix("")

@@ -10,19 +10,18 @@ from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel, Handler
 
 OWNERS = {
-    "aiohttp": {"krateo"},
     "grpc": {"grpc-v2"},
     "psycopg": {"sql"},
-    "runner.v1": {"v1"},
+    "runner.protocols.v1": {"v1"},
     "obstore": {"s3"},
     "pyarrow": {"parquet", "arrow"},
-    "runner.s3": {"s3"},
-    "runner.krateo": {"krateo"},
-    "runner.openai": {"openai"},
-    "runner.parquet": {"parquet"},
-    "runner.arrow": {"arrow"},
-    "runner.sql": {"sql"},
-    "runner.http": {"http"},
+    "runner.stores.s3": {"s3"},
+    "runner.stores.krateo": {"krateo"},
+    "runner.protocols.openai": {"openai"},
+    "runner.formats.parquet": {"parquet"},
+    "runner.formats.arrow": {"arrow"},
+    "runner.stores.sql": {"sql"},
+    "runner.stores.http": {"http"},
 }
 """Packages, and the stores, protocols and formats that may import them."""
 
@@ -45,9 +44,9 @@ async def test_a_run_with_files_imports_nothing_of_other_stores(file: Machine, m
     (file.input / "data" / "rows.jsonl").write_text("[1.0]\n")
     ended, modules = await imports_of(file)
     assert ended.code == 0, ended.stderr
-    assert {"runner.file.layout", "runner.v2.address", "runner.jsonl.line_ranges"} <= modules
+    assert {"runner.stores.file.claim", "runner.protocols.v2.inputs", "runner.formats.jsonl.line_ranges"} <= modules
     assert unexpected(modules, {"file", "v2", "jsonl"}) == set()
-    assert not {name for name in modules if name.startswith("runner.shards.") or name.endswith(".earlier")}
+    assert not {name for name in modules if name.startswith("runner.shards.")}
 
 
 async def test_a_run_with_a_data_handler_imports_nothing_of_other_stores(
@@ -56,9 +55,9 @@ async def test_a_run_with_a_data_handler_imports_nothing_of_other_stores(
     handler.rows = [[1.0]]
     ended, modules = await imports_of(krateo)
     assert ended.code == 0, ended.stderr
-    assert "runner.krateo.spec" in modules
+    assert "runner.stores.krateo.spec" in modules
     assert unexpected(modules, {"krateo", "v2", "jsonl"}) == set()
-    assert not {name for name in modules if name.startswith("runner.file.")} - {"runner.file.local_files"}
+    assert not {name for name in modules if name.startswith("runner.stores.file.")} - {"runner.stores.file.local_files"}
 
 
 @pytest.mark.parametrize("wrong", [{}, {"file": {"claimName": "a"}}], ids=["no label", "no path"])

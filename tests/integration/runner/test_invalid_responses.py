@@ -13,6 +13,8 @@ from tests.conformance.inference_messages import message_class
 from tests.conformance.protocol_worlds import CANARY, PROTOCOLS, ProtocolWorld, Rows, sums, unchanged
 from tests.integration.runner.pods import Ended, Machine
 
+pytestmark = pytest.mark.thorough
+
 COUNT = 100
 BAD = (17, 63)
 HIDDEN = 731.25

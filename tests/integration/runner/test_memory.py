@@ -14,6 +14,8 @@ import pytest
 from tests.integration.runner.pods import REPOSITORY, Ended, Machine
 from tests.integration.runner.servers_process import WIDTH
 
+pytestmark = pytest.mark.thorough
+
 FEW, MANY = 2_000, 200_000
 
 

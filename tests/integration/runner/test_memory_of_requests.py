@@ -4,12 +4,14 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import aiohttp
 import pytest
 
 from inferrun.plugins import Fault
-from runner.http1.response import ResponseReader
 from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.unit.runner.batches import batch
+
+pytestmark = pytest.mark.thorough
 
 REQUESTS = 200
 ROWS = [[float(index), 0.5] for index in range(100)]
@@ -27,8 +29,8 @@ def without_collection() -> Iterator[None]:
 
 
 def left_behind() -> int:
-    """The readers of responses that exist."""
-    return sum(isinstance(one, ResponseReader) for one in gc.get_objects())
+    """The responses that exist."""
+    return sum(isinstance(one, aiohttp.ClientResponse) for one in gc.get_objects())
 
 
 @pytest.mark.parametrize("failure", ["", "rejected", "broken"])

@@ -10,6 +10,8 @@ import pytest_asyncio
 from tests.integration.runner.ml_server import MlServer, ml_server
 from tests.integration.runner.pods import Machine
 
+pytestmark = pytest.mark.thorough
+
 ROWS = [
     [4.0 + index % 40 / 10, 2.0 + index % 20 / 10, 1.0 + index % 60 / 10, 0.1 + index % 24 / 10] for index in range(500)
 ]

@@ -15,6 +15,8 @@ from tests.integration.runner.pods import LIMIT, REPOSITORY, Machine
 from tests.integration.runner.servers import counting_model
 from tests.integration.runner.test_endpoint import make_authority
 
+pytestmark = pytest.mark.thorough
+
 WARM_UP_SECONDS = 60
 SELF_SIGNED = """\
 [req]

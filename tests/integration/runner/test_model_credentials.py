@@ -14,6 +14,8 @@ from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel, counting_model
 from tests.integration.runner.test_endpoint import make_authority
 
+pytestmark = pytest.mark.thorough
+
 BASIC = "Basic " + b64encode(b"reader:p4ss").decode()
 
 

@@ -16,6 +16,8 @@ from pyarrow import ipc, parquet
 
 from tests.integration.runner.pods import Ended, Machine
 
+pytestmark = pytest.mark.thorough
+
 JsonObject = dict[str, Any]  # Any: JSON
 
 

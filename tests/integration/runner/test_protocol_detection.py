@@ -1,14 +1,15 @@
 """The protocol of a server whose config names none."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
-from runner.protocol_name import protocol_in
+from runner.protocols.model_urls import protocol_in
 from tests.conformance.protocol_worlds import PROTOCOLS
 from tests.integration.runner.openai_server import openai_server
 from tests.integration.runner.pods import Machine
+
+pytestmark = pytest.mark.thorough
 
 FOUND = [
     ("http://iris.models", ""),
@@ -21,7 +22,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("url", "protocol"), FOUND)
 def test_a_url_may_show_the_protocol(url: str, protocol: str) -> None:
-    assert protocol_in(urlsplit(url)) == protocol
+    assert protocol_in(url) == protocol
 
 
 @pytest.mark.parametrize("protocol", ["v1", "v2", "v2-binary"])

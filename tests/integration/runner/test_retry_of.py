@@ -14,6 +14,8 @@ from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
 from tests.integration.runner.servers import CountingModel, Handler, nothing
 
+pytestmark = pytest.mark.thorough
+
 COUNT = 500
 SMALL = {"INFERRUN_CHUNK_BYTES": "1024", "INFERRUN_BATCH_ROWS": "50"}
 FIRST = "inf-sums-5be07ada"

@@ -11,6 +11,8 @@ from tests.conformance.protocol_worlds import ProtocolWorld, grpc_raw, v2_json
 from tests.integration.runner.balancer import balancer
 from tests.unit.runner.batches import batch
 
+pytestmark = pytest.mark.thorough
+
 World = Callable[[], AbstractAsyncContextManager[ProtocolWorld]]
 SECONDS = 60
 """Time limit; what is waited for takes a fraction of a second."""

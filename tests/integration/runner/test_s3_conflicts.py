@@ -10,8 +10,10 @@ import pytest
 from aiohttp import web
 
 from inferrun.plugins import Limits, OutputError
-from runner.s3.bucket import Bucket, open_bucket
-from runner.s3.spec import S3Spec
+from runner.stores.s3.bucket import Bucket, open_bucket
+from runner.stores.s3.spec import S3Spec
+
+pytestmark = pytest.mark.thorough
 
 KEY = "out/members/pod-1.json"
 CONFLICT = (
@@ -64,7 +66,7 @@ async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) 
 async def test_an_object_is_replaced_after_a_conflict(tmp_path: Path) -> None:
     server = Server(conflicts=2)
     async with bucket_of(server, tmp_path) as bucket:
-        await asyncio.to_thread(bucket.replace, KEY, b"beat 2")
+        await asyncio.to_thread(bucket.put, KEY, b"beat 2")
     assert (server.stored, server.writes) == ({KEY: b"beat 2"}, 3)
 
 
@@ -72,7 +74,7 @@ async def test_a_file_is_uploaded_after_a_conflict(tmp_path: Path) -> None:
     server = Server(conflicts=1)
     (tmp_path / "part").write_bytes(b"predictions")
     async with bucket_of(server, tmp_path) as bucket:
-        await asyncio.to_thread(bucket.upload, KEY, tmp_path / "part")
+        await asyncio.to_thread(bucket.put, KEY, tmp_path / "part")
     assert (server.stored, server.writes) == ({KEY: b"predictions"}, 2)
 
 
@@ -95,5 +97,5 @@ async def test_a_conflict_that_does_not_end_is_reported_with_its_status(tmp_path
     server = Server(conflicts=1000)
     async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
         with pytest.raises(OutputError, match="the server returned 409"):
-            await asyncio.to_thread(bucket.replace, KEY, b"beat 2")
+            await asyncio.to_thread(bucket.put, KEY, b"beat 2")
     assert server.stored == {}

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from inferrun.plugins import ContractError, OutputError
-from runner.s3.spec import read_spec
+from runner.stores.s3.spec import S3Spec
+from runner.stores.storage_object import read_spec
 from tests.integration.runner.test_s3_conflicts import KEY, Server, bucket_of
 
 CANARY = "c4nary"
@@ -31,23 +32,25 @@ class Away(Server):
         return await super().handle(request)
 
 
+@pytest.mark.thorough
 async def test_an_outage_is_waited_out_for_the_whole_budget(tmp_path: Path) -> None:
     """However many retries that takes."""
     server = Away(conflicts=0, until=time.monotonic() + 12)
     async with bucket_of(server, tmp_path, retry_seconds=40) as bucket:
         await asyncio.gather(
-            *(asyncio.to_thread(bucket.replace, f"{KEY}-{at}", b"one") for at in range(8)),
+            *(asyncio.to_thread(bucket.put, f"{KEY}-{at}", b"one") for at in range(8)),
         )
     assert len(server.stored) == 8
 
 
+@pytest.mark.thorough
 async def test_credentials_that_have_expired_are_named(tmp_path: Path) -> None:
     server = Away(conflicts=0, until=time.monotonic() + 60, status=400, code="ExpiredToken")
     async with bucket_of(server, tmp_path) as bucket:
         with pytest.raises(
             OutputError, match="returned ExpiredToken; renew the credentials in the Secret of"
         ) as raised:
-            await asyncio.to_thread(bucket.replace, KEY, b"one")
+            await asyncio.to_thread(bucket.put, KEY, b"one")
     assert CANARY not in str(raised.value)
 
 
@@ -83,6 +86,7 @@ async def test_a_response_that_is_cut_off_is_read_again(tmp_path: Path) -> None:
     assert server.cuts < 0
 
 
+@pytest.mark.thorough
 async def test_responses_that_are_always_cut_off_are_reported(tmp_path: Path) -> None:
     server = Truncating(conflicts=0, stored={KEY: b"whole" * 100}, cuts=100_000)
     async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
@@ -116,4 +120,4 @@ async def test_an_object_whose_key_cannot_be_read_is_reported(tmp_path: Path) ->
 @pytest.mark.parametrize("side", ["input", "output"])
 def test_a_path_that_is_no_key_is_rejected_with_its_field(side: str, path: str) -> None:
     with pytest.raises(ContractError, match=rf"^{side}\.s3\.path: "):
-        read_spec({"bucket": "records", "path": path}, side=side)
+        read_spec({"bucket": "records", "path": path}, S3Spec, field=f"{side}.s3")

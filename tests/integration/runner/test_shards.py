@@ -17,6 +17,8 @@ from tests.integration.runner.pods import Ended, Machine, Pod, until
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
 from tests.integration.runner.servers import CountingModel, nothing
 
+pytestmark = pytest.mark.thorough
+
 COUNT = 3000
 SHARDS = 3
 SMALL = {
@@ -45,7 +47,7 @@ class World:
     @property
     def commits(self) -> list[str]:
         """The committed chunks."""
-        return self.names(".commits") or self.names("commits")
+        return self.names("commits")
 
     def manifest(self) -> dict[str, object]:
         """The manifest."""

@@ -9,6 +9,8 @@ from aiohttp import web
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, Handler
 
+pytestmark = pytest.mark.thorough
+
 ADAPTIVE = {"INFERRUN_REQUEST_SECONDS": "0.2"}
 
 

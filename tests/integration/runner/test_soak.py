@@ -10,6 +10,8 @@ import pytest
 from tests.soak.killing import soak
 from tests.soak.ledger import ACCOUNTS, RECORDS, Entry, differences
 
+pytestmark = pytest.mark.thorough
+
 KILLS = 13
 
 

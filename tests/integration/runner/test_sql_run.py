@@ -179,7 +179,7 @@ async def test_rows_that_were_deleted_since_are_not_taken_for_complete(machine: 
     retry(machine, sha256=first.result.output.sha256)
     ended = await machine.pod(**SMALL)
     assert ended.code == 5
-    assert "its rows were changed or deleted since" in ended.message
+    assert "its results were changed or deleted since" in ended.message
 
 
 async def test_a_failed_record_has_an_error_in_place_of_a_prediction(

@@ -86,31 +86,29 @@ def skip_what_the_server_cannot_take(judge: Judge, datatype: str, request: pytes
         pytest.skip(f"{name} does not take FP16")
 
 
-@pytest.mark.parametrize("rank", DIMENSIONS)
 @pytest.mark.parametrize("datatype", DATATYPES)
 async def test_the_model_gets_its_datatype_and_shape(
-    judge: Judge, datatype: str, rank: int, request: pytest.FixtureRequest
+    judge: Judge, datatype: str, request: pytest.FixtureRequest
 ) -> None:
     skip_what_the_server_cannot_take(judge, datatype, request)
-    values = values_of(datatype, rank, records=5)
-    results = await judge.predict(f"{datatype}-{rank}", json_records(values))
-    assert not results.errors
-    seen = f"{datatype}{list(DIMENSIONS[rank])}"
-    assert found_in(results) == [{"echo": value, "seen": seen} for value in values]
+    for rank, dimensions in DIMENSIONS.items():
+        values = values_of(datatype, rank, records=5)
+        results = await judge.predict(f"{datatype}-{rank}", json_records(values))
+        assert not results.errors
+        seen = f"{datatype}{list(dimensions)}"
+        assert found_in(results) == [{"echo": value, "seen": seen} for value in values]
 
 
-@pytest.mark.parametrize("rank", DIMENSIONS)
 @pytest.mark.parametrize("datatype", DATATYPES)
-async def test_a_typed_column_becomes_the_tensor(
-    judge: Judge, datatype: str, rank: int, request: pytest.FixtureRequest
-) -> None:
+async def test_a_typed_column_becomes_the_tensor(judge: Judge, datatype: str, request: pytest.FixtureRequest) -> None:
     skip_what_the_server_cannot_take(judge, datatype, request)
-    values = values_of(datatype, rank, records=5)
-    column = pyarrow.array(values, _arrow_type(datatype, len(DIMENSIONS[rank])))
-    results = await judge.predict(f"{datatype}-{rank}", ArrowRecords(pyarrow.record_batch({"x": column})), ("x",))
-    assert not results.errors
-    assert [one["echo"] for one in found_in(results)] == values
-    assert {one["seen"] for one in found_in(results)} == {f"{datatype}{list(DIMENSIONS[rank])}"}
+    for rank, dimensions in DIMENSIONS.items():
+        values = values_of(datatype, rank, records=5)
+        column = pyarrow.array(values, _arrow_type(datatype, len(dimensions)))
+        results = await judge.predict(f"{datatype}-{rank}", ArrowRecords(pyarrow.record_batch({"x": column})), ("x",))
+        assert not results.errors
+        assert [one["echo"] for one in found_in(results)] == values
+        assert {one["seen"] for one in found_in(results)} == {f"{datatype}{list(dimensions)}"}
 
 
 def _arrow_type(datatype: str, depth: int) -> pyarrow.DataType:

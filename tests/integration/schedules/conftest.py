@@ -9,10 +9,10 @@ from secrets import token_hex
 import pytest
 from temporalio.client import Client
 
+from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES
 from inferrun.temporal.plugin import inferrun_plugin
-from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedules import Schedules
 
 

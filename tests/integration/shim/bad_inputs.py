@@ -57,6 +57,7 @@ SCHEDULE_FIELDS: Final = frozenset(
         "timeZone",
         "concurrencyPolicy",
         "startingDeadlineSeconds",
+        "jitterSeconds",
         "successfulJobsHistoryLimit",
         "failedJobsHistoryLimit",
     }

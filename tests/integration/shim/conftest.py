@@ -17,14 +17,15 @@ from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Launch, listens, serve
+from control.search_attributes import SearchAttributes
 from deploy.crds.definitions import inference_config, inference_run
-from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import AlreadyExists, NotFound
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
+from inferrun.run_defaults import Defaults
 from inferrun.temporal.plugin import inferrun_plugin
-from inferrun.temporal.search_attributes import SearchAttributes
+from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.shim import Shim
 from operator_shim.workflows import RunWorkflows
@@ -143,11 +144,13 @@ def start_shim(
     @asynccontextmanager
     async def started(*, resync_seconds: int = 300, watched: Namespaces | None = None) -> AsyncIterator[Shim]:
         own = await connect(kubeconfig=plane.kubeconfig)
+        namespaces = watched or Namespaces((namespace,))
         shim = Shim(
             own,
+            run_watch=RunWatch(own, namespaces=namespaces),
             workflows=workflows,
             schedules=schedules,
-            namespaces=watched or Namespaces((namespace,)),
+            namespaces=namespaces,
             workers=10,
             resync_seconds=resync_seconds,
             defaults=Defaults,

@@ -3,12 +3,16 @@
 import asyncio
 import time
 
+import pytest
+
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Invalid, KubeError
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from tests.integration.crds.manifests import CONFIG
 from tests.integration.shim.bad_inputs import BadInput, bad_inputs, known_fields
 from tests.integration.shim.conftest import StartShim
+
+pytestmark = pytest.mark.thorough
 
 AT_A_TIME = 4
 REPORTED_WITHIN = 90.0

@@ -3,11 +3,15 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, EVENTS
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create
+
+pytestmark = pytest.mark.thorough
 
 STORAGE = {"input": {"file": {"claimName": "data", "path": "in.jsonl"}}, "output": {"mine": {}}}
 STARTED = {"phase": "Running", "reason": "Running", "observedGeneration": 1, "contract": "e30="}

@@ -6,13 +6,13 @@ import json
 import pytest
 from temporalio.client import Client
 
+from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun
-from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.decisions import RunRules
 from operator_shim.executions import Executions
 from operator_shim.workflows import RunWorkflows

@@ -4,17 +4,20 @@ import asyncio
 import time
 from secrets import token_hex
 
+import pytest
 from temporalio.client import Client
 
+from control.informer import Informer, Key
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
-from inferrun.kube.informer import Informer, Key
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import NAMESPACES, RUNS, Object
 from inferrun.reasons import Phase
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.runs import create, read, workflow_status, write_status
+
+pytestmark = pytest.mark.thorough
 
 OLD = {"phase": "Pending", "reason": "Unschedulable", "observedGeneration": 1}
 

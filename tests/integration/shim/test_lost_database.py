@@ -16,16 +16,18 @@ from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import free_port
+from control.deadline import CALL_SECONDS
+from control.search_attributes import SearchAttributes
+from control.temporal_monitor import INTERVAL, NamespaceReplaced, TemporalMonitor
 from inferrun.kube.client import KubeClient
 from inferrun.temporal.connection import ATTRIBUTES
-from inferrun.temporal.deadline import CALL_SECONDS
-from inferrun.temporal.monitor import INTERVAL, NamespaceReplaced, TemporalMonitor
 from inferrun.temporal.plugin import inferrun_plugin
-from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.runs import create, workflow_status
+
+pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 60
@@ -218,7 +220,7 @@ async def test_a_shim_restarts_when_the_database_was_replaced_and_starts_every_r
     wire.switch(other_temporal)
     output, _ = await asyncio.wait_for(shim.communicate(), SECONDS)
     assert shim.returncode == 1
-    [error] = [line for line in map(json.loads, output.splitlines()) if line["logger"] == "inferrun.control.process"]
+    [error] = [line for line in map(json.loads, output.splitlines()) if line["logger"] == "control.process"]
     assert "'default' was replaced" in error["error"]
     shim = await start()
     await until(is_ready)

@@ -12,8 +12,10 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from benchmarks.control_plane import ControlPlane
+from control.informer import Informer, Key
+from control.run_workflows import workflow_ids
+from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
-from inferrun.kube.informer import Informer, Key
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
@@ -21,8 +23,6 @@ from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
-from inferrun.temporal.run_workflows import workflow_ids
-from inferrun.temporal.search_attributes import SearchAttributes
 from inferrun.timestamps import rfc3339
 from operator_shim.run_terms import terms_of
 from operator_shim.schedules import Schedules

@@ -21,6 +21,8 @@ from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.krateo import Krateo
 from tests.integration.shim.runs import read, workflow_status
 
+pytestmark = pytest.mark.thorough
+
 Migrate = Callable[..., Printed]
 
 

@@ -15,11 +15,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
 
-from activities.cancel_run import RunCanceller
-from activities.cluster.events import EventRecorder
-from activities.cluster.submission_history import SubmissionHistory
-from activities.read_run import RunReader
-from activities.submit_run import RunSubmitter
+from activities.objects.events import EventRecorder
+from activities.submitting.submission_history import SubmissionHistory
+from activities.submitting.submit_run import RunSubmitter
+from activities.submitting.submitted_runs import RunCanceller, RunReader
+from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, RUNS, Object
@@ -29,7 +29,6 @@ from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.submission import parse_submission
 from inferrun.temporal.plugin import inferrun_plugin
-from inferrun.temporal.search_attributes import SearchAttributes
 from operator_shim.schedule_spec import schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
 from tests.integration.shim.conftest import Until
@@ -52,7 +51,6 @@ def submitter_of(api: KubeClient, client: Client) -> RunSubmitter:
         runs,
         events=EventRecorder(api, reporter="tests"),
         history=SubmissionHistory(client, task_queue="any"),
-        namespaces=None,
         excluded_annotations=tuple,
         labels=tuple,
         cancel=RunCanceller(api, runs, temporal=client).cancel,

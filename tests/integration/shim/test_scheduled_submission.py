@@ -7,9 +7,9 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.cluster.events import EventRecorder
-from activities.cluster.submission_history import SubmissionHistory
-from activities.submit_run import RunSubmitter
+from activities.objects.events import EventRecorder
+from activities.submitting.submission_history import SubmissionHistory
+from activities.submitting.submit_run import RunSubmitter
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import EVENTS, QUOTAS, RUNS
@@ -24,6 +24,8 @@ from tests.integration.shim.conftest import Until
 from tests.integration.shim.runs import create, edit
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
+pytestmark = pytest.mark.thorough
+
 
 async def never(run: RunRef) -> None:
     raise AssertionError(f"{run} must not be cancelled")
@@ -37,7 +39,6 @@ def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
         RunStore(api),
         events=events,
         history=SubmissionHistory(temporal, task_queue="any"),
-        namespaces=None,
         excluded_annotations=tuple,
         labels=tuple,
         cancel=never,

@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import free_port
 from tests.integration.namespaces.installation import probe
 from tests.integration.shim.conftest import Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.test_lost_database import ROOT, environment_of
+
+pytestmark = pytest.mark.thorough
 
 NOBODY = "127.0.0.1:1"
 

@@ -21,6 +21,8 @@ from tests.integration.chart.conftest import Render
 from tests.integration.namespaces.installation import install, running
 from tests.integration.shim.conftest import Until
 
+pytestmark = pytest.mark.thorough
+
 SECONDS = 90
 
 

@@ -21,6 +21,8 @@ from inferrun.temporal.rotation import CredentialRotation, RotatingService
 from tests.integration.shim.conftest import Until
 from tests.integration.temporal_security.certificates import Authority
 
+pytestmark = pytest.mark.thorough
+
 SECONDS = 60
 
 

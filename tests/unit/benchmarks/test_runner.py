@@ -19,8 +19,8 @@ from benchmarks.runner.server import POISON, Seen
 from benchmarks.runner.stages import run as run_stages
 from benchmarks.runner.stages import run_blocks
 from inferrun.plugins import JsonRecords
-from runner.v2.grpc_messages import decode_response, infer_request
-from runner.v2.inputs import ModelInput, Tensor, encode_json, tensor_of
+from runner.protocols.v2.grpc_messages import decode_response, infer_request
+from runner.protocols.v2.inputs import ModelInput, Tensor, encode_json, tensor_of
 from tests.unit.runner.batches import decoded
 
 
@@ -109,8 +109,8 @@ def test_the_report_compares_each_pass_with_itself() -> None:
         for rate in (100.0, 300.0)
     ]
     text = page(passes, long=[Finding("a long run", 0.96, "at least 0.93")])
-    assert text.count("| 0.50 ± 0.00 (0.50 to 0.50) |") == len(SIDE_BY_SIDE)
-    assert "400 ± 0 (400 to 400)" in text
+    assert text.count("| 0.50 ± 0.00 (0.50 to 0.50) (missed) |") == len(SIDE_BY_SIDE)
+    assert "400 ± 0 (400 to 400) (missed) | 250 |" in text
     assert "| one of a kind | 2.00 ± 1.41 (1.00 to 3.00) | at least 2 |" in text
     assert "| a long run | 0.960 | at least 0.93 |" in text
     assert text.count("| 1.10 ± 0.00 (1.10 to 1.10) |") == len(WIDE)

@@ -20,7 +20,7 @@ def test_a_percentile_is_the_smallest_value_that_the_share_does_not_exceed() -> 
 
 def test_a_spread_has_mean_deviation_and_range() -> None:
     assert spread([1.0, 2.0, 3.0]).text(digits=1, unit="s") == "2.0 ± 1.0 (1.0 to 3.0) s"
-    assert spread([2.0]).deviation == 0.0
+    assert spread([2.0]).text() == "2.00"
 
 
 NO_CPU = LifeCpu(dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0.0))

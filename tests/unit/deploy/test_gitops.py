@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from inferrun import wellknown
-from inferrun.control.run_status import ended_status, status_after
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_status import ended_status, status_after
 from operator_shim.schedule_status import rejected_status, schedule_status
 from tests.gitops_health import CONFIG_MAP, argocd_health, kstatus
 from tests.unit.objects import NOW, Json, run

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from activities.rules.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
-from activities.rules.snapshot import CompiledRun
+from activities.launching.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
+from activities.launching.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef
@@ -15,7 +15,7 @@ from inferrun.runner_report import parse_progress, parse_result
 from runner import registry
 from tests.unit.docs.pages import CONTRACT, CUSTOM_IMAGE, ROOT, STORE, blocks
 from tests.unit.objects import snapshot
-from workflows.launch_supervision import DEADLINE_GRACE, STOP_GRACE
+from workflows.launch_following import DEADLINE_GRACE, STOP_GRACE
 
 TEXT = CONTRACT.read_text()
 CONTRACT_EXAMPLE, RESULT_EXAMPLE, PROGRESS_EXAMPLE = blocks(CONTRACT, "json")

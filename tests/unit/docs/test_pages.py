@@ -16,13 +16,13 @@ from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
 from inferrun import plugins
 from inferrun.cli import parser
-from inferrun.control.run_stages import STAGES
 from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
 from inferrun.run_result import RunResult
+from inferrun.run_stages import STAGES
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
 from tests.unit.docs.pages import (
@@ -55,7 +55,7 @@ LANGUAGES = {"", "json", "yaml", "python", "toml", "dockerfile", "{toctree}", "{
 
 OTHER_WORDS = {
     *("InferenceConfig", "InferenceRun", "SubmitInferenceRun", "InferenceService", "ConfigMap", "OpenAI"),
-    *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "FollowJob", "StopJob", "MarkerRecorded"),
+    *("LaunchJob", "InspectLaunch", "StopLaunch", "VerifyOutput", "MarkerRecorded"),
     *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "OutOfcpu"),
     *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
@@ -72,7 +72,7 @@ INVENTED = {
     "shim.podLabels",
     "shim.podLabels.team",
     "activities/notify_owner.py",
-    "runner/s3/",
+    "runner/stores/s3/",
 }
 """What the examples on the page of common tasks add."""
 

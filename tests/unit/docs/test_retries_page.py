@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from activities.rules.launch_report import LaunchObjects, report_on
-from activities.rules.manifests import WARM_UP_CONTAINER
+from activities.launching.manifests import WARM_UP_CONTAINER
+from activities.watching.launch_report import LaunchObjects, report_on
 from inferrun.exitcodes import ExitCode, reason_of
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
@@ -17,7 +17,7 @@ from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 from workflows.retry_policy import StepKind, check_disruptions, next_step
 
 PAGE = DOCS / "concepts" / "retries.md"
-VERDICTS = DOCS.parent / "activities" / "rules" / "verdict.py"
+VERDICTS = DOCS.parent / "activities" / "judging" / "verdict.py"
 ROWS = {
     cells[0]: (Reason(cells[1].strip("`")), cells[2], cells[3])
     for cells in re.findall(r"^\| (.+?) \| (`\w+`) \| (.+?) \| (yes|no) \|$", PAGE.read_text(), re.MULTILINE)

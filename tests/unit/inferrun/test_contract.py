@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from activities.rules.snapshot import compile_run
+from activities.launching.compilation import compile_run
 from inferrun.contract import Contract, Model, dump_contract
-from inferrun.control.run_defaults import Defaults
+from inferrun.run_defaults import Defaults
 from tests.unit.objects import UID, config, run
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "contract.json").read_text(encoding="utf-8"))

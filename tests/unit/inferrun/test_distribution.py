@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[3]
-PROGRAMS = ("workflows", "activities", "worker", "operator_shim", "runner", "tests", "deploy", "tools")
+PROGRAMS = ("workflows", "activities", "worker", "operator_shim", "control", "runner", "tests", "deploy", "tools")
 
 IMPORT_EVERY_EXPORT = """
 import importlib.util, sys
@@ -40,7 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, source)
-    for name in ("inferrun", "workflows", "activities", "worker", "operator_shim", "runner"):
+    for name in ("inferrun", "workflows", "activities", "worker", "operator_shim", "control", "runner"):
         shutil.copytree(CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     subprocess.run([sys.executable, "-c", build, target], cwd=source, check=True, capture_output=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferrun.submission import InvalidSubmission, Submission, parse_earlier_submission, parse_submission
+from inferrun.submission import InvalidSubmission, Submission, parse_submission
 
 REQUEST = {"namespace": "team", "configRef": "iris"}
 
@@ -124,12 +124,6 @@ def test_no_value_of_another_type_is_accepted(field: str) -> None:
 )
 def test_what_the_schema_of_a_run_accepts_is_accepted(field: str, value: object) -> None:
     parse_submission({**REQUEST, field: value})
-
-
-def test_what_an_earlier_version_accepted_is_the_request_that_it_was() -> None:
-    earlier = parse_earlier_submission({**REQUEST, "timeoutSeconds": "5", "configRef": {"name": "iris", "nam": 1}})
-    assert earlier.request_hash == parse_submission({**REQUEST, "timeoutSeconds": 5}).request_hash
-    assert parse_submission(earlier.model_dump(mode="json")) == earlier
 
 
 def test_a_program_cannot_make_a_submission_with_a_text_for_a_number() -> None:

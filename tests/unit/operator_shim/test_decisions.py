@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inferrun.control.allowed import Allowed
+from control.allowed import Allowed
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from operator_shim.config_digest import ConfigDigest

@@ -9,13 +9,15 @@ from typing import Any
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from operator_shim.deletions import PATIENCE_SECONDS, REST_SECONDS, WORKERS, Deletions
+from operator_shim.schedules import Schedules
+from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.objects import run
-from tests.unit.worker.observer.fakes import FakeTime, settle
+from tests.unit.operator_shim.observer.fakes import FakeTime, settle
 
 
 @dataclass
-class Stage:
+class Stage(RunWorkflows):
     """What was cancelled and deleted, in this order."""
 
     time: FakeTime
@@ -26,9 +28,6 @@ class Stage:
     async def cancel(self, run: RunRef) -> None:
         self.ended.append(str(run))
 
-    async def delete(self, run: InferenceRun) -> None:
-        self.ended.append(str(run.ref))
-
     async def wait_until_closed(self, run: RunRef, *, seconds: float) -> None:
         assert str(run) in self.ended
         await asyncio.sleep(0 if self.closes else seconds)
@@ -37,11 +36,21 @@ class Stage:
         pass
 
 
+class NotedSchedules(Schedules):
+    """The same of schedules."""
+
+    def __init__(self, ended: list[str]) -> None:
+        self._ended = ended
+
+    async def delete(self, run: InferenceRun) -> None:
+        self._ended.append(str(run.ref))
+
+
 @asynccontextmanager
 async def deletions() -> AsyncIterator[tuple[Stage, Deletions]]:
     stage = Stage(FakeTime(asyncio.get_running_loop()))
     stage.time.freeze()
-    lane = Deletions(StoredObjects(), stage, stage)
+    lane = Deletions(StoredObjects(), stage, NotedSchedules(stage.ended))
     task = asyncio.create_task(lane.run())
     try:
         yield stage, lane

@@ -7,18 +7,19 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from control.informer import Key
+from control.namespaced_informers import NamespacedInformers
 from inferrun import wellknown
-from inferrun.control.run_defaults import Defaults
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import Page
-from inferrun.kube.informer import Key
-from inferrun.kube.namespaced_informers import NamespacedInformers
-from inferrun.kube.namespaces import ALL, Served
+from inferrun.kube.namespaces import ALL, Namespaces
 from inferrun.kube.objects import CONFIGS, EVENTS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from operator_shim.run_terms import terms_of
+from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.shim import Shim
 from operator_shim.sweep import Sweep
@@ -109,7 +110,7 @@ class NotedSchedules(Schedules):
         self.reconciled.put_nowait((run.metadata.name, [child.metadata.name for child in children]))
         return 1000
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:  # noqa: ARG002
+    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:  # noqa: ARG002
         assert is_watched(RunRef(namespace="team", name="open", uid="uid-open"))
         assert not is_watched(RunRef(namespace="team", name="open", uid="uid-earlier"))
 
@@ -135,8 +136,8 @@ class IdleWorkflows(RunWorkflows):
     async def find_open(self, run: RunRef) -> None:
         pass
 
-    async def recheck(self, run: InferenceRun, *, cause: str) -> None:  # noqa: ARG002
-        self.rechecked.put_nowait(run.metadata.name)
+    async def recheck(self, run: RunRef) -> None:
+        self.rechecked.put_nowait(run.name)
 
 
 def stored(name: str, *, namespace: str = "team", spec: Json, status: Json, owner: str = "", version: int = 1) -> Json:
@@ -201,6 +202,7 @@ async def shim_beside_finished_runs(
     schedules, workflows = NotedSchedules(), IdleWorkflows()
     shim = Shim(
         cluster,
+        run_watch=RunWatch(cluster, namespaces=ALL),
         workflows=workflows,
         schedules=schedules,
         namespaces=ALL,
@@ -243,8 +245,7 @@ async def test_the_edit_of_a_config_reads_only_the_unfinished_runs_that_use_it()
     waiting = run_of(reads, 3, "waiting", phase="Pending")
     elsewhere = run_of(reads, 3, "elsewhere", phase="Pending", namespace="other")
     async with shim_beside_finished_runs(reads, started, waiting, elsewhere) as (cluster, _, workflows):
-        while not workflows.rechecked.empty():
-            workflows.rechecked.get_nowait()
+        assert {await workflows.rechecked.get(), await workflows.rechecked.get()} == {"waiting", "elsewhere"}
         reads.clear()
         cluster.change(CONFIGS, config(3, generation=2, version=2))
         assert await workflows.rechecked.get() == "waiting"

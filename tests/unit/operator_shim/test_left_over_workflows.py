@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from inferrun.kube.informer import Key
-from inferrun.kube.namespaces import ALL, Served
+from control.informer import Key
+from inferrun.kube.namespaces import ALL, Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
@@ -39,7 +39,7 @@ class NoSchedules(Schedules):
     def __init__(self) -> None:
         pass
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:
+    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:
         pass
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inferrun.kserve.absence import too_large
+from control.kserve_absence import too_large
 from inferrun.kube.objects import UNREADABLE
 from inferrun.service_ref import ServiceRef
 from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, outdated_runs, seconds_left, wait_of

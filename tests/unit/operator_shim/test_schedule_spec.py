@@ -116,18 +116,19 @@ def test_values_are_compressed_into_spans(values: tuple[int, ...], spans: list[t
 def test_unset_fields_have_defaults() -> None:
     schedule = schedule_of(scheduled())
     assert (schedule.time_zone, schedule.policy) == ("Etc/UTC", ConcurrencyPolicy.FORBID)
-    assert (schedule.catch_up_seconds, schedule.is_paused) == (3600, False)
+    assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (3600, 0, False)
     assert schedule.id == "inferencerun/team/nightly/5be07ada-0000-4000-8000-000000000000"
 
 
-@pytest.mark.parametrize(("deadline", "spread"), [(None, 10), (3600, 10), (16, 8), (10, 5)])
-def test_a_schedule_fires_a_few_seconds_late_and_well_before_its_deadline(deadline: int | None, spread: int) -> None:
-    assert schedule_of(scheduled(startingDeadlineSeconds=deadline)).spread_seconds == spread
-
-
 def test_fields_of_the_spec_are_in_the_schedule() -> None:
-    spec = {"timeZone": "Europe/Rome", "concurrencyPolicy": "Replace", "startingDeadlineSeconds": 10, "suspend": True}
+    spec = {
+        "timeZone": "Europe/Rome",
+        "concurrencyPolicy": "Replace",
+        "startingDeadlineSeconds": 10,
+        "jitterSeconds": 60,
+        "suspend": True,
+    }
     schedule = schedule_of(scheduled(**spec))
     assert (schedule.time_zone, schedule.policy) == ("Europe/Rome", ConcurrencyPolicy.REPLACE)
-    assert (schedule.catch_up_seconds, schedule.is_paused) == (10, True)
+    assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (10, 60, True)
     assert "0 9 * * MON (Europe/Rome)" in schedule.note

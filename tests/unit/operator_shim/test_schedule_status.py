@@ -55,11 +55,11 @@ def test_unfinished_runs_that_have_no_room_in_the_status_are_counted_in_its_mess
     )
 
 
-def test_the_status_shows_nominal_times_although_temporal_fires_some_seconds_later() -> None:
+def test_the_status_shows_the_times_with_their_jitter_in_whole_seconds() -> None:
     late = [moment + timedelta(seconds=17, milliseconds=345) for moment in NEXT]
     status = schedule_status(schedule(), next_times=late, last_time=NOW.replace(second=13), children=[], now=NOW)
-    assert status.next_schedule_times == NEXT[:5]
-    assert status.last_schedule_time == NOW.replace(second=0)
+    assert status.next_schedule_times == tuple(moment + timedelta(seconds=17) for moment in NEXT[:5])
+    assert status.last_schedule_time == NOW.replace(second=13, microsecond=0)
 
 
 def test_the_last_times_are_kept_after_the_runs_are_deleted() -> None:

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from inferrun.kube.informer import Key
-from inferrun.kube.namespaces import Namespaces, Served
+from control.informer import Key
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
@@ -19,7 +19,7 @@ from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
 from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
-from tests.unit.worker.observer.fakes import FakeTime
+from tests.unit.operator_shim.observer.fakes import FakeTime
 
 CHECK_SECONDS = 0.24
 """Of a run whose workflow is asked for under two ids, 100 ms away."""
@@ -55,7 +55,7 @@ class NoSchedules(Schedules):
     def __init__(self) -> None:
         pass
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Served) -> None:
+    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:
         """Nothing to do."""
 
 

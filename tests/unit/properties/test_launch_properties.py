@@ -5,13 +5,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.rules import job_state, pod_state
-from activities.rules.launch_period import OVERLAP, period_of
-from activities.rules.launch_report import LaunchObjects, report_on
-from activities.rules.observation import Before, Doing, is_success, observe, observe_absent
-from activities.rules.pod_end import PodEnd
-from activities.rules.snapshot import Snapshot
-from activities.rules.trimming import trim_job, trim_pod
+from activities.judging.pod_end import PodEnd
+from activities.launching.snapshot import Snapshot
+from activities.watching import job_state, pod_state
+from activities.watching.launch_period import OVERLAP, period_of
+from activities.watching.launch_report import LaunchObjects, report_on
+from activities.watching.observation import Before, Doing, is_success, observe, observe_absent
+from activities.watching.trimming import trim_job, trim_pod
 from tests.unit.launches import live_job, live_pod
 from tests.unit.objects import NOW, Json, at, snapshot
 from tests.unit.properties.strategies import OTHERS, PROPERTY, jobs, pods

@@ -8,8 +8,8 @@ from typing import BinaryIO
 import orjson
 
 from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
-from runner.json_text import json_texts
-from runner.memory_file import MemoryFile
+from runner.formats.json_text import json_texts
+from runner.stores.memory_file import MemoryFile
 
 
 def records(values: Iterable[object]) -> JsonRecords:

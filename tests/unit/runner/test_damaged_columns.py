@@ -10,8 +10,8 @@ import pytest
 from pyarrow import ipc, parquet
 
 from inferrun.plugins import Chunk, InputError, Limits, RecordFormat
-from runner.arrow.format import ARROW
-from runner.parquet.format import PARQUET
+from runner.formats.arrow.format import ARROW
+from runner.formats.parquet.format import PARQUET
 from tests.unit.runner.batches import decoded, file_of
 
 ROWS = 60

@@ -19,12 +19,12 @@ from inferrun.plugins import (
     RecordError,
     Results,
 )
-from runner.error_budget import ErrorBudget
-from runner.pipeline import Pipeline
-from runner.reorder_window import ReorderWindow
-from runner.sender import Sender
+from runner.flow.pipeline import Pipeline
+from runner.sending.error_budget import ErrorBudget
+from runner.sending.reorder_window import ReorderWindow
+from runner.sending.sender import Sender
 from tests.unit.runner.batches import batch, decoded, results
-from tests.unit.runner.test_pipeline import RECORDS, Numbers, Recorder
+from tests.unit.runner.flow.test_pipeline import RECORDS, Numbers, Recorder
 
 
 class Answering:
@@ -88,6 +88,24 @@ async def test_a_record_that_only_times_out_costs_one_record_if_others_are_answe
     counts = await predict_with(Slow(), sink, **limits)
     assert (counts.completed, counts.failed) == (RECORDS - 1, 1)
     assert failed_in(sink) == {217: "no_response"}
+
+
+async def test_a_record_is_not_blamed_for_the_connections_that_a_server_loses_at_random() -> None:
+    """The server answers the next request after each loss, and loses the one after that, too."""
+
+    class Shaky(Answering):
+        losses, since = 8, 0
+
+        def check(self, indexes: Sequence[int]) -> None:
+            self.since += 1
+            if 217 in indexes and self.losses:
+                self.losses, self.since = self.losses - 1, 0
+            if self.losses < 8 and self.since in (0, 2):
+                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
+
+    sink = Recorder()
+    await predict_with(Shaky(), sink, retry_seconds=5)
+    assert failed_in(sink) == {}
 
 
 async def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt() -> None:

@@ -12,9 +12,9 @@ from typing import ClassVar
 import pytest
 
 from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, RecordError, Results
-from runner.error_budget import ErrorBudget
-from runner.reorder_window import ReorderWindow
-from runner.sender import Sender
+from runner.sending.error_budget import ErrorBudget
+from runner.sending.reorder_window import ReorderWindow
+from runner.sending.sender import Sender
 from tests.unit.runner.batches import batch, decoded, results
 
 _NEVER_FULL = 1 << 40

@@ -9,8 +9,8 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.runner_report import RecordCounts
 from tests.unit.objects import RUN, STARTED
+from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
-    SIGNALLED_LIFECYCLE,
     LaunchInput,
     LaunchReport,
     LaunchResult,
@@ -20,9 +20,9 @@ from workflows.messages import (
     SpecChanged,
     Verdict,
     VerdictKind,
-    Woken,
 )
 from workflows.run_state import RunState
+from workflows.signals import Ended
 
 NOW = datetime(2026, 11, 21, 8, 1, 0, tzinfo=UTC)
 FAILED = Verdict(
@@ -49,33 +49,6 @@ def state() -> RunState:
     return made
 
 
-IRIS = Woken(cause="InferenceService models/iris 7", generation=2)
-
-
-@pytest.mark.parametrize(
-    ("wakes", "woken"),
-    [((), None), ((IRIS,), IRIS), ((None,), None), ((IRIS, None), None), ((IRIS, IRIS, None, IRIS), None)],
-)
-def test_a_launch_is_given_the_only_thing_that_has_woken_it(
-    state: RunState, wakes: tuple[Woken | None, ...], woken: Woken | None
-) -> None:
-    for wake in wakes:
-        state.look_again(wake)
-    assert state.begin_launch().woken == woken
-    assert state.begin_launch().woken is None
-
-
-def test_an_edit_besides_a_wake_has_everything_read_anew(state: RunState) -> None:
-    state.look_again(IRIS)
-    state.edit_spec(SpecChanged(timeout_seconds=60))
-    assert state.begin_launch().woken is None
-
-
-def test_only_the_first_launch_of_a_workflow_is_not_repeated() -> None:
-    state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
-    assert [state.begin_launch().is_repeated for _ in range(3)] == [False, True, True]
-
-
 def test_a_launch_that_ended_adds_its_seconds_to_the_clock(state: RunState) -> None:
     verdict = state.finish_launch(FAILED, now=NOW)
     assert verdict == FAILED
@@ -93,6 +66,31 @@ def test_a_launch_that_never_started_uses_no_time(state: RunState) -> None:
     never = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED)
     assert state.finish_launch(never, now=NOW) == never
     assert state.progress.seconds_used == 0
+
+
+BEGAN = "2026-11-21T08:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "started_at", "left"),
+    [(0, 500, BEGAN, None), (100, 0, None, 100), (100, 30, None, 70), (100, 30, BEGAN, 10), (50, 0, BEGAN, -10)],
+)
+def test_the_running_clock_counts_earlier_launches_and_the_running_container(
+    state: RunState, *, limit: int, used: float, started_at: str | None, left: float | None
+) -> None:
+    job = launched(timeout_seconds=limit, seconds_used=used)
+    state.accept_launch(job)
+    state.started_at = started_at
+    assert state.running_seconds_left(now=NOW) == left
+    assert started_at is None or state.expires_in(job, now=NOW) == left
+
+
+@pytest.mark.parametrize(("limit", "left"), [(0, None), (100, 40), (50, -10)])
+def test_the_pending_clock_counts_from_when_the_run_began_to_wait(
+    state: RunState, *, limit: int, left: float | None
+) -> None:
+    job = launched(pending_timeout_seconds=limit, pending_since=BEGAN)
+    assert state.expires_in(job, now=NOW) == left
 
 
 def test_a_lost_pod_stops_the_clock_and_starts_the_wait(state: RunState) -> None:
@@ -217,8 +215,6 @@ def test_progress_is_at_the_top_level_of_messages_in_snake_case(state: RunState)
     assert sent == {
         "run": RUN.model_dump(),
         "snapshot": "",
-        "is_repeated": True,
-        "woken": None,
         "launch": 1,
         "attempt": 1,
         "seconds_used": 0.0,
@@ -292,6 +288,19 @@ def test_a_launch_that_is_under_way_is_continued_with_its_clock_and_its_edits(st
     assert (continued.timeout_seconds, continued.is_suspended, continued.pod_uid) == (500, True, "pod-a")
     assert continued.running_seconds_left(now=NOW) == state.running_seconds_left(now=NOW) == 500 - 40 - 10
     assert continued.disruptions == 1
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_how_pods_of_a_launch_under_way_have_ended_is_continued(state: RunState, *, is_taken: bool) -> None:
+    signals, following = LaunchSignals(), LaunchSignals()
+    assert signals.latest_end("u", launch=1) is None
+    signals.add_ended(Ended(job_uid="u", launch=1, pod_uid="pod-a", ends="signed"))
+    assert signals.take_ended("u") == "pod-a" if is_taken else True
+    given = state.continued(following=state.job, ended=signals.latest_end("u", launch=1))
+    ended = RunInput.model_validate_json(given.model_dump_json()).ended
+    assert ended is not None
+    following.add_ended(ended)
+    assert (following.take_ended("u"), following.ends_of("u")) == ("" if is_taken else "pod-a", "signed")
 
 
 def test_one_entry_stands_for_all_launches_of_a_wait(state: RunState) -> None:
@@ -380,13 +389,12 @@ def test_a_recovered_run_knows_what_came_before_although_it_cannot_be_launched(b
     state = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
     state.begin_launch()
     state.accept_launch(launched(state=blocked, job_name="", launch=4, attempt=2, attempts=attempts))
-    assert (state.progress.launch, state.failure(Reason.PENDING_TIMEOUT, "it waited").attempt) == (4, 2)
+    assert (state.progress.launch, state.outcome(FAILED, Phase.FAILED, Reason.PENDING_TIMEOUT).attempt) == (4, 2)
     assert state.must_verify(FAILED, is_final=True)
 
 
 @pytest.mark.parametrize("blocked", [LaunchState.WAITING, LaunchState.REFUSED, LaunchState.CANCELLED])
 def test_a_result_without_progress_does_not_reset_that_of_the_run(state: RunState, blocked: LaunchState) -> None:
-    """Histories of earlier versions contain such results."""
     state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
     state.next_launch(is_counted=True)
     before = state.progress
@@ -400,11 +408,11 @@ def failed_after(completed: int) -> Verdict:
 
 
 def test_an_attempt_that_committed_records_resets_the_count_of_attempts() -> None:
-    run = RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid, lifecycle=SIGNALLED_LIFECYCLE)
+    run = RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid)
     state = RunState(run)
     counted: list[int] = []
     for completed in (0, 10, 10, 20, 20):
-        state.count_commits(failed_after(completed))
+        state.finish_launch(failed_after(completed), now=NOW)
         counted.append(state.progress.counted_attempts)
         state.next_launch(is_counted=True)
     assert counted == [1, 1, 2, 1, 2]
@@ -412,15 +420,10 @@ def test_an_attempt_that_committed_records_resets_the_count_of_attempts() -> Non
 
 
 def test_the_count_of_attempts_is_kept_when_the_workflow_continues_as_new() -> None:
-    run = RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid, lifecycle=SIGNALLED_LIFECYCLE, attempt=3)
+    run = RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid, attempt=3)
     state = RunState(run)
-    state.count_commits(failed_after(10))
+    state.finish_launch(failed_after(10), now=NOW)
     assert state.continued().progress.counted_attempts == 1
-
-
-def test_workflows_of_earlier_versions_count_every_attempt(state: RunState) -> None:
-    state.count_commits(failed_after(10))
-    assert state.progress.uncounted == 0
 
 
 @pytest.mark.parametrize("ahead", [-30, -5, 0, 5, 30])

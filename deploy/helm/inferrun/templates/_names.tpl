@@ -30,9 +30,10 @@ The id of this installation within its cluster; at most 26 characters, because a
 {{- (kindIs "slice" $given | ternary $given (list $given)) | compact | toJson -}}
 {{- end -}}
 
-{{/* The user name of the worker's service account. */}}
-{{- define "inferrun.workerUser" -}}
-{{- printf "system:serviceaccount:%s:%s-worker" .Release.Namespace (include "inferrun.fullname" .) -}}
+{{/* The user names of the service accounts of shim and worker, as a list in CEL. */}}
+{{- define "inferrun.users" -}}
+{{- $prefix := printf "system:serviceaccount:%s:%s" .Release.Namespace (include "inferrun.fullname" .) -}}
+{{- printf "['%s-shim', '%s-worker']" $prefix $prefix -}}
 {{- end -}}
 
 {{- define "inferrun.labels" -}}

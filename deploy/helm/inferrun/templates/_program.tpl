@@ -35,10 +35,7 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ $name }}
-      terminationGracePeriodSeconds: {{ .settings.terminationGracePeriodSeconds }}
-      {{- with $root.Values.priorityClassName }}
-      priorityClassName: {{ . }}
-      {{- end }}
+      terminationGracePeriodSeconds: 30
       {{- with $root.Values.images.pullSecrets }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
@@ -54,7 +51,7 @@ spec:
       containers:
         - name: {{ .component }}
           image: {{ $root.Values.images.control }}
-          imagePullPolicy: {{ $root.Values.images.pullPolicy }}
+          imagePullPolicy: IfNotPresent
           command: ["python", "-m", {{ .module | quote }}]
           env:
             - name: POD_NAME
@@ -71,14 +68,10 @@ spec:
               value: {{ $temporal.taskQueue | quote }}
             - name: WATCH_NAMESPACE
               value: {{ include "inferrun.watched" $root | fromJsonArray | join "," | quote }}
-            {{- with $root.Values.clusterId }}
-            - name: INFERRUN_CLUSTER_ID
-              value: {{ . | quote }}
-            {{- end }}
             - name: SA_RUNNER
               value: {{ $root.Values.runnerServiceAccount | quote }}
             - name: LOG_LEVEL
-              value: {{ .settings.logLevel | quote }}
+              value: {{ $root.Values.logLevel | quote }}
             {{- with $temporal.address }}
             - name: TEMPORAL_ADDRESS
               value: {{ . | quote }}
@@ -94,9 +87,9 @@ spec:
             {{- with $temporal.tls }}
             {{- if .secret }}
             - name: TEMPORAL_TLS_CLIENT_CERT_PATH
-              value: /etc/inferrun/temporal/{{ .certificate }}
+              value: /etc/inferrun/temporal/tls.crt
             - name: TEMPORAL_TLS_CLIENT_KEY_PATH
-              value: /etc/inferrun/temporal/{{ .privateKey }}
+              value: /etc/inferrun/temporal/tls.key
             {{- with .serverAuthority }}
             - name: TEMPORAL_TLS_SERVER_CA_CERT_PATH
               value: /etc/inferrun/temporal/{{ . }}
@@ -191,10 +184,6 @@ spec:
       {{- end }}
       {{- with $root.Values.tolerations }}
       tolerations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with $root.Values.affinity }}
-      affinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
 {{- end -}}

@@ -1,27 +1,6 @@
 {{/*
-Permissions of both in the watched namespaces: the claim, which says that this installation serves the namespace. An installation of all
-namespaces only reads the claims of others there.
-*/}}
-{{- define "inferrun.rules.claims" -}}
-{{- if include "inferrun.watched" . | fromJsonArray -}}
-- apiGroups: ["coordination.k8s.io"]
-  resources: ["leases"]
-  verbs: ["create"]
-- apiGroups: ["coordination.k8s.io"]
-  resources: ["leases"]
-  resourceNames: ["inferrun-installation"]
-  verbs: ["get", "patch"]
-{{- else -}}
-- apiGroups: ["coordination.k8s.io"]
-  resources: ["leases"]
-  resourceNames: ["inferrun-installation"]
-  verbs: ["list"]
-{{- end -}}
-{{- end -}}
-
-{{/*
-Permissions of the shim: read both resources, write their status, and emit Events on configs. No rule has a wildcard or includes
-Secrets.
+Permissions of the shim, which watches everything: read both resources, write their status, follow the Jobs of runs, have those watched
+again whose labels were removed, delete those that nothing follows any more, and emit Events. No rule has a wildcard or includes Secrets.
 */}}
 {{- define "inferrun.rules.shim" -}}
 - apiGroups: ["ai.krateo.io"]
@@ -33,22 +12,37 @@ Secrets.
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status", "inferenceconfigs/status"]
   verbs: ["patch"]
+- apiGroups: ["batch"]
+  resources: ["jobs"]
+  verbs: ["get", "list", "watch", "patch", "delete"]
+- apiGroups: [""]
+  resources: ["pods"]
+  verbs: ["list", "watch"]
+- apiGroups: [""]
+  resources: ["pods/log"]
+  verbs: ["get"]  # the progress of a run
+- apiGroups: [""]
+  resources: ["configmaps"]
+  verbs: ["get"]  # for how long a finished Job is kept
 - apiGroups: [""]
   resources: ["events"]
-  verbs: ["create"]
+  verbs: ["list", "create"]
+- apiGroups: [""]
+  resources: ["resourcequotas"]
+  verbs: ["list", "watch"]  # a run that waits for a quota starts when there is room
 - apiGroups: ["serving.kserve.io"]
   resources: ["inferenceservices", "llminferenceservices"]
   verbs: ["get", "list", "watch"]  # a run whose model is not ready starts when the object changes
 {{- end -}}
 
 {{/*
-Permissions of the worker: create, follow and delete the Jobs of runs, write the status of runs, create runs for schedules and
+Permissions of the worker: create, read and delete the Jobs of runs, write the status of runs, create runs for schedules and
 programs, and delete runs according to their auto-delete policy.
 */}}
 {{- define "inferrun.rules.worker" -}}
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns"]
-  verbs: ["get", "list", "watch", "create", "patch", "delete"]
+  verbs: ["get", "list", "create", "patch", "delete"]
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status"]
   verbs: ["patch"]
@@ -57,10 +51,10 @@ programs, and delete runs according to their auto-delete policy.
   verbs: ["get"]
 - apiGroups: ["batch"]
   resources: ["jobs"]
-  verbs: ["get", "list", "watch", "create", "patch", "delete"]
+  verbs: ["get", "list", "create", "patch", "delete"]
 - apiGroups: [""]
   resources: ["pods"]
-  verbs: ["get", "list", "watch", "delete"]
+  verbs: ["get", "list", "delete"]
 - apiGroups: [""]
   resources: ["pods/log"]
   verbs: ["get"]
@@ -76,9 +70,6 @@ programs, and delete runs according to their auto-delete policy.
 - apiGroups: ["apps"]
   resources: ["deployments"]
   verbs: ["get"]  # whether Pods of a model's previous version are left, which the object does not say
-- apiGroups: [""]
-  resources: ["resourcequotas"]
-  verbs: ["list", "watch"]  # a run that waits for a quota starts when there is room
 - apiGroups: [""]
   resources: ["services"]
   verbs: ["get"]  # the port of a model's Service, which the object does not always say

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from inferrun.control.run_defaults import Defaults
+from inferrun.run_defaults import Defaults
 
 CHART = Path(__file__).resolve().parents[4] / "deploy" / "helm" / "inferrun"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))  # Any: free-form YAML
@@ -44,7 +45,8 @@ def test_the_schema_covers_every_value() -> None:
 
 def test_every_setting_has_a_comment() -> None:
     lines = (CHART / "values.yaml").read_text(encoding="utf-8").splitlines()
-    settings = lines[lines.index("settings:") + 1 : lines.index("shim:") - 1]
+    following = lines[lines.index("settings:") + 1 :]
+    settings = list(takewhile(lambda line: line.startswith((" ", "#")) or not line, following))
     undocumented = [
         line
         for before, line in zip(["", *settings], settings, strict=False)

@@ -11,7 +11,15 @@ UID = "0a1b2c3d-0000-4000-8000-000000000000"
 INSTALLATION = f"inferrun-system.inferrun.{UID}"
 
 
-def deployment(component: str, *, ready: int = 1, replicas: int = 1, watch: str = "") -> Object:
+def deployment(
+    component: str,
+    *,
+    ready: int = 1,
+    replicas: int = 1,
+    watch: str = "",
+    namespace: str = "inferrun-system",
+    release: str = "inferrun",
+) -> Object:
     """A Deployment as in the chart."""
     environment = {
         "INFERRUN_RELEASE": "inferrun-system.inferrun",
@@ -24,7 +32,11 @@ def deployment(component: str, *, ready: int = 1, replicas: int = 1, watch: str 
         "containers": [{"env": [{"name": name, "value": value} for name, value in environment.items()]}],
     }
     return {
-        "metadata": {"name": f"inferrun-{component}", "labels": {"app.kubernetes.io/component": component}},
+        "metadata": {
+            "name": f"inferrun-{component}",
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": release},
+        },
         "spec": {"replicas": replicas, "template": {"spec": pod}},
         "status": {"readyReplicas": ready},
     }
@@ -40,6 +52,8 @@ class FakeCluster:
         self.objects["leases", "inferrun-cluster"] = {"spec": {"holderIdentity": UID}}
         self.objects["configmaps", "inferrun-config"] = {"data": {"backoffLimit": "2"}}
         self.deployments = [deployment("shim"), deployment("worker")]
+        self.other_shims: list[Object] = []
+        """The shims of other installations."""
         self.denied: set[str] = set()
         """Permissions that every review denies, as `verb resource`."""
         self.errors: dict[str, KubeError] = {}
@@ -62,10 +76,12 @@ class FakeCluster:
             raise NotFound(f"{resource.plural} {name!r} not found", status=404) from None
 
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002 -- the seam's signature
-        """The Deployments; other lists are empty."""
+        """The Deployments, in all namespaces also those of others; other lists are empty."""
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
-        return {"items": self.deployments if resource.plural == "deployments" else []}
+        if resource.plural != "deployments":
+            return {"items": []}
+        return {"items": self.deployments if namespace else self.deployments[:1] + self.other_shims}
 
     async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:  # noqa: ARG002 -- the seam's signature
         """The response to an access review."""

@@ -11,7 +11,6 @@ from inferrun.cli.definitions import MODELS, missing_fields
 from inferrun.cli.doctor import SETTINGS
 from inferrun.cli.permissions import SHIM, WORKER, Permission
 from inferrun.cli.programs import COMPONENT_LABEL
-from workflows.activity_options import follower_queue
 
 CHART = Path(__file__).resolve().parents[4] / "deploy" / "helm" / "inferrun"
 
@@ -54,7 +53,3 @@ def test_doctor_checks_the_generated_definitions() -> None:
 def test_the_chart_uses_the_names_that_doctor_expects() -> None:
     assert f"name: {SETTINGS}\n" in (CHART / "templates" / "config.yaml").read_text()
     assert COMPONENT_LABEL in (CHART / "templates" / "_program.tpl").read_text()
-
-
-def test_the_follower_queue_has_the_name_that_the_worker_uses() -> None:
-    assert follower_queue("batch") == "batch-follow"

@@ -18,7 +18,7 @@ from inferrun.cli.migration import (
     plan_secrets,
 )
 from inferrun.names import job_base_name
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.timestamps import rfc3339
 from tests.unit.objects import FINISHED, NOW, STARTED, UID, Json, config, job, run
@@ -57,14 +57,15 @@ def steps(actions: list[Action]) -> list[tuple[Step, bool]]:
 def test_a_finished_run_is_recorded_and_loses_its_finalizer() -> None:
     actions = planned(run(status=OLD, metadata=FINALIZED), Owned([old_job(condition="Complete")]))
     assert steps(actions) == [(Step.RECORD, True), (Step.STRIP, True)]
-    assert actions[0].outcome is not None
-    assert (actions[0].outcome.phase, actions[0].outcome.exit_code) == (Phase.SUCCEEDED, 0)
+    status = actions[0].change["status"]
+    assert (status["phase"], status["exitCode"], status["contract"]) == ("Succeeded", 0, "e30=")
+    assert actions[1].change == {"metadata": {"finalizers": ["other"]}}
 
 
 def test_a_run_without_its_job_ends_with_an_unknown_outcome() -> None:
     [action] = planned(run(status=OLD))
-    assert action.outcome is not None
-    assert (action.outcome.phase, action.outcome.reason) == (Phase.FAILED, Reason.OUTCOME_UNKNOWN)
+    status = action.change["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "OutcomeUnknown")
 
 
 def test_a_run_whose_job_runs_waits_with_its_finalizer() -> None:

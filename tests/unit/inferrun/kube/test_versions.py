@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferrun.kube.informer import is_older
+from control.informer import is_older
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,14 @@ from inferrun.plugins import (
     RunnerError,
     TokenUsage,
 )
-from runner.error_budget import ErrorBudget
 from runner.errors import RunCommittedElsewhere, TooManyErrors, first_error
-from runner.pipeline import Pipeline
+from runner.flow.pipeline import Pipeline
+from runner.sending.error_budget import ErrorBudget
 from runner.shards.sharding import counts_of
 from runner.shards.shared_work import SharedWork
 from tests.unit.runner.batches import records
+from tests.unit.runner.flow.test_pipeline import FaultyModel
 from tests.unit.runner.shards.memory_store import Handle, Shared
-from tests.unit.runner.test_pipeline import FaultyModel
 
 CHUNKS, PER_CHUNK = 24, 7
 RECORDS = CHUNKS * PER_CHUNK

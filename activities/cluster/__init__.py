@@ -1,1 +1,0 @@
-"""The code with which activities read and write the cluster and Temporal."""

@@ -1,0 +1,1 @@
+"""Judging: how a launch ended, what its run records, and what is deleted afterwards."""

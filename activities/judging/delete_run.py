@@ -1,0 +1,161 @@
+"""`DeleteRun`: deletes a finished run whose config says so, or which its schedule does not keep, and says so where users look
+for it.
+
+Whoever may start workflows can start the one that calls this. What it does is therefore decided here, from the run's
+status, and not by the caller.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime, timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.objects.deletion import delete_if_present
+from activities.objects.events import EventRecorder, Subject
+from activities.submitting.child_runs import KEPT, list_children, schedule_of, seconds_kept, to_prune
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import KubeError
+from inferrun.kube.objects import CONFIGS, RUNS
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun
+from inferrun.run_ref import RunRef
+from inferrun.text import one_line
+from workflows import activity_options
+from workflows.messages import DeleteRunInput, DeletionResult
+
+BECAUSE_LIMIT = 200
+"""Characters of the reason that the clean-up was started with."""
+
+TOLERANCE = timedelta(seconds=5)
+"""The clocks of the processes may differ."""
+
+
+Prune = Callable[[RunRef], Awaitable[Collection[str]]]
+"""Deletes the finished runs that a schedule does not keep; returns their names."""
+
+Postpone = Callable[[RunRef, int], Awaitable[None]]
+"""Has a run pruned after so many seconds; may raise RPCError."""
+
+
+class HistoryPruner:
+    """Deletes the finished runs of any schedule that its history limits do not keep."""
+
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        events: EventRecorder,
+        postpone: Postpone,
+    ) -> None:
+        self._api = api
+        self._runs = runs
+        self._events = events
+        self._postpone = postpone
+
+    async def prune(self, parent: RunRef, *, ending: RunRef | None = None) -> list[str]:
+        """Delete the finished runs beyond the parent's history limits; returns the names of those deleted.
+
+        The one that is `ending`, whose workflow is asking, is always deleted later, however long ago its outcome was written.
+
+        Raises KubeError, RPCError, and pydantic.ValidationError if a stored run cannot be parsed.
+        """
+        schedule = await self._runs.read(parent)
+        if schedule is None:
+            return []
+        deleted = []
+        for child in to_prune(schedule, await list_children(self._api, parent)):
+            left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=self._api.now())
+            if left:
+                await self._postpone(child.ref, math.ceil(left))
+                continue
+            is_success, name = child.status.phase is Phase.SUCCEEDED, child.metadata.name
+            limit = "successfulJobsHistoryLimit" if is_success else "failedJobsHistoryLimit"
+            message = (
+                f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"
+            )
+            await self._events.record(child.ref, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
+            if await delete_if_present(self._api, RUNS, parent.namespace, name, uid=child.metadata.uid):
+                await self._events.record(parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
+                deleted.append(name)
+        return deleted
+
+
+class RunDeleter:
+    """One instance serves all runs of a worker."""
+
+    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, prune: Prune) -> None:
+        self._api = api
+        self._runs = runs
+        self._events = events
+        self._prune = prune
+
+    @activity.defn(name=activity_options.DELETE_RUN.name)
+    async def delete_run(self, request: DeleteRunInput) -> DeletionResult:
+        """Delete the run with that UID; a run that is already gone is success.
+
+        The Events come first: after the deletion, a retry would not know what to say. Raises ApplicationError if the run
+        has not ended, or must be kept; if it is merely too early, it can be retried.
+        """
+        ref = request.run
+        run = await self._runs.read(ref)
+        if run is None:
+            return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
+        schedule = schedule_of(run)
+        if schedule is not None:
+            return await self._delete_child(run, schedule)
+        _check_end(run)
+        due, now = (
+            run.status.delete_after,
+            self._api.now(),
+        )  # in the status since the end, and users cannot write it there
+        if due is None:
+            raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
+        if due - TOLERANCE > now:
+            raise _too_early(run, until=due, now=now)
+        config, why = run.spec.config_ref.name, one_line(request.because, limit=BECAUSE_LIMIT)
+        because = f"autoDeletePolicy in InferenceConfig {config}{f'; {why}' if why else ''}"
+        message = f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: {because}"
+        await self._report(run, message)
+        if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
+            return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
+        return DeletionResult(deleted=True, message=message)
+
+    async def _delete_child(self, run: InferenceRun, schedule: RunRef) -> DeletionResult:
+        """Delete a run of a schedule, if the history limits, as they are now, do not keep it."""
+        _check_end(run)
+        now = self._api.now()
+        if left := seconds_kept(run, now=now):
+            raise _too_early(run, until=now + timedelta(seconds=left), now=now)
+        limits = f"the history limits of {schedule.name}"
+        if run.metadata.name in await self._prune(schedule):
+            return DeletionResult(deleted=True, message=f"InferenceRun {run.ref} is deleted: {limits} do not keep it")
+        return DeletionResult(gone=False, message=f"InferenceRun {run.ref} is kept by {limits}")
+
+    async def _report(self, run: InferenceRun, message: str) -> None:
+        """On the run, whose Events outlast it, and on its config, which still exists when users look for the run."""
+        await self._events.record(run.ref, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
+        namespace, name = run.config_namespace, run.spec.config_ref.name
+        try:
+            config = await self._api.get(CONFIGS, namespace, name)
+        except KubeError:
+            return  # an Event is a courtesy
+        subject = Subject(wellknown.CONFIG_KIND, namespace, name, config["metadata"]["uid"])
+        await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
+
+
+def _check_end(run: InferenceRun) -> None:
+    if not run.status.is_terminal:
+        raise _refused(f"run {run.ref} has not ended")
+
+
+def _too_early(run: InferenceRun, *, until: datetime, now: datetime) -> ApplicationError:
+    return ApplicationError(f"run {run.ref} is kept until {until:%H:%M:%S}", next_retry_delay=until - now)
+
+
+def _refused(text: str) -> ApplicationError:
+    return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)

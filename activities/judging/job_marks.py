@@ -1,0 +1,130 @@
+"""Starts Jobs that the status of their run names, and marks those whose end has been dealt with.
+
+Their time to live is set once the run's outcome has been recorded, never before: the Job controller must not delete a Job
+whose result nobody has read. Marked Jobs are no longer watched.
+"""
+
+from activities.launching.manifests import (
+    ANNOTATION_SECONDS_LEFT,
+    NO_QUEUE,
+    NOT_STARTED,
+    QUEUE_LABEL,
+    held,
+    labels_of,
+)
+from activities.objects.deletion import delete_if_present
+from activities.objects.object_metadata import name_of, uid_of
+from activities.watching import job_state
+from activities.watching.job_objects import list_jobs
+from activities.watching.observation import Launch
+from control.cluster_identity import is_of_same_cluster
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import Forbidden, Invalid, NotFound
+from inferrun.kube.objects import JOBS, Object
+from inferrun.run_ref import RunRef
+
+MAX_JOBS = 256
+"""Jobs of a run that are marked; it has fewer, but users may create others that name it as their owner."""
+
+
+async def set_time_to_live(
+    api: KubeClient, run: RunRef, *, seconds: int, only_job: tuple[str, str] | None = None
+) -> None:
+    """Set ttlSecondsAfterFinished of all Jobs that the run owns; `only_job` are name and UID, if it had one launch only."""
+    jobs = [only_job] if only_job is not None else [(name_of(job), uid_of(job)) async for job in list_jobs(api, run)]
+    for name, uid in jobs[:MAX_JOBS]:
+        await end_job(api, run, name, uid=uid, seconds=seconds)
+
+
+async def start_job(api: KubeClient, job: Object) -> None:
+    """Let the Job create its Pods, or queue for it, if it has not been started; one that is gone, or was replaced, is left
+    alone.
+
+    Unless a queue writes to it, its managed fields are removed: nobody applies Jobs of ours, and the API server need not
+    keep them up to date for each of the writes that follow.
+    """
+    spec = job.get("spec") or {}
+    if spec.get("parallelism") != NOT_STARTED:
+        return
+    metadata: Object = {"uid": uid_of(job)}
+    if (job["metadata"].get("labels") or {}).get(QUEUE_LABEL) == NO_QUEUE:
+        metadata["labels"] = {QUEUE_LABEL: spec["template"]["metadata"]["labels"][QUEUE_LABEL]}
+    else:
+        metadata["managedFields"] = [{}]
+    started = {"parallelism": job_state.shards_of(job)}
+    body = {"metadata": metadata, "spec": started}
+    await _patch(api, job["metadata"]["namespace"], name_of(job), body, must_be_admitted=True)
+
+
+async def take_out_of_queue(api: KubeClient, body: Object, *, created: Object) -> Object | None:
+    """If a webhook has put a Job that has not been started into a queue, delete it; returns the body with which it must then be
+    created again.
+    """
+    again = held(body, created=created)
+    if again is not None:
+        await delete_if_present(api, JOBS, created["metadata"]["namespace"], name_of(created), uid=uid_of(created))
+    return again
+
+
+async def mark_stopped(api: KubeClient, job: Object) -> None:
+    """Mark a Job that is kept only to count how its Pod ends, which is being deleted. It creates no other one: with
+    `parallelism: 0`, or suspended, it would not count the Pod either.
+    """
+    body = {"metadata": {"uid": uid_of(job), "annotations": {wellknown.ANNOTATION_STOPPED: "true"}}}
+    await _patch(api, job["metadata"]["namespace"], name_of(job), body)
+
+
+async def end_job(api: KubeClient, run: RunRef, name: str, *, uid: str, seconds: int) -> None:
+    """Mark one Job and set its ttlSecondsAfterFinished."""
+    metadata = {"uid": uid, "labels": {wellknown.LABEL_ENDED: "true"}}
+    await _patch(api, run.namespace, name, {"metadata": metadata, "spec": {"ttlSecondsAfterFinished": seconds}})
+
+
+async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
+    """Mark one Job of the run; the run continues with another launch."""
+    owned = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
+    await _patch(api, run.namespace, job, owned)
+
+
+async def watch_again(api: KubeClient, launch: Launch, job: Object, *, installation: str) -> None:
+    """Restore the labels and the annotation by which the observer finds a Job that has not ended, if any was changed."""
+    metadata = job["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    creator = str(labels.get(wellknown.LABEL_INSTALLATION) or "")
+    is_known = is_of_same_cluster(creator, installation=installation)
+    wanted = labels_of(launch.run, installation=creator if is_known else installation)
+    is_named = annotations.get(wellknown.ANNOTATION_RUN) == launch.run.name
+    if is_named and wellknown.LABEL_ENDED not in labels and wanted.items() <= labels.items():
+        return
+    body = {
+        "metadata": {
+            "uid": uid_of(job),
+            "labels": {**wanted, wellknown.LABEL_ENDED: None},
+            "annotations": {wellknown.ANNOTATION_RUN: launch.run.name},
+        }
+    }
+    await _patch(api, launch.run.namespace, name_of(job), body)
+
+
+async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> None:
+    """Mark a Job that was created before its run got a time limit: the observer signals starts only if there is one."""
+    metadata = job["metadata"]
+    if ANNOTATION_SECONDS_LEFT in (metadata.get("annotations") or {}):
+        return
+    body = {"metadata": {"uid": uid_of(job), "annotations": {ANNOTATION_SECONDS_LEFT: str(seconds_left)}}}
+    await _patch(api, metadata["namespace"], name_of(job), body)
+
+
+async def _patch(api: KubeClient, namespace: str, name: str, body: Object, *, must_be_admitted: bool = False) -> None:
+    """A conflict is raised: the condition is the UID alone, so the same patch succeeds once the server is less busy.
+
+    So is a denial of what `must_be_admitted`; the end of a run waits for no mark that a policy denies.
+    """
+    try:
+        await api.patch(JOBS, namespace, name, body)
+    except (NotFound, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
+        return
+    except Forbidden:
+        if must_be_admitted:
+            raise

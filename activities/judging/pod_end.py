@@ -1,0 +1,103 @@
+"""How a Pod ended that may no longer exist: what was seen of its end, in a few hundred bytes. Pure."""
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Self
+
+from activities.launching.manifests import CONTAINER
+from activities.objects.object_metadata import controller_of
+from activities.watching import pod_state
+from activities.watching.pod_shape import KEPT_SHAPE, shape_of_pod
+from inferrun.exitcodes import ExitCode
+from inferrun.kube.objects import Object
+from inferrun.text import one_line
+
+EARLIER = "1970-01-01T00:00:00Z"
+"""When a Pod was deleted whose container ended at an unknown time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnd:
+    """The end of a Pod that the caches no longer hold. `exit_code` is None if nobody saw how its container ended."""
+
+    pod_uid: str
+    pod_name: str
+    job_uid: str
+    phase: str = ""
+    reason: str = ""
+    """Of the Pod: `DeadlineExceeded` if it reached its own time limit."""
+    exit_code: int | None = None
+    exit_reason: str = ""
+    """Of the container: `OOMKilled`, for instance."""
+    started_at: str | None = None
+    finished_at: str | None = None
+    is_disrupted: bool = False
+    disruption_reason: str = ""
+    disruption_message: str = ""
+    node_name: str = ""
+    shape: str = ""
+    """What the Pod executed (`activities.watching.pod_shape`)."""
+
+    message: str = ""
+    """The termination message; see `without_message`."""
+    is_deleted: bool = False
+    """Whether the Pod was being deleted: nobody will be able to read its end from the cluster."""
+    was_removed: bool = False
+    """Whether its deletion was requested before its container had ended."""
+
+    @classmethod
+    def of_pod(cls, pod: Object) -> Self:
+        """The end of a Pod that is terminal, or that was deleted as it is."""
+        metadata, end = pod["metadata"], pod_state.container_end(pod)
+        disruption = pod_state.condition(pod, "DisruptionTarget") or {}
+        return cls(
+            pod_uid=metadata["uid"],
+            pod_name=metadata["name"],
+            job_uid=controller_of(pod) or "",
+            phase=sys.intern(pod_state.phase(pod)),
+            reason=sys.intern(str((pod.get("status") or {}).get("reason") or "")),
+            exit_code=end.exit_code if end is not None else None,
+            exit_reason=sys.intern(end.reason) if end is not None else "",
+            started_at=pod_state.started_at(pod),
+            finished_at=end.finished_at if end is not None else None,
+            is_disrupted=pod_state.is_disrupted(pod) and (end is None or end.exit_code != ExitCode.DONE),
+            shape=shape_of_pod(pod),
+            disruption_reason=sys.intern(str(disruption.get("reason", ""))),
+            disruption_message=one_line(str(disruption.get("message", ""))),
+            node_name=sys.intern(pod_state.node_of(pod)),
+            message=end.message if end is not None else "",
+            is_deleted=bool(metadata.get("deletionTimestamp")),
+            was_removed=pod_state.was_removed(pod),
+        )
+
+    def without_message(self) -> Self:
+        """The end in less memory, if its message can be read from the cluster."""
+        return self if self.is_deleted else replace(self, message="")
+
+    def as_pod(self) -> Object:
+        """The Pod as far as a verdict needs it."""
+        terminated = {
+            "exitCode": self.exit_code,
+            "reason": self.exit_reason,
+            "message": self.message,
+            "startedAt": self.started_at,
+            "finishedAt": self.finished_at,
+        }
+        running = {"running": {"startedAt": self.started_at}} if self.started_at is not None else {}
+        state = {"terminated": terminated} if self.exit_code is not None else running
+        disruption = {"reason": self.disruption_reason, "message": self.disruption_message}
+        conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
+        is_over = self.exit_code is not None or self.phase == "Failed"
+        deleted = {"deletionTimestamp": self.finished_at or EARLIER} if self.was_removed and is_over else {}
+        status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
+        return {
+            "metadata": {
+                "name": self.pod_name,
+                "uid": self.pod_uid,
+                "creationTimestamp": self.started_at or "",
+                KEPT_SHAPE: self.shape,
+                **deleted,
+            },
+            "spec": {"nodeName": self.node_name},
+            "status": {"phase": self.phase, "reason": self.reason, **status},
+        }

@@ -1,0 +1,177 @@
+"""`VerifyOutput`: finds out whether a run's output is committed if the launch left no readable result.
+
+A Job with the built-in runner's image and the output's mounts asks the store. The first call creates it and publishes that it is
+under way; a later one, after the observer's signal, names it by its UID and reads what it found. Idempotent by the Job's name.
+"""
+
+from temporalio import activity
+
+from activities.judging.job_marks import mark_ended, start_job, take_out_of_queue
+from activities.judging.output_evidence import unanswerable, unknown
+from activities.launching import manifests
+from activities.launching.config_maps import ConfigMaps
+from activities.launching.ended_jobs import make_room, make_room_for_pod
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.snapshot import CompiledRun
+from activities.objects.deletion import delete_if_present
+from activities.objects.installation import Installation
+from activities.objects.object_metadata import name_of, uid_of
+from activities.objects.signatures import Signatures
+from activities.watching import job_state, pod_state
+from activities.watching.job_objects import list_pods
+from activities.watching.pod_shape import shape_of_job
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError, NotFound
+from inferrun.kube.objects import JOBS, PODS, Object
+from inferrun.kube.runs import RunStore, Written
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.run_status import status_after
+from inferrun.runner_report import OutputFinding, parse_finding
+from inferrun.text import one_line
+from inferrun.timestamps import utc_now
+from workflows import activity_options
+from workflows.messages import VerifyInput, VerifyResult
+
+ADMISSION_SECONDS = 300.0
+"""For how long a Job is tried to be created that a quota or a webhook does not admit: as long as it may take itself."""
+
+
+class OutputVerifier:
+    """One instance serves all runs of a worker."""
+
+    def __init__(self, api: KubeClient, runs: RunStore, *, installation: Installation) -> None:
+        self._api = api
+        self._runs = runs
+        self._installation = installation
+        self._signatures = Signatures(api, installation=installation)
+        self._config_maps = ConfigMaps(api, self._signatures)
+
+    @activity.defn(name=activity_options.VERIFY.name)
+    async def verify_output(self, request: VerifyInput) -> VerifyResult:
+        """What is known about the output, or the Job that is asking."""
+        run = await self._runs.read(request.run)
+        if run is None:
+            return VerifyResult(gone=True)
+        try:  # the Job mounts the ConfigMap, which is written again if it was deleted
+            compiled = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
+        except LaunchBlocked as blocker:
+            if blocker.is_retryable and not _is_time_up(request):
+                raise
+            return VerifyResult(finding=unknown(blocker.message))
+        answer = unanswerable(compiled.snapshot if compiled is not None else None)
+        if answer is not None or compiled is None:
+            return VerifyResult(finding=answer)
+        return await self._verify(request, run, compiled)
+
+    async def _verify(self, request: VerifyInput, run: InferenceRun, compiled: CompiledRun) -> VerifyResult:
+        body = manifests.verify_job(
+            request.run,
+            compiled,
+            installation=self._installation.id,
+            launch=request.launch,
+            attempt=request.attempt,
+            is_final=request.is_final,
+        )
+        try:
+            job = await self._find(request, name_of(body)) or await self._create(request, body)
+            if job is not None and (again := await take_out_of_queue(self._api, body, created=job)) is not None:
+                job = await self._create(request, again)
+        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+            return await self._wait_for_admission(request, run, error)
+        if job is None:
+            return VerifyResult(finding=unknown(f"Job {name_of(body)} exists and does not belong to this run"))
+        namespace, name, uid = request.run.namespace, name_of(job), uid_of(job)
+        finding = await self._finding(job)
+        if finding is None and request.must_conclude:
+            finding = unknown(f"Job {name} did not end in time")
+        if finding is not None and job_state.is_finished(job):
+            await mark_ended(self._api, request.run, name)
+            return VerifyResult(finding=finding, job_uid=uid)
+        written = await self._publish(request, run) if finding is None else None
+        has_ended = written is not None and (written.run is None or written.run.status.is_terminal)
+        if finding is not None or has_ended:  # another container of its Pod runs on, or nobody would read what it finds
+            await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
+            return VerifyResult(gone=True) if has_ended else VerifyResult(finding=finding, job_uid=uid)
+        await start_job(self._api, job)
+        await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
+        return VerifyResult(job_uid=uid)
+
+    async def _wait_for_admission(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
+        """Raises the error, so that the activity is tried again, unless that is hopeless or the time for it is up."""
+        rejection = one_line(f"the verifying Job was not admitted: {error}")
+        if isinstance(error, Invalid) or _is_time_up(request):
+            return VerifyResult(finding=unknown(rejection))
+        written = await self._publish(request, run, rejection=rejection)
+        if written.run is None or written.run.status.is_terminal:
+            return VerifyResult(gone=True)
+        await make_room(self._api, request.run, error, installation=self._installation.id)
+        raise error
+
+    async def _find(self, request: VerifyInput, name: str) -> Object | None:
+        """The Job that an earlier call started, if it still exists."""
+        try:
+            stored = await self._api.get(JOBS, request.run.namespace, name) if request.job_uid else None
+        except NotFound:
+            return None
+        return stored if stored is not None and uid_of(stored) == request.job_uid else None
+
+    async def _create(self, request: VerifyInput, body: Object) -> Object | None:
+        """Create the Job, in place of one that a try created whose result did not arrive; None if another one has its name."""
+        namespace, signed = request.run.namespace, self._signatures.signed(body, run=request.run)
+        try:
+            return await self._api.create(JOBS, namespace, signed)
+        except AlreadyExists:
+            stored = await self._api.get(JOBS, namespace, name_of(body))
+            return await self._signatures.replace_job(stored, signed, run=request.run)
+
+    async def _finding(self, job: Object) -> OutputFinding | None:
+        """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out, and None if one still may."""
+        is_finished = job_state.is_finished(job)
+        if not is_finished and not job_state.may_have_pods(job):
+            return None
+        pods = await list_pods(self._api, job["metadata"]["namespace"], uid_of(job), shape=shape_of_job(job))
+        ends = [end for pod in pods if (end := pod_state.container_end(pod)) is not None]
+        for end in ends:
+            finding = parse_finding(end.message) if end.exit_code == 0 else None
+            if finding is not None:
+                return finding
+        if not is_finished:
+            # The Job counts a Pod that failed, and tries again, once the Pod's other containers have ended.
+            for pod in filter(pod_state.is_held_open, pods):
+                await delete_if_present(self._api, PODS, job["metadata"]["namespace"], name_of(pod), uid=uid_of(pod))
+            return None
+        failed = job_state.condition(job, "Failed") or {}
+        last = ends[-1].message if ends else f"{failed.get('reason', '')} {failed.get('message', '')}"
+        return unknown(f"Job {name_of(job)} could not find out: {one_line(last, limit=256)}")
+
+    async def _publish(self, request: VerifyInput, run: InferenceRun, *, rejection: str = "") -> Written:
+        """Say that it is under way, or why it is not yet; the Job of the launch is done with."""
+        message = (
+            f"a Pod checks whether the output is committed, because attempt {request.attempt} left no readable result: "
+            f"{request.because}"
+        )
+        message = f"{rejection}; {message}" if rejection else message
+
+        def decide(current: InferenceRun) -> InferenceRunStatus:
+            return status_after(
+                current,
+                phase=Phase.PENDING,
+                reason=Reason.VERIFYING,
+                message=one_line(message, limit=1024),
+                now=utc_now(),
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+            )
+
+        written = await self._runs.update_status(request.run, decide, read=run)
+        if request.job_name:
+            await mark_ended(self._api, request.run, request.job_name)
+        return written
+
+
+def _is_time_up(request: VerifyInput) -> bool:
+    """Whether it is not tried again to create what the verification needs."""
+    info = activity.info()
+    waited = (info.started_time - info.scheduled_time).total_seconds()
+    return request.must_conclude or waited > ADMISSION_SECONDS

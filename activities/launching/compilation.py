@@ -1,0 +1,330 @@
+"""Compiles an InferenceRun, its InferenceConfig and the operator's defaults to a contract and a snapshot. Pure."""
+
+from typing import Any
+
+from activities.launching.inheritance import propagated_annotations, propagated_labels
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.retried_run import check_storage, retried_run
+from activities.launching.snapshot import (
+    CONTRACT_KEY,
+    CABundle,
+    Claim,
+    CompiledRun,
+    End,
+    Endpoint,
+    HeaderSecret,
+    ModelService,
+    Snapshot,
+    hash_of,
+)
+from inferrun import contract as contracts
+from inferrun.contract import MAX_BYTES, Contract, Model, Tensors, dump_contract
+from inferrun.kserve import ModelAddress
+from inferrun.names import LABEL_LIMIT, job_base_name
+from inferrun.reasons import Reason
+from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun
+from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
+from inferrun.resources.sharding import shard_obstacle
+from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
+from inferrun.resources.validation import amount
+from inferrun.run_defaults import Defaults, amounts_of
+
+MOST_LAUNCHES = 999
+"""Launches of a run of several shards whose Jobs have room for their number in their names."""
+
+MAX_SNAPSHOT_BYTES = 8 * 1024
+"""Maximum size of a snapshot, which is part of the workflow's messages. A typical one has 1 KiB."""
+
+
+def compile_run(
+    run: InferenceRun,
+    config: InferenceConfig,
+    *,
+    defaults: Defaults,
+    runner_account: str,
+    address: ModelAddress | None = None,
+    earlier: InferenceRun | None = None,
+) -> CompiledRun:
+    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it, and
+    `earlier` is the run that this one retries.
+
+    `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked for what
+    the image cannot do, for shards that are impossible, for a run that cannot be retried, and if the result is too large.
+    """
+    base = job_base_name(run.metadata.name, run.metadata.uid)
+    snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
+    asked = {"dryRun": "true" if run.spec.dry_run else "", "retryOf": run.spec.retry_of or ""}
+    for field, value in asked.items():
+        if value and not snapshot.is_our_runner:  # another image would ignore it, and store predictions
+            text = (
+                f'spec.{field} is "{value}"; it requires the built-in runner, but the InferenceConfig names the image '
+                f"{snapshot.image!r}, which would execute the whole run; remove spec.{field}, or spec.image in the config"
+            )
+            raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
+    obstacle = shard_obstacle(
+        snapshot.shards,
+        image=None if snapshot.is_our_runner else snapshot.image,
+        input_labels=config.spec.storage.input or (),
+        output_labels=config.spec.storage.output or (),
+        canary_records=run.spec.canary_records or config.spec.canary_records,
+    ) or _name_obstacle(snapshot.shards, base=base)
+    if obstacle:
+        raise LaunchBlocked(Reason.INVALID_SPEC, f'spec.shards is "{snapshot.shards}"; {obstacle}', is_retryable=False)
+    contract = _contract_of(run, config, base=base)
+    if earlier is not None:
+        contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
+        check_storage(run, earlier, contract)
+    if address is not None and snapshot.service is not None:
+        contract = contract.model_copy(update={"kserve": _model_at(address, contract.kserve, service=snapshot.service)})
+    return _checked(CompiledRun(base, dump_contract(contract), snapshot))
+
+
+def compile_with_model(compiled: CompiledRun, address: ModelAddress) -> CompiledRun:
+    """The same with the model at this address; `compiled` itself, if that changes nothing. Raises LaunchBlocked for its size."""
+    if compiled.snapshot.service is None:
+        return compiled
+    contract = Contract.model_validate_json(compiled.contract_json)
+    model = _model_at(address, contract.kserve, service=compiled.snapshot.service)
+    contract_json = dump_contract(contract.model_copy(update={"kserve": model}))
+    if contract_json == compiled.contract_json:
+        return compiled
+    name = f"{compiled.base_name}-m{hash_of({CONTRACT_KEY: contract_json})[:10]}"
+    return _checked(CompiledRun(compiled.base_name, contract_json, compiled.snapshot, name))
+
+
+def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> ModelService | None:
+    """The object that serves the model; None if the config has a URL, or no model."""
+    model = config.spec.model
+    reference = model.service_ref
+    if reference is None:
+        return None
+    return ModelService(
+        kind=str(reference.kind),
+        namespace=reference.namespace or run.metadata.namespace,
+        name=reference.name,
+        is_at_home=reference.namespace in (None, run.metadata.namespace),
+        model_name=model.model_name or "",
+        protocol=model.protocol_version or model.model_version or "",
+        is_our_runner=config.spec.image in (None, runner_image),
+    )
+
+
+def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> Model:
+    """The contract's model with what was found out about it."""
+    warnings = list(address.warnings)
+    if address.ca_secret and not service.is_at_home:
+        warnings.append(
+            f"the certificate of {service} is in its Secret {address.ca_secret}, which Pods of another namespace cannot mount; "
+            "copy the certificate to a ConfigMap in the run's namespace, and name that with spec.caBundle in the InferenceConfig"
+        )
+    found = contracts.ModelService(
+        kind=service.kind,
+        namespace=service.namespace,
+        name=service.name,
+        generation=address.generation,
+        revision=address.revision,
+        concurrency=address.concurrency,
+        request_seconds=address.request_seconds,
+        warning="; ".join(warnings),
+        ca_certificates=address.ca_certificates,
+        ca_secret=address.ca_secret,
+    )
+    changes = {
+        "model_name": address.model_name,
+        "model_url": address.url,
+        "protocol_version": address.protocol,
+        "service": found,
+    }
+    return model.model_copy(update=changes)
+
+
+def _name_obstacle(shards: int, *, base: str) -> str:
+    """Why the Jobs of a run cannot have that many Pods: Kubernetes names their hosts after the Job and their number."""
+    longest = LABEL_LIMIT - len(f"-{MOST_LAUNCHES}-{shards - 1}")
+    if shards == 1 or len(base) <= longest:
+        return ""
+    room = longest + 1 - len(job_base_name("a", "0" * 8))
+    return f"more than 1 requires a metadata.name of at most {room} characters, because host names contain it"
+
+
+def _checked(compiled: CompiledRun) -> CompiledRun:
+    """The same, unless it is too large."""
+    contract_size, snapshot_size = len(compiled.contract_json.encode()), len(compiled.snapshot_json.encode())
+    if snapshot_size > MAX_SNAPSHOT_BYTES:
+        text = (
+            f"the snapshot of the run has {snapshot_size} bytes, at most {MAX_SNAPSHOT_BYTES} are allowed; reduce the run's "
+            "labels for queueing systems, its annotations or spec.resources in the InferenceConfig"
+        )
+        raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
+    if contract_size + snapshot_size > MAX_BYTES:
+        text = (
+            f"the contract has {contract_size} bytes and the snapshot {snapshot_size}, together more than the allowed "
+            f"{MAX_BYTES}; reduce spec.parameters of the run or spec.storage in the InferenceConfig"
+        )
+        raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
+    return compiled
+
+
+def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Contract:
+    uid, schedule, spec, model = run.metadata.uid, run.schedule_owner, config.spec, config.spec.model
+    thresholds = (run.spec.error_threshold, spec.error_threshold)
+    return Contract(
+        job_id=schedule.uid if schedule is not None else uid,
+        job_name=base,
+        run_id=uid,
+        kserve=Model(
+            model_name=model.model_name or "",
+            model_url=model.model_url or "",
+            model_version=model.model_version or "",
+            model_input_name=model.model_input_name or "",
+            protocol_version=model.protocol_version or "",
+        ),
+        input=dict(spec.storage.input or {}),
+        output=dict(spec.storage.output or {}),
+        parameters=dict(run.spec.parameters or {}),
+        error_threshold=next((str(one) for one in thresholds if one is not None), ""),
+        canary_records=run.spec.canary_records or spec.canary_records or 0,
+        tensors=Tensors.model_validate(spec.tensors.to_manifest()) if spec.tensors else Tensors(),
+        join_source="Input" if spec.join_source is JoinSource.INPUT else "",
+        pass_through_columns=spec.pass_through_columns or (),
+        dry_run=bool(run.spec.dry_run),
+    )
+
+
+def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> Snapshot:
+    spec, model, credentials, bundle = (
+        config.spec,
+        config.spec.model,
+        config.spec.credentials_ref,
+        config.spec.ca_bundle,
+    )
+    is_our_runner = spec.image in (None, defaults.runner_image)
+    warm_up_limit = model.warm_up_seconds  # by default only a model of KServe is waited for
+    if warm_up_limit is None:
+        warm_up_limit = defaults.warm_up_seconds if model.service_ref is not None else 0
+    ends = _ends_of(config, is_our_runner=is_our_runner)
+    endpoints = [endpoint for end, settings in ends if (endpoint := _endpoint_of(end, settings)) is not None]
+    if model.credentials_ref is not None:
+        endpoints.append(Endpoint(end="model", secret=model.credentials_ref.name))
+    return Snapshot(
+        image=spec.image or defaults.runner_image,
+        is_our_runner=is_our_runner,
+        image_pull_policy=spec.image_pull_policy,
+        pull_secret=credentials.name if credentials else None,
+        pull_secret_namespace=(credentials.namespace or "") if credentials else "",
+        run_as_user=spec.run_as_user or (RUN_AS_USER if defaults.fixed_user else None),
+        has_fixed_group=defaults.fixed_user,
+        service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
+        model_token_audience=model.token_audience or "",
+        resources=_resources_of(config, defaults),
+        tmp_size=defaults.runner_tmp_size,
+        is_root_read_only=is_our_runner,
+        endpoints=tuple(endpoints),
+        header_secrets=_header_secrets_of(config),
+        claims=tuple(Claim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
+        labels=propagated_labels(run, allowed=defaults.propagated_labels),
+        annotations=propagated_annotations(run, excluded=defaults.excluded_annotations),
+        pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
+        backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
+        max_disruptions=defaults.max_disruptions,
+        deadline_margin_seconds=defaults.deadline_margin_seconds,
+        auto_delete_policy=spec.auto_delete_policy or AutoDeletePolicy.NONE,
+        auto_delete_delay_seconds=spec.delete_after_seconds,
+        ttl_seconds_after_finished=_first(spec.ttl_seconds_after_finished, defaults.job_ttl_seconds),
+        krateo_post_limit_bytes=defaults.krateo_post_limit_bytes,
+        limits=_limits_of(config) if is_our_runner else {},
+        foreign_log_tail=defaults.foreign_log_tail,
+        allowed_addresses=defaults.allowed_addresses,
+        refused_addresses=defaults.refused_addresses,
+        service=service_of(run, config, runner_image=defaults.runner_image),
+        warm_up_limit=warm_up_limit,
+        warm_up_image=defaults.runner_image if warm_up_limit else "",
+        is_dry_run=bool(run.spec.dry_run),
+        ca_bundle=CABundle(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
+        if bundle is not None
+        else None,
+        shards=1 if run.spec.dry_run else run.spec.shards or spec.shards or 1,  # a dry run reads only the first records
+    )
+
+
+def _first(*values: int | None) -> int:
+    return next(value for value in values if value is not None)
+
+
+def _limits_of(config: InferenceConfig) -> dict[str, str]:
+    """The runner's limits, by the names of its environment variables."""
+    requests = config.spec.requests
+    if requests is None:
+        return {}
+    given = {
+        "BATCH_ROWS": requests.max_batch_records,
+        "REQUEST_SECONDS": requests.target_seconds,
+        "CONCURRENCY": requests.concurrency,
+        "REQUEST_TIMEOUT": requests.timeout_seconds,
+        "HANDLER_TIMEOUT": requests.storage_timeout_seconds,
+    }
+    return {f"INFERRUN_{name}": str(value) for name, value in given.items() if value is not None}
+
+
+def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict[str, str]]:
+    """The config's requests and limits, completed by the defaults for resources that it does not mention.
+
+    A request without a limit keeps the default limit if that is larger; a limit without a request is also the request, as in
+    Kubernetes.
+    """
+    wanted = config.spec.resources or ResourceRequirements()
+    requests = {key: str(value) for key, value in (wanted.requests or {}).items()}
+    limits = {key: str(value) for key, value in (wanted.limits or {}).items()}
+    default_requests, default_limits = amounts_of(defaults.runner_requests), amounts_of(defaults.runner_limits)
+    spared = {key: value for key, value in default_requests.items() if key not in requests and key not in limits}
+    capped = {
+        key: value
+        for key, value in default_limits.items()
+        if key not in limits and amount(value) >= amount(requests.get(key, "0"))
+    }
+    parts = {"requests": spared | requests, "limits": capped | limits}
+    return {part: amounts for part, amounts in parts.items() if amounts}
+
+
+def _storage_of(config: InferenceConfig) -> list[tuple[End, str, object]]:
+    """Input and output: the end, the label and its free-form object."""
+    storage = config.spec.storage
+    ends: tuple[tuple[End, dict[str, Any] | None], ...] = (  # Any: free-form storage
+        ("input", storage.input),
+        ("output", storage.output),
+    )
+    return [(end, label, settings) for end, labels in ends for label, settings in (labels or {}).items()]
+
+
+def _ends_of(config: InferenceConfig, *, is_our_runner: bool) -> list[tuple[End, dict[str, Any]]]:  # Any: free-form
+    """The storage objects whose mounts are ours to provide: those of our labels, and those of plug-ins in the built-in runner."""
+    return [
+        (end, settings)
+        for end, label, settings in _storage_of(config)
+        if isinstance(settings, dict) and (is_our_runner or label in SCHEMA_LABELS)
+    ]
+
+
+def _endpoint_of(end: End, settings: dict[str, Any]) -> Endpoint | None:  # Any: free-form storage
+    for keys in SECRET_KEYS:
+        reference: Any = settings  # Any: free-form storage
+        for key in keys:
+            reference = reference.get(key) if isinstance(reference, dict) else None
+        if isinstance(reference, dict) and isinstance(reference.get("name"), str):
+            namespace = reference.get("namespace")
+            named = namespace if isinstance(namespace, str) else ""
+            return Endpoint(end=end, secret=reference["name"], named_namespace=named)
+    return None
+
+
+def _header_secrets_of(config: InferenceConfig) -> tuple[HeaderSecret, ...]:
+    found = []
+    for end, label, settings in _storage_of(config):
+        call = settings.get("api") if label == KRATEO_LABEL and isinstance(settings, dict) else None
+        sources = call.get("headersFrom") if isinstance(call, dict) else None
+        for index, source in enumerate(sources if isinstance(sources, list) else ()):
+            reference = source.get("secretKeyRef") if isinstance(source, dict) else None
+            if isinstance(reference, dict) and reference.get("name") and reference.get("key"):
+                secret, key = str(reference["name"]), str(reference["key"])
+                found.append(HeaderSecret(end=end, index=index, secret=secret, key=key))
+    return tuple(found)

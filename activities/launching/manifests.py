@@ -1,0 +1,451 @@
+"""The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure. Fields that are not obvious carry their reason."""
+
+import json
+
+from activities.launching.snapshot import CompiledRun, Snapshot
+from inferrun import wellknown
+from inferrun.exitcodes import ExitCode
+from inferrun.kube.objects import Object
+from inferrun.names import job_name, verify_job_name
+from inferrun.plugins.limits import MAX_CONCURRENCY, Limits
+from inferrun.run_ref import RunRef
+
+CONTAINER = "inference"
+WARM_UP_CONTAINER = "warm-up"
+WARM_UP_COMMAND = ("python", "-m", "runner.warm_up")
+GROUP_ID = 65532
+TERMINATION_GRACE = 10
+"""Seconds between SIGTERM and SIGKILL for the Pod of a run that was deleted or cancelled."""
+
+SELECTOR = f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY}"
+"""The label selector of everything that is created for runs, by installations of any name."""
+
+MAX_MARGIN = 86_400
+"""Maximum number of seconds by which a Pod that was not started in time may outlive its run's deadline."""
+
+CONTRACT_PATH = "/tmp/contract.json"  # noqa: S108 -- the path is the contract with every runner image
+ENDPOINTS_PATH = "/etc/inferrun/endpoints"
+DATA_PATH = "/data"
+MODEL_CA_VOLUME = "model-ca"
+MODEL_CA_KEYS = ("ca.crt", "tls.crt")
+"""Of a model's own certificate, which is its own authority: KServe before 0.18 wrote no ca.crt. Keys that are missing are not
+mounted, the private one never."""
+
+CA_BUNDLE_VOLUME = "ca-bundle"
+CA_BUNDLE_PATH = "/etc/inferrun/ca-bundle"
+CA_BUNDLE_FILE = "ca.crt"
+MODEL_SECRET_VOLUME = "endpoint-model"
+WARM_UP_VOLUMES = ("tmp", "contract", MODEL_SECRET_VOLUME, MODEL_CA_VOLUME, CA_BUNDLE_VOLUME)
+
+TOKEN_SECONDS = 3600
+"""Lifetime of a service account's token. The kubelet replaces it after 80 % of that time."""
+
+NOT_STARTED = 0
+"""The `parallelism` with which a Job is created. It gets no Pod: the request may reach the API server late, when the run has
+ended. It is started by its UID, once the status of the run names it (docs/decisions/0017): then it is that of its completions."""
+
+REPORTED_FAILURES = sorted(int(code) for code in ExitCode if code not in (ExitCode.DONE, ExitCode.STOPPED))
+"""Exit codes of a runner that has reported why it failed. One that was stopped or killed has not failed by itself."""
+
+MAX_FAILURES = 2**31 - 1
+"""The `backoffLimit` of a Job whose failures are counted per shard."""
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+NO_QUEUE = "inferrun-not-started"
+"""The queue of a Job that has not been started. There is none of that name, so Kueue holds the Job and never admits it; it gets
+its own queue when it is started. Kueue would admit a Job without Pods at once, and could start its Pod before it counts again."""
+
+VERIFY_COMMAND = ("python", "-m", "runner.verify")
+"""A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
+
+VERIFY_SECONDS = 300
+"""Time limit of a verification, including the wait for its Pod: a volume may take minutes to leave a lost node."""
+
+VERIFY_RETRIES = 3
+
+VERIFY_TTL_SECONDS = 600
+"""The result is read within seconds; if not, the verification is repeated."""
+
+BELOW_THE_LIMIT = 0.9
+"""Share of the model server's time limit after which the runner gives a request up, so that it is the runner that decides."""
+
+ANNOTATION_SECONDS_LEFT = f"{wellknown.DOMAIN}/seconds-left"
+"""On a Job: the seconds of the run's clock that this launch was given."""
+
+
+def config_map(run: RunRef, compiled: CompiledRun, *, installation: str) -> Object:
+    """The immutable ConfigMap that all Jobs of a run share."""
+    metadata = _metadata(compiled.config_map, run, installation=installation)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "data": compiled.texts}
+
+
+def job(
+    run: RunRef,
+    compiled: CompiledRun,
+    *,
+    installation: str,
+    launch: int,
+    attempt: int,
+    seconds_left: int | None,
+    waits: int = 0,
+) -> Object:
+    """The Job of one launch, not started yet; `seconds_left` is what remains of the run's clock, None without a limit, and
+    `waits` how many launches before this one ended while their Pod waited.
+    """
+    snapshot = compiled.snapshot
+    annotations = {**snapshot.annotations, **_observer_annotations(snapshot, run)}
+    if seconds_left is not None:
+        annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
+    metadata = _metadata(job_name(compiled.base_name, launch), run, installation=installation, annotations=annotations)
+    labels = {**snapshot.labels, **metadata["labels"], **_numbers(launch=launch, attempt=attempt)}
+    held = {QUEUE_LABEL: NO_QUEUE} if QUEUE_LABEL in labels else {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {**metadata, "labels": {**labels, **held}},
+        "spec": {
+            "completions": snapshot.shards,
+            "parallelism": NOT_STARTED,
+            "backoffLimit": 0,  # the workflow counts attempts
+            "podReplacementPolicy": "Failed",  # never two Pods of a run, or of a shard, at a time
+            "podFailurePolicy": {"rules": [_ignored_disruption()]},
+            **(_of_shards(snapshot) if snapshot.shards > 1 else {}),
+            "template": {
+                "metadata": {"labels": labels, "annotations": metadata["annotations"]},
+                "spec": _pod_spec(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits),
+            },
+        },
+    }
+
+
+def held(body: Object, *, created: Object) -> Object | None:
+    """How a Job that was created with this body must be created again, because a webhook has put it into a queue, such as the
+    default one of its namespace; None if none has, or if it has been started.
+    """
+    queue = (created["metadata"].get("labels") or {}).get(QUEUE_LABEL)
+    is_started = (created.get("spec") or {}).get("parallelism") != NOT_STARTED
+    if is_started or queue in (None, NO_QUEUE, body["metadata"]["labels"].get(QUEUE_LABEL)):
+        return None
+    metadata, spec = body["metadata"], body["spec"]
+    inside = spec["template"]["metadata"]
+    template = {**spec["template"], "metadata": {**inside, "labels": {**inside["labels"], QUEUE_LABEL: queue}}}
+    labels = {**metadata["labels"], QUEUE_LABEL: NO_QUEUE}
+    return {**body, "metadata": {**metadata, "labels": labels}, "spec": {**spec, "template": template}}
+
+
+def _ignored_disruption() -> Object:
+    """The rule that an evicted or preempted Pod does not count as a failure."""
+    return {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def _of_shards(snapshot: Snapshot) -> Object:
+    """What makes a Job create one Pod per shard. The first Pod that succeeds has found the run committed, and ends it.
+
+    A Pod that was killed is replaced, and one that reports a failure is not: the others go on with its chunks. The workflow counts
+    the launch as failed once no shard is left.
+    """
+    reported = {"containerName": CONTAINER, "operator": "In", "values": REPORTED_FAILURES}
+    return {
+        "completionMode": "Indexed",
+        "successPolicy": {"rules": [{"succeededCount": 1}]},
+        "backoffLimit": MAX_FAILURES,
+        "backoffLimitPerIndex": snapshot.backoff_limit,
+        "podFailurePolicy": {"rules": [_ignored_disruption(), {"action": "FailIndex", "onExitCodes": reported}]},
+    }
+
+
+def verify_job(
+    run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, is_final: bool
+) -> Object:
+    """The Job that checks whether the run's output is committed, with the output's mounts and the identity of a launch.
+    Not started yet; if it never is, its time limit ends it.
+
+    It is no launch: no queue holds it, it gets no accelerators, and the Job controller repeats it within its time.
+    """
+    name = verify_job_name(compiled.base_name, launch, is_final=is_final)
+    annotations = {wellknown.ANNOTATION_RUNNER: wellknown.RUNNER_VERIFY}
+    metadata = _metadata(name, run, installation=installation, annotations=annotations)
+    metadata["labels"] |= _numbers(launch=launch, attempt=attempt)
+    template = {"labels": metadata["labels"], "annotations": metadata["annotations"]}
+    of_output = CompiledRun(compiled.base_name, compiled.contract_json, _for_output(compiled.snapshot))
+    spec = _pod_spec(of_output, launch=launch, attempt=attempt, seconds_left=None)
+    spec["containers"][0]["command"] = [*VERIFY_COMMAND, *(["--final"] if is_final else [])]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            "completions": 1,
+            "parallelism": NOT_STARTED,
+            "backoffLimit": VERIFY_RETRIES,
+            "activeDeadlineSeconds": VERIFY_SECONDS,
+            "ttlSecondsAfterFinished": VERIFY_TTL_SECONDS,
+            "template": {"metadata": template, "spec": spec},
+        },
+    }
+
+
+def _for_output(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with what only the input and the model need left out, because it may be missing or scarce."""
+    return snapshot.model_copy(
+        update={
+            "endpoints": tuple(item for item in snapshot.endpoints if item.end == "output"),
+            "claims": tuple(item for item in snapshot.claims if item.end == "output"),
+            "resources": _resources(snapshot, "cpu", "memory"),
+            "model_token_audience": "",
+            "warm_up_limit": 0,
+            "shards": 1,
+        }
+    )
+
+
+def _observer_annotations(snapshot: Snapshot, run: RunRef) -> dict[str, str]:
+    """What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else."""
+    kind = wellknown.RUNNER_BUILTIN if snapshot.is_our_runner else wellknown.RUNNER_CUSTOM
+    named = {item.secret: item.named_namespace for item in snapshot.endpoints}
+    if snapshot.pull_secret:
+        named[snapshot.pull_secret] = snapshot.pull_secret_namespace
+    elsewhere = {secret: namespace for secret, namespace in named.items() if namespace not in ("", run.namespace)}
+    annotations = {wellknown.ANNOTATION_RUNNER: kind}
+    return annotations | ({wellknown.ANNOTATION_SECRET_NAMESPACES: json.dumps(elsewhere)} if elsewhere else {})
+
+
+def owner_reference(run: RunRef) -> Object:
+    """Makes the garbage collector delete what belongs to a run, even if none of our processes is running."""
+    return {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.RUN_KIND,
+        "name": run.name,
+        "uid": run.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def labels_of(run: RunRef, *, installation: str) -> dict[str, str]:
+    """The labels of everything that is created for a run."""
+    return {
+        wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY,
+        wellknown.LABEL_INSTALLATION: installation,
+        wellknown.LABEL_RUN_UID: run.uid,
+    }
+
+
+def _metadata(name: str, run: RunRef, *, installation: str, annotations: dict[str, str] | None = None) -> Object:
+    return {
+        "name": name,
+        "namespace": run.namespace,
+        "labels": labels_of(run, installation=installation),
+        "annotations": {**(annotations or {}), wellknown.ANNOTATION_RUN: run.name},
+        "ownerReferences": [owner_reference(run)],
+    }
+
+
+def _numbers(*, launch: int, attempt: int) -> dict[str, str]:
+    return {wellknown.LABEL_LAUNCH: str(launch), wellknown.LABEL_ATTEMPT: str(attempt)}
+
+
+def _resources(snapshot: Snapshot, *kinds: str) -> dict[str, dict[str, str]]:
+    """What the snapshot requests and allows of these kinds of resources."""
+    kept = {
+        part: {key: value for key, value in amounts.items() if key in kinds}
+        for part, amounts in snapshot.resources.items()
+    }
+    return {part: amounts for part, amounts in kept.items() if amounts}
+
+
+def deadline_margin(snapshot: Snapshot, *, waits: int) -> int:
+    """Seconds that a Pod may live longer than its launch may run, because the limit counts its wait as well.
+
+    Each launch that ended waiting doubles it, so that a wait of days costs a launch per day and not one every ten minutes.
+    """
+    margin = snapshot.deadline_margin_seconds
+    doubled: int = margin * 2 ** min(waits, 30)
+    return min(doubled, max(margin, MAX_MARGIN))
+
+
+def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None, waits: int = 0) -> Object:
+    snapshot, volumes = compiled.snapshot, _volumes(compiled)
+    security: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    if snapshot.run_as_user is not None:
+        security["runAsUser"] = snapshot.run_as_user
+    if snapshot.has_fixed_group:
+        security["runAsGroup"] = GROUP_ID
+    if snapshot.claims and snapshot.has_fixed_group:
+        security |= {"fsGroup": GROUP_ID, "fsGroupChangePolicy": "OnRootMismatch"}
+    mounts = [mount for _, places in volumes for mount in places]
+    container: Object = {
+        "name": CONTAINER,
+        "image": snapshot.image,
+        "env": [
+            {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+            *_variables(_environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)),
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError" if snapshot.is_our_runner else "File",
+        "securityContext": _container_security(is_read_only=snapshot.is_root_read_only),
+        "volumeMounts": mounts,
+    }
+    if snapshot.image_pull_policy:
+        container["imagePullPolicy"] = snapshot.image_pull_policy
+    if snapshot.resources:
+        container["resources"] = snapshot.resources
+    spec: Object = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": TERMINATION_GRACE,
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": bool(snapshot.service_account),
+        "securityContext": security,
+        "volumes": [volume for volume, _ in volumes],
+        "containers": [container],
+    }
+    if snapshot.warm_up_limit:
+        spec["initContainers"] = [_warm_up(snapshot, mounts)]
+    if snapshot.service_account:
+        spec["serviceAccountName"] = snapshot.service_account
+    if snapshot.pull_secret:
+        spec["imagePullSecrets"] = [{"name": snapshot.pull_secret}]
+    if seconds_left is not None:
+        margin = deadline_margin(snapshot, waits=waits) + snapshot.warm_up_limit
+        spec["activeDeadlineSeconds"] = seconds_left + margin
+    return spec
+
+
+def _warm_up(snapshot: Snapshot, mounts: list[Object]) -> Object:
+    """The init container that waits until the model answers; always our image, for custom images too.
+
+    It requests no more than the container after it, so that it does not change what the Pod requests.
+    """
+    own = {"HOME": "/tmp", "INFERRUN_WARM_UP_SECONDS": str(snapshot.warm_up_limit)}  # noqa: S108
+    resources = _resources(snapshot, "cpu", "memory", "ephemeral-storage")
+    container: Object = {
+        "name": WARM_UP_CONTAINER,
+        "image": snapshot.warm_up_image,
+        "command": list(WARM_UP_COMMAND),
+        "env": _variables(own | _addresses(snapshot) | _ca_bundle_variable(snapshot)),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": _container_security(is_read_only=True),
+        "volumeMounts": [one for one in mounts if one["name"] in WARM_UP_VOLUMES],
+    }
+    return container | ({"resources": resources} if resources else {})
+
+
+def _container_security(*, is_read_only: bool) -> Object:
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return security | ({"readOnlyRootFilesystem": True} if is_read_only else {})
+
+
+def _variables(plain: dict[str, str]) -> list[Object]:
+    return [{"name": name, "value": value} for name, value in plain.items()]
+
+
+def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> dict[str, str]:
+    snapshot = compiled.snapshot
+    plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
+    if snapshot.shards > 1:
+        plain["INFERRUN_SHARDS"] = str(snapshot.shards)
+    if seconds_left is not None:
+        plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
+    plain |= _ca_bundle_variable(snapshot)
+    if snapshot.is_our_runner:
+        plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
+        plain |= _addresses(snapshot)
+        plain |= snapshot.limits | _model_limits(compiled)
+    return plain
+
+
+def _model_limits(compiled: CompiledRun) -> dict[str, str]:
+    """Limits of the runner that follow from the object of KServe that serves its model; those that the config sets keep their
+    value, except for a timeout that is too long: a request that the server cuts off has cost a replica that time.
+
+    The runner begins with as many requests as the replicas accept at a time, and finds out whether more are of use. With a fixed
+    concurrency it begins with one.
+    """
+    service, given = compiled.service, compiled.snapshot.limits
+    if service is None:
+        return {}
+    start = 1 if "INFERRUN_CONCURRENCY" in given else min(max(1, service.concurrency), MAX_CONCURRENCY)
+    found = {"INFERRUN_START_CONCURRENCY": str(start)}
+    wanted = float(given.get("INFERRUN_REQUEST_TIMEOUT", Limits().request_timeout))
+    allowed = max(1.0, service.request_seconds * BELOW_THE_LIMIT)
+    if service.request_seconds and wanted > allowed:
+        found["INFERRUN_REQUEST_TIMEOUT"] = f"{allowed:g}"
+    return found
+
+
+def _addresses(snapshot: Snapshot) -> dict[str, str]:
+    """The installation's lists of addresses, without empty ones."""
+    lists = {
+        "INFERRUN_ALLOWED_ADDRESSES": snapshot.allowed_addresses,
+        "INFERRUN_REFUSED_ADDRESSES": snapshot.refused_addresses,
+    }
+    return {name: ",".join(addresses) for name, addresses in lists.items() if addresses}
+
+
+def _ca_bundle_variable(snapshot: Snapshot) -> dict[str, str]:
+    return {"INFERRUN_CA_BUNDLE": f"{CA_BUNDLE_PATH}/{CA_BUNDLE_FILE}"} if snapshot.ca_bundle else {}
+
+
+def _volumes(compiled: CompiledRun) -> list[tuple[Object, list[Object]]]:
+    """The volumes of a Pod, each with its mounts in container `inference`."""
+    snapshot = compiled.snapshot
+    contract = {"name": compiled.config_map, "items": [{"key": "contract.json", "path": "contract.json"}]}
+    at_tmp = {"mountPath": "/tmp"}  # noqa: S108
+    at_contract = {"mountPath": CONTRACT_PATH, "subPath": "contract.json", "readOnly": True}
+    volumes = [
+        _mounted("tmp", {"emptyDir": {"sizeLimit": snapshot.tmp_size} if snapshot.tmp_size else {}}, at_tmp),
+        _mounted("contract", {"configMap": contract}, at_contract),
+    ]
+    for endpoint in snapshot.endpoints:
+        if endpoint.end == "model" and snapshot.model_token_audience:
+            continue  # beside the token
+        # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
+        secret = {"secretName": endpoint.secret, "optional": not snapshot.is_our_runner, "defaultMode": 0o444}
+        volumes.append(_mounted(f"endpoint-{endpoint.end}", {"secret": secret}, _read_only(endpoint.end)))
+    if audience := snapshot.model_token_audience:
+        secrets = [one.secret for one in snapshot.endpoints if one.end == "model"]
+        sources: list[Object] = [{"secret": {"name": one, "optional": not snapshot.is_our_runner}} for one in secrets]
+        sources.append(
+            {"serviceAccountToken": {"audience": audience, "expirationSeconds": TOKEN_SECONDS, "path": "token"}}
+        )
+        volumes.append(_mounted(MODEL_SECRET_VOLUME, _projected(sources), _read_only("model")))
+    for end, sources in _header_sources(snapshot).items():
+        volumes.append(_mounted(f"headers-{end}", _projected(sources), _read_only(f"{end}-headers")))
+    service, target = compiled.service, snapshot.service
+    if service is not None and service.ca_secret and target is not None and target.is_at_home:
+        # A Pod can mount only Secrets of its namespace.
+        items = [{"key": key, "path": key} for key in MODEL_CA_KEYS]
+        secret = {"secretName": service.ca_secret, "optional": True, "items": items, "defaultMode": 0o444}
+        volumes.append(_mounted(MODEL_CA_VOLUME, {"secret": secret}, _read_only(MODEL_CA_VOLUME)))
+    if (bundle := snapshot.ca_bundle) is not None:
+        source = {"name": bundle.config_map, "items": [{"key": bundle.key, "path": CA_BUNDLE_FILE}]}
+        volumes.append(
+            _mounted(CA_BUNDLE_VOLUME, {"configMap": source}, {"mountPath": CA_BUNDLE_PATH, "readOnly": True})
+        )
+    for name in dict.fromkeys(claim.name for claim in snapshot.claims):  # input and output may use the same one
+        ends = [claim.end for claim in snapshot.claims if claim.name == name]
+        places = [{"mountPath": f"{DATA_PATH}/{end}", "readOnly": end == "input"} for end in ends]
+        volumes.append(_mounted(f"data-{ends[0]}", {"persistentVolumeClaim": {"claimName": name}}, *places))
+    return volumes
+
+
+def _mounted(name: str, source: Object, *places: Object) -> tuple[Object, list[Object]]:
+    return {"name": name, **source}, [{"name": name, **place} for place in places]
+
+
+def _read_only(folder: str) -> Object:
+    return {"mountPath": f"{ENDPOINTS_PATH}/{folder}", "readOnly": True}
+
+
+def _projected(sources: list[Object]) -> Object:
+    return {"projected": {"sources": sources, "defaultMode": 0o444}}
+
+
+def _header_sources(snapshot: Snapshot) -> dict[str, list[Object]]:
+    """The keys of Secrets with header values by end; each becomes a file that is named after its place in the list."""
+    sources: dict[str, list[Object]] = {}
+    for header in snapshot.header_secrets:
+        item = {"key": header.key, "path": str(header.index)}
+        secret = {"name": header.secret, "items": [item], "optional": not snapshot.is_our_runner}
+        sources.setdefault(header.end, []).append({"secret": secret})
+    return sources

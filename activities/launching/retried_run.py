@@ -1,0 +1,83 @@
+"""Which run `spec.retryOf` names, and whether its failed records can be predicted again. Pure."""
+
+import base64
+import binascii
+import json
+from typing import Any, Final
+
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.public_contract import public_contract
+from inferrun.contract import Contract, RetriedRun, dump_contract
+from inferrun.names import job_base_name
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceConfig, InferenceRun
+from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL, S3_LABEL, SQL_LABEL
+from inferrun.text import one_line
+
+ENDS: Final = ("input", "output")
+
+
+def missing(run: InferenceRun) -> LaunchBlocked:
+    """There is no run of that name."""
+    return _invalid(run, f"there is no such InferenceRun in namespace {run.metadata.namespace}")
+
+
+def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfig) -> RetriedRun:
+    """The reference in the contract. Raises LaunchBlocked if that run cannot be retried."""
+    if earlier.spec.is_schedule:
+        raise _invalid(run, "it is a schedule; name one of its runs")
+    if not earlier.status.is_terminal:
+        phase = earlier.status.phase or "without a phase"
+        raise _invalid(run, f"it is {phase}; only a run that has ended can be retried")
+    if earlier.spec.dry_run:
+        raise _invalid(run, "it is a dry run, which has no output")
+    if KRATEO_LABEL in (config.spec.storage.output or {}):
+        raise _invalid(
+            run,
+            f"the output of the InferenceConfig is {KRATEO_LABEL}, and a data handler cannot be asked what it has stored; outputs "
+            f"that can be completed are {FILE_LABEL}, {S3_LABEL} and {SQL_LABEL}",
+        )
+    output = earlier.status.output
+    return RetriedRun(
+        name=earlier.metadata.name,
+        run_id=earlier.metadata.uid,
+        job_name=job_base_name(earlier.metadata.name, earlier.metadata.uid),
+        manifest_sha256=(output.sha256 if output is not None else "")[:64],
+    )
+
+
+def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) -> None:
+    """Raise LaunchBlocked if the run would read from or write to another place than the earlier one."""
+    before = _decoded(earlier.status.contract or "")
+    now = json.loads(public_contract(dump_contract(contract)))
+    for end in ENDS:
+        if before and before.get(end) != now.get(end):
+            raise _invalid(
+                run,
+                f"storage.{end} of the InferenceConfig is not what that run used; restore it, or start a run without retryOf",
+            )
+
+    if before and _stored_outputs(before) != _stored_outputs(now):
+        raise _invalid(
+            run,
+            "tensors.outputs of the InferenceConfig is not what that run used, so the predictions would differ in form; restore "
+            "it, or start a run without retryOf",
+        )
+
+
+def _stored_outputs(contract: dict[str, Any]) -> Any:  # Any: JSON
+    tensors = contract.get("tensors")
+    return tensors.get("outputs") if isinstance(tensors, dict) else None
+
+
+def _invalid(run: InferenceRun, why: str) -> LaunchBlocked:
+    text = f'spec.retryOf is "{one_line(run.spec.retry_of or "", limit=253)}"; {why}'
+    return LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
+
+
+def _decoded(contract: str) -> dict[str, Any]:  # Any: JSON
+    try:
+        value = json.loads(base64.b64decode(contract, validate=True))
+    except (binascii.Error, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

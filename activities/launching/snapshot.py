@@ -1,0 +1,200 @@
+"""What a run executes, fixed when it starts: the contract for the runner and the snapshot for the control plane.
+
+Pure. Both are stored in one immutable ConfigMap; later edits of the config, the run or the settings do not affect them.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from inferrun import contract as contracts
+from inferrun.contract import Model
+from inferrun.kserve import Wanted
+from inferrun.reasons import Reason
+from inferrun.resources import AutoDeletePolicy
+from inferrun.resources.config import AUTO_DELETE_DELAY_SECONDS, RUN_AS_USER
+from inferrun.service_ref import ServiceRef
+
+End = Literal["input", "output"]
+SecretUser = Literal["input", "output", "model"]
+
+CONTRACT_KEY = "contract.json"
+SNAPSHOT_KEY = "snapshot.json"
+"""The keys of a run's ConfigMap."""
+
+
+class Endpoint(BaseModel):
+    """The Secret of an input, an output or the model server, and the namespace that its reference names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    end: SecretUser
+    secret: str
+    named_namespace: str = ""
+
+
+class HeaderSecret(BaseModel):
+    """The key of a Secret that holds the value of a header of a `krateo` input or output; `index` is its place in the list."""
+
+    model_config = ConfigDict(frozen=True)
+
+    end: End
+    index: int
+    secret: str
+    key: str
+
+
+class Claim(BaseModel):
+    """The PersistentVolumeClaim of an input or output."""
+
+    model_config = ConfigDict(frozen=True)
+
+    end: End
+    name: str
+
+
+class CABundle(BaseModel):
+    """The key of a ConfigMap with certificates of authorities."""
+
+    model_config = ConfigDict(frozen=True)
+
+    config_map: str
+    key: str
+
+
+class ModelService(ServiceRef):
+    """The object of KServe that serves the model, and what the config says about the model itself."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    model_name: str = ""
+    protocol: str = ""
+    is_our_runner: bool = True
+    is_at_home: bool = True
+    """Whether the object is in the run's namespace."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the answer must respect."""
+        return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
+
+
+class Snapshot(BaseModel):
+    """Everything besides the contract that a launch needs. The limits have no defaults here: they come from the config
+    and from `inferrun.run_defaults`, and a stored snapshot contains all of them.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    image: str
+    is_our_runner: bool
+    image_pull_policy: str | None = None
+    pull_secret: str | None = None
+    pull_secret_namespace: str = ""
+    run_as_user: int | None = RUN_AS_USER
+    """None: the cluster assigns one."""
+
+    has_fixed_group: bool = True
+    service_account: str = ""
+    model_token_audience: str = ""
+    """Audience of the token of the service account that is mounted for the model server; empty: none."""
+
+    resources: dict[str, dict[str, str]] = {}
+    tmp_size: str = ""
+    is_root_read_only: bool = False
+    endpoints: tuple[Endpoint, ...] = ()
+    header_secrets: tuple[HeaderSecret, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    pending_timeout_seconds: int = 0
+    backoff_limit: int
+    max_disruptions: int
+    deadline_margin_seconds: int
+    auto_delete_delay_seconds: int = AUTO_DELETE_DELAY_SECONDS
+    auto_delete_policy: AutoDeletePolicy = AutoDeletePolicy.NONE
+    ttl_seconds_after_finished: int
+    krateo_post_limit_bytes: int
+    limits: dict[str, str] = {}
+    foreign_log_tail: bool = False
+    allowed_addresses: tuple[str, ...] = ()
+    refused_addresses: tuple[str, ...] = ()
+    service: ModelService | None = None
+    """None: the model has a fixed URL."""
+
+    warm_up_limit: int = 0
+    """0: the Pod has no init container."""
+
+    warm_up_image: str = ""
+    ca_bundle: CABundle | None = None
+    is_dry_run: bool = False
+    shards: int = 1
+    """Number of Pods of a launch."""
+
+    @property
+    def success(self) -> Reason:
+        """The reason with which the built-in runner reports that it has done what it was asked."""
+        return Reason.DRY_RUN_SUCCEEDED if self.is_dry_run else Reason.SUCCEEDED
+
+
+@dataclass(frozen=True)
+class CompiledRun:
+    """The contract as stored in a run's ConfigMap, and the snapshot.
+
+    `map_name` is the name of another ConfigMap, for a launch whose model has another address than that of the first one.
+    """
+
+    base_name: str
+    contract_json: str
+    snapshot: Snapshot
+    map_name: str = ""
+
+    @property
+    def config_map(self) -> str:
+        """The name of the ConfigMap."""
+        return self.map_name or self.base_name
+
+    @cached_property
+    def model(self) -> Model:
+        """The model in the contract."""
+        return Model.model_validate(json.loads(self.contract_json).get("kserve") or {})
+
+    @property
+    def service(self) -> contracts.ModelService | None:
+        """The object of KServe that serves the model, as the contract has it; None for a model with a fixed URL."""
+        return self.model.service if self.snapshot.service is not None else None
+
+    @classmethod
+    def read(cls, texts: Mapping[str, str], *, base_name: str) -> Self:
+        """The texts of a run's ConfigMap, read back. They must have been recognised as ours. Raises KeyError or ValueError."""
+        return cls(base_name, texts[CONTRACT_KEY], Snapshot.model_validate_json(texts[SNAPSHOT_KEY]))
+
+    @property
+    def snapshot_json(self) -> str:
+        """The snapshot as compact JSON."""
+        return self.snapshot.model_dump_json()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts of the ConfigMap by key."""
+        return {CONTRACT_KEY: self.contract_json, SNAPSHOT_KEY: self.snapshot_json}
+
+
+def hash_of(texts: Mapping[str, str]) -> str:
+    """The digest of the texts of a run's ConfigMap, by which a planted one is recognised."""
+    digest = hashlib.sha256()
+    for key in (CONTRACT_KEY, SNAPSHOT_KEY):
+        text = texts.get(key, "").encode(errors="surrogatepass")
+        digest.update(b"%d:" % len(text) + text)
+    return digest.hexdigest()
+
+
+def texts_of(data: object) -> dict[str, str]:
+    """The two texts in the data of a ConfigMap, empty if they are missing."""
+    found = data if isinstance(data, dict) else {}
+    return {key: str(found.get(key) or "") for key in (CONTRACT_KEY, SNAPSHOT_KEY)}

@@ -1,0 +1,1 @@
+"""What several groups of activities use: Events, signatures and the metadata of objects."""

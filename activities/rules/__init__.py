@@ -1,1 +1,0 @@
-"""What activities decide: functions from values to values, without I/O."""

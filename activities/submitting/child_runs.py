@@ -1,0 +1,184 @@
+"""The InferenceRuns that the front door and schedules create, and which finished ones of a schedule are deleted.
+
+A run created for a program carries the id of its submission and a hash of the request, so that the same id finds the same
+run. A schedule's child is named after its parent and its nominal time, so that one time never creates two runs.
+"""
+
+import logging
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
+
+from pydantic import ValidationError
+
+from activities.launching.inheritance import propagated_annotations, propagated_labels
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import RUNS, Object
+from inferrun.names import scheduled_run_name, submitted_run_name
+from inferrun.reasons import Phase, known_reason
+from inferrun.resources import InferenceRun, parse_run
+from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
+from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
+from inferrun.submission import Submission
+from inferrun.timestamps import rfc3339
+
+logger = logging.getLogger(__name__)
+
+LIST_PAGE = 100
+
+CHILD_FIELDS = {
+    "config_ref",
+    "parameters",
+    "timeout_seconds",
+    "backoff_limit",
+    "pending_timeout_seconds",
+    "error_threshold",
+    "canary_records",
+    "shards",
+}
+"""The fields that a child inherits from its schedule's spec: those that define the execution, not its time."""
+
+
+KEPT = timedelta(seconds=30)
+"""For how long a finished run is kept after its outcome was written, whatever the history limits: its own workflow closes, and the
+submission reads how it ended, which takes more than 10 seconds if a worker is killed meanwhile."""
+
+
+def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
+    """The InferenceRun that a program requests."""
+    metadata: Object = {
+        "name": submitted_run_name(workflow_id),
+        "namespace": submission.namespace,
+        "annotations": {
+            wellknown.ANNOTATION_WORKFLOW_ID: workflow_id,
+            wellknown.ANNOTATION_REQUEST_HASH: submission.request_hash,
+        },
+    }
+    if submission.labels:
+        metadata["labels"] = dict(submission.labels)
+    return _run(metadata, submission.run_spec())
+
+
+def scheduled_run(
+    parent: InferenceRun,
+    *,
+    workflow_id: str,
+    nominal_time: datetime,
+    labels: Collection[str],
+    excluded_annotations: Collection[str],
+) -> Object:
+    """The child of a schedule for one nominal time; it inherits the labels with these keys, and annotations except these."""
+    due = rfc3339(nominal_time)
+    inherited = propagated_labels(parent, allowed=labels)
+    metadata: Object = {
+        "name": scheduled_run_name(parent.metadata.name, due),
+        "namespace": parent.metadata.namespace,
+        "labels": {**inherited, wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
+        "annotations": {
+            **propagated_annotations(parent, excluded=excluded_annotations),
+            wellknown.ANNOTATION_WORKFLOW_ID: workflow_id,
+            wellknown.ANNOTATION_SCHEDULED_TIME: due,
+        },
+        "ownerReferences": [
+            {
+                "apiVersion": wellknown.API_VERSION,
+                "kind": wellknown.RUN_KIND,
+                "name": parent.metadata.name,
+                "uid": parent.metadata.uid,
+                "controller": True,
+                "blockOwnerDeletion": False,
+            }
+        ],
+    }
+    spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=CHILD_FIELDS)
+    return _run(metadata, spec)
+
+
+def _run(metadata: Object, spec: Object) -> Object:
+    return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
+
+
+def result_of(run: InferenceRun) -> RunResult:
+    """The result of a run that has ended, from its status."""
+    status = run.status
+    return RunResult(
+        namespace=run.metadata.namespace,
+        name=run.metadata.name,
+        uid=run.metadata.uid,
+        phase=status.phase or Phase.FAILED,
+        reason=known_reason(status.reason),
+        message=status.message or "",
+        exit_code=status.exit_code,
+        records=status.records,
+        usage=status.usage,
+        delivery=status.delivery,
+        output=status.output,
+        duration=status.duration or "",
+    )
+
+
+def schedule_of(run: InferenceRun) -> RunRef | None:
+    """The scheduled run that created this one, or None."""
+    owner = run.schedule_owner
+    return RunRef(namespace=run.metadata.namespace, name=owner.name, uid=owner.uid) if owner else None
+
+
+def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
+    """The finished children of a schedule beyond its history limits, oldest first."""
+    spec = parent.spec
+    keep_succeeded = spec.successful_jobs_history_limit
+    keep_failed = spec.failed_jobs_history_limit
+    limits = {
+        Phase.SUCCEEDED: SUCCESSFUL_JOBS_HISTORY_LIMIT if keep_succeeded is None else keep_succeeded,
+        Phase.FAILED: FAILED_JOBS_HISTORY_LIMIT if keep_failed is None else keep_failed,
+    }
+    ours = [run for run in runs if is_finished_child(parent.metadata.uid, run)]
+    ours.sort(key=_age_key)
+    surplus = []
+    for phase, limit in limits.items():
+        ended = [run for run in ours if run.status.phase is phase]
+        surplus += ended[: max(0, len(ended) - limit)]
+    return sorted(surplus, key=_age_key)
+
+
+def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
+    """Seconds for which a finished run is still kept because it has only just ended; 0 for others."""
+    recorded = run.status.recorded_at
+    return max(0.0, (recorded + KEPT - now).total_seconds()) if recorded is not None else 0.0
+
+
+def is_finished_child(parent_uid: str, run: InferenceRun) -> bool:
+    """Whether a run was created by that schedule, has ended and is not being deleted."""
+    parent = schedule_of(run)
+    is_ours = parent is not None and parent.uid == parent_uid
+    return is_ours and run.status.is_terminal and not run.metadata.is_being_deleted
+
+
+def in_progress(parent: RunRef, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
+    """The children of a schedule that have not ended and are not being deleted, oldest first."""
+    live = [run for run in runs if not run.status.is_terminal and not run.metadata.is_being_deleted]
+    return sorted((run for run in live if schedule_of(run) == parent), key=_age_key)
+
+
+def _age_key(run: InferenceRun) -> tuple[datetime, str]:
+    start = run.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
+    return run.status.completion_time or start, run.metadata.name
+
+
+async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
+    """The runs with the schedule's label; anybody may set the label, the owner says whether the schedule created a run.
+
+    Those that cannot be read are left out: no workflow executes them, and they must not stop the schedule.
+    """
+    selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}", []
+    async for item in api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector):
+        try:
+            spec, status = item.get("spec") or {}, item.get("status") or {}
+            # Parameters and contract have up to 650 KiB.
+            lean = {"spec": {**spec, "parameters": None}, "status": {**status, "contract": None}}
+            found.append(parse_run({**item, **lean}))
+        except ValidationError as error:
+            fields = {"run": f"{parent.namespace}/{item['metadata']['name']}", "error": str(error)[:500]}
+            logger.warning("a run of a schedule cannot be read", extra=fields)
+    return found

@@ -1,0 +1,33 @@
+"""`DeleteSchedule`: deletes the Temporal schedule of a scheduled run that no longer exists."""
+
+from temporalio import activity
+from temporalio.client import Client
+
+from control.memo import read_memo, run_of_memo
+from control.temporal_errors import ignore_not_found
+from inferrun.kube.runs import RunStore
+from inferrun.names import schedule_id
+from workflows import activity_options
+from workflows.messages import DeleteScheduleInput, DeletionResult
+
+
+class ScheduleDeleter:
+    """One instance serves all submissions of a worker."""
+
+    def __init__(self, temporal: Client, runs: RunStore, *, installation: str) -> None:
+        self._temporal = temporal
+        self._runs = runs
+        self._installation = installation
+
+    @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
+    async def delete_schedule(self, request: DeleteScheduleInput) -> DeletionResult:
+        """Delete the schedule if it is ours and its own run is gone; one that is already gone is success.
+
+        The id of a schedule contains only a part of a long name, so the caller's word is not enough.
+        """
+        with ignore_not_found():
+            handle = self._temporal.get_schedule_handle(schedule_id(request.parent))
+            run = run_of_memo(await read_memo(await handle.describe()), installation=self._installation)
+            if run is not None and await self._runs.read(run) is None:
+                await handle.delete()
+        return DeletionResult()

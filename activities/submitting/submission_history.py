@@ -1,0 +1,126 @@
+"""Earlier submissions with the same workflow id whose run has since been deleted, as far as Temporal retains them.
+
+By default the server's visibility API allows ten requests per second and namespace, which the shim's sweep needs as well. So it is
+asked only before a run is created for a program, and submissions that arrive at the same time share a request. Any program can
+execute a workflow of that type and id with any result: only those on our own task queue count.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowExecution, WorkflowFailureError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.submitting.submission_status import mismatched
+from control.foreign_values import decode_foreign
+from control.temporal_errors import ignore_not_found
+from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
+from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
+from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
+
+PAUSE_SECONDS = 1.0
+"""Between two requests. The first one after a pause does not wait."""
+
+IDS_LIMIT = 100
+"""Workflow ids in a request; each has at most 1,000 characters."""
+
+Executions = Mapping[str, list[WorkflowExecution]]
+"""By workflow id, the latest first."""
+
+
+@dataclass
+class _Batch:
+    ids: set[str] = field(default_factory=set)
+    answer: "asyncio.Task[Executions] | None" = None
+
+
+class SubmissionHistory:
+    """The retained executions of SubmitInferenceRun."""
+
+    def __init__(self, temporal: Client, *, task_queue: str) -> None:
+        self._temporal = temporal
+        self._task_queue = task_queue
+        self._batch = _Batch()
+        """The ids that the next request asks for."""
+        self._turn = asyncio.Lock()
+        """Held for a while by each request."""
+
+    async def find(self, request: SubmitInput) -> SubmissionStatus | None:
+        """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
+        try:
+            return await self._find(request)
+        except RPCError as error:
+            if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+                raise
+            return None
+
+    async def _find(self, request: SubmitInput) -> SubmissionStatus | None:
+        for execution in await self._closed(request.workflow_id):
+            result = await self._result(request.workflow_id, execution.run_id)
+            if result is None:
+                continue
+            if await self._request_hash(request.workflow_id, execution.run_id) != request.submission.request_hash:
+                return mismatched(request.workflow_id)
+            run = RunRef(namespace=result.namespace, name=result.name, uid=result.uid)
+            return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
+        return None
+
+    async def _closed(self, workflow_id: str) -> list[WorkflowExecution]:
+        """The closed executions with that id on our task queue."""
+        if len(self._batch.ids) >= IDS_LIMIT:
+            self._batch = _Batch()
+        batch = self._batch
+        batch.ids.add(workflow_id)
+        if batch.answer is None:
+            batch.answer = asyncio.create_task(self._list(batch))
+        return (await asyncio.shield(batch.answer)).get(workflow_id, [])
+
+    async def _list(self, batch: _Batch) -> Executions:
+        await self._turn.acquire()
+        asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._turn.release)
+        if batch is self._batch:
+            self._batch = _Batch()  # ids that arrive from now on are asked for next
+        ids = ", ".join(quoted(one) for one in sorted(batch.ids))
+        query = f"WorkflowType = '{WORKFLOW_TYPE}' AND ExecutionStatus != 'Running' AND WorkflowId IN ({ids})"
+        found: dict[str, list[WorkflowExecution]] = defaultdict(list)
+        async for execution in self._temporal.list_workflows(query):
+            if execution.task_queue == self._task_queue:
+                found[execution.id].append(execution)
+        return found
+
+    async def _result(self, workflow_id: str, run_id: str) -> RunResult | None:
+        """The result of a closed execution, also of one whose run failed; None if it closed in any other way."""
+        handle = self._temporal.get_workflow_handle(workflow_id, run_id=run_id, result_type=RunResult)
+        try:
+            with ignore_not_found():
+                result: RunResult | None = await handle.result(follow_runs=False)
+                return result
+        except WorkflowFailureError as failure:
+            cause = failure.cause
+            if isinstance(cause, ApplicationError) and cause.details:
+                return RunResult.model_validate(cause.details[0])
+        except WorkflowContinuedAsNewError:
+            pass  # a later execution of the same submission has the result
+        return None
+
+    async def _request_hash(self, workflow_id: str, run_id: str) -> str | None:
+        """The hash of the request with which an execution was started; None if it is not a valid one."""
+        handle = self._temporal.get_workflow_handle(workflow_id, run_id=run_id)
+        async for event in handle.fetch_history_events(page_size=1):
+            payloads = event.workflow_execution_started_event_attributes.input.payloads
+            values = await decode_foreign(self._temporal, payloads)
+            try:
+                return parse_submission(values[0]).request_hash if values else None
+            except InvalidSubmission:
+                return None
+        return None
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of Temporal's query language."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,167 @@
+"""`SubmitRun`: creates the run of a submission, or finds the one that the same submission created earlier.
+
+Idempotent by the run's name. What cannot succeed is returned as a result; an unreachable API server is an error, which
+Temporal retries. So is a rejection of a schedule's run by a quota, a role or an admission webhook, because there is nobody
+to repeat the request; it is retried until the run's starting deadline. An Event on the schedule says why a run was not created.
+
+Temporal applies a schedule's `concurrencyPolicy` to the workflows that it remembers. What decides is which of the schedule's runs
+are in progress in the cluster.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime, timedelta
+from typing import NoReturn
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.launching.launch_blocked import PATIENT_TRIES, creation_rejected
+from activities.objects.deletion import delete_if_present
+from activities.objects.events import EventRecorder
+from activities.objects.object_metadata import name_of
+from activities.submitting.child_runs import in_progress, list_children, scheduled_run, submitted_run
+from activities.submitting.late_runs import missed_because
+from activities.submitting.submission_history import SubmissionHistory
+from activities.submitting.submission_status import adopted, rejected, status_of
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.objects import RUNS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Reason
+from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
+from inferrun.run_ref import RunRef
+from inferrun.timestamps import parse
+from workflows import activity_options
+from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
+
+REPLACEMENT_DELAY = timedelta(seconds=2)
+"""Until a run that replaces others is tried again. They take up to their Pods' grace period to end."""
+
+
+class RunSubmitter:
+    """`labels` are the keys that schedules pass on, `excluded_annotations` those that they do not. `cancel` requests the
+    cancellation of a run. Which namespaces submissions may reach is checked for each activity (`activities.submitting.callers`).
+    """
+
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        events: EventRecorder,
+        history: SubmissionHistory,
+        labels: Callable[[], Collection[str]],
+        excluded_annotations: Callable[[], Collection[str]],
+        cancel: Callable[[RunRef], Awaitable[None]],
+    ) -> None:
+        self._api = api
+        self._runs = runs
+        self._events = events
+        self._history = history
+        self._labels = labels
+        self._excluded_annotations = excluded_annotations
+        self._cancel = cancel
+
+    @activity.defn(name=activity_options.SUBMIT.name)
+    async def submit_run(self, request: SubmitInput) -> SubmissionStatus:
+        """The run, created or found, or why there is none."""
+        namespace = request.submission.namespace
+        parent = request.submission.parent
+        if parent is not None:
+            schedule = await self._runs.read(RunRef(namespace=namespace, name=parent.name, uid=parent.uid))
+            return await self._submit_scheduled(request, schedule)
+        wanted = submitted_run(request.submission, workflow_id=request.workflow_id)
+        found = await self._find(namespace, name_of(wanted))
+        if found is not None:
+            return adopted(wanted, found)
+        earlier = await self._history.find(request)
+        if earlier is not None:
+            return earlier
+        try:
+            return await self._create(namespace, wanted)
+        except Forbidden as error:
+            return rejected(Reason.REQUEST_REFUSED, str(error))
+
+    async def _submit_scheduled(self, request: SubmitInput, schedule: InferenceRun | None) -> SubmissionStatus:
+        """The run of a schedule for its nominal time; `schedule` is None if the scheduled run no longer exists."""
+        if schedule is None or not schedule.spec.is_schedule:
+            return SubmissionStatus(standing=SubmissionState.NO_PARENT)
+        namespace = schedule.metadata.namespace
+        due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
+        wanted = scheduled_run(
+            schedule,
+            workflow_id=request.workflow_id,
+            nominal_time=due,
+            labels=self._labels(),
+            excluded_annotations=self._excluded_annotations(),
+        )
+        found = await self._find(namespace, name_of(wanted))
+        if found is not None:
+            return await self._reported(schedule, adopted(wanted, found))
+        others = await self._in_progress(schedule)
+        missed = missed_because(schedule, nominal_time=due, now=_temporal_time(), others=others)
+        if missed is not None:
+            return await self._reported(schedule, rejected(Reason.MISSED, missed))
+        if others:
+            await self._replace(others)
+        try:
+            created = await self._create(namespace, wanted)
+        except (Forbidden, AdmissionUnavailable) as error:
+            blocker = creation_rejected(wellknown.RUN_KIND, name_of(wanted), error)
+            if not blocker.may_pass or activity.info().attempt > PATIENT_TRIES:
+                await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
+            raise
+        if created.run is not None and len(await self._in_progress(schedule)) > 1:
+            await self._withdraw(created.run)
+        return await self._reported(schedule, created)
+
+    async def _in_progress(self, schedule: InferenceRun) -> list[InferenceRun]:
+        """The runs of the schedule that a new one must not overlap with."""
+        if schedule.spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
+            return []
+        return in_progress(schedule.ref, await list_children(self._api, schedule.ref))
+
+    async def _replace(self, others: list[InferenceRun]) -> NoReturn:
+        """Cancel the runs in progress; Temporal tries again to create the new one."""
+        for run in others:
+            if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:
+                await self._cancel(run.ref)
+        text = f"{others[0].ref} is being cancelled (concurrencyPolicy: Replace); the next run is created when it has ended"
+        raise ApplicationError(text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY)
+
+    async def _withdraw(self, run: RunRef) -> NoReturn:
+        """Delete a run that was created at the same moment as another one of its schedule; Temporal tries again.
+
+        Both may be deleted. The later one has certainly seen the earlier one, and nothing else tells which is which.
+        """
+        await delete_if_present(self._api, RUNS, run.namespace, run.name, uid=run.uid)
+        text = f"another run was created at the same moment as {run}, which must not overlap with it"
+        raise ApplicationError(text, type=str(Reason.MISSED))
+
+    async def _reported(self, schedule: InferenceRun, status: SubmissionStatus) -> SubmissionStatus:
+        """The status. Nobody else hears that a run of a schedule was refused."""
+        if status.standing is SubmissionState.REFUSED:
+            await self._events.record(schedule.ref, reason=status.reason, message=status.message, is_warning=True)
+        return status
+
+    async def _find(self, namespace: str, name: str) -> InferenceRun | None:
+        try:
+            return parse_run(await self._api.get(RUNS, namespace, name))
+        except NotFound:
+            return None
+
+    async def _create(self, namespace: str, wanted: Object) -> SubmissionStatus:
+        """Raises Forbidden for a rejection that may pass."""
+        try:
+            created = parse_run(await self._api.create(RUNS, namespace, wanted))
+        except AlreadyExists:
+            return adopted(wanted, parse_run(await self._api.get(RUNS, namespace, name_of(wanted))))
+        except (Invalid, NotFound) as error:
+            return rejected(Reason.REQUEST_REFUSED, str(error))
+        return status_of(created.ref, created)
+
+
+def _temporal_time() -> datetime:
+    """By the clock that decides when a schedule is due."""
+    return activity.info().started_time

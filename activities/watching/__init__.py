@@ -1,0 +1,1 @@
+"""Watching: what a launch is doing, and what its status says of it."""

@@ -1,0 +1,112 @@
+"""`InspectLaunch`: reads from the cluster how far a launch has got, and how it ended if it has.
+
+What the next Pod needs is provided if another client has removed it: without the run's ConfigMap it cannot start, and a Job whose
+parallelism is 0 has none.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from temporalio import activity
+
+from activities.judging.job_marks import mark_limited, start_job
+from activities.launching.config_maps import ConfigMaps
+from activities.launching.ended_jobs import make_room_for_pod
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.snapshot import Snapshot
+from activities.objects.installation import Installation
+from activities.objects.object_metadata import name_of
+from activities.objects.signatures import Signatures
+from activities.watching import pod_state
+from activities.watching.launch_reader import LaunchReader
+from activities.watching.launch_report import LaunchObjects
+from activities.watching.pod_logs import PodLogs
+from inferrun.kube.client import KubeClient
+from inferrun.kube.runs import RunStore
+from inferrun.resources.status import LOG_LIMIT
+from inferrun.runner_report import last_messages
+from inferrun.text import one_line
+from workflows import activity_options
+from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
+
+LOG_SECONDS = 2.0
+"""How long a verdict waits for the log: less than the activity's own time limit, because the kubelet may be dead and the
+reads of all runs share a budget."""
+
+
+class LaunchInspector:
+    """One instance serves all runs of a worker."""
+
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        launches: LaunchReader,
+        *,
+        installation: Installation,
+        logs: PodLogs,
+    ) -> None:
+        self._api = api
+        self._runs = runs
+        self._installation = installation
+        self._config_maps = ConfigMaps(api, Signatures(api, installation=installation))
+        self._launches = launches
+        self._logs = logs
+
+    @activity.defn(name=activity_options.INSPECT.name)
+    async def inspect_launch(self, request: InspectInput) -> LaunchReport:
+        """The state of the launch, with its verdict if it ended."""
+        snapshot = await self._launches.snapshot(request)
+        is_divided = snapshot is not None and snapshot.shards > 1  # then Pods that have not ended say since when it ran
+        seen = None if is_divided else await self._launches.seen_end(request)
+        if seen is not None:
+            report = await self._launches.report(request, seen, snapshot=snapshot)
+            if report.verdict is not None and report.verdict.kind is VerdictKind.SUCCEEDED:
+                return report
+        objects = await self._launches.objects(request)
+        report = await self._launches.report(request, objects, snapshot=snapshot)
+        report = await self._launches.with_suspension(request, report)
+        if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
+            await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
+        if report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST):
+            await self._provide_for_next_pod(request, objects)
+        return await self._with_log_tail(request, objects, report, snapshot)
+
+    async def _provide_for_next_pod(self, request: InspectInput, objects: LaunchObjects) -> None:
+        """Start the Job again if another client has set its parallelism to 0, make room for its Pod in a quota, and write the run's
+        ConfigMap again if it was deleted. One that another client created in its place is left alone.
+        """
+        if objects.job is not None:
+            await start_job(self._api, objects.job)
+            if not objects.pods:
+                await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
+        run = await self._runs.read(request.run) if request.snapshot else None
+        if run is None:
+            return
+        with suppress(LaunchBlocked):
+            await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
+
+    async def _with_log_tail(
+        self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None
+    ) -> LaunchReport:
+        """Add the end of the log of a container that failed: of a custom image only if the operator allows that."""
+        verdict = report.verdict
+        named = [pod for pod in objects.pods if verdict is not None and name_of(pod) == verdict.pod_name]
+        pod = pod_state.newest(named or objects.pods)
+        if verdict is None or not verdict.exit_code or pod is None or snapshot is None:
+            return report
+        if not snapshot.is_our_runner and not snapshot.foreign_log_tail:
+            return report
+        log = ""
+        with suppress(TimeoutError):  # then it is left out
+            async with asyncio.timeout(LOG_SECONDS):
+                log = await self._logs.tail(request.run.namespace, name_of(pod))
+        if snapshot.is_our_runner:
+            messages = last_messages(log, limit=LOG_LIMIT)
+            return report.model_copy(update={"verdict": verdict.model_copy(update={"log": messages})})
+        tail = one_line(log)
+        if not tail:
+            return report
+        return report.model_copy(
+            update={"verdict": verdict.model_copy(update={"message": f"{verdict.message}; log: {tail}"})}
+        )

@@ -1,0 +1,119 @@
+"""Reads what the cluster has of a launch, from the API server rather than from a watch that may lag behind.
+
+Only what never changes is taken from what the shim's watch has seen and signalled: how a Pod has ended.
+"""
+
+from collections.abc import Callable
+
+from activities.launching.config_maps import find_snapshot
+from activities.launching.snapshot import Snapshot
+from activities.objects.object_metadata import controlled_by, uid_of
+from activities.watching import pod_state
+from activities.watching.job_objects import list_events, list_pods_and_others
+from activities.watching.launch_report import LaunchObjects, report_on
+from activities.watching.pod_shape import shape_of_job, split_by_shape
+from activities.watching.seen_ends import IsSigner, SeenEnds, nobody
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import JOBS, Object
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
+from inferrun.timestamps import rfc3339
+from workflows.messages import InspectInput, LaunchReport, LaunchStage, Verdict, VerdictKind
+
+
+class LaunchReader:
+    """One instance serves all runs of a worker."""
+
+    def __init__(
+        self, api: KubeClient, runs: RunStore, *, defaults: Callable[[], Defaults], is_signer: IsSigner = nobody
+    ) -> None:
+        self._api = api
+        self._defaults = defaults
+        self._runs = runs
+        self._is_signer = is_signer
+
+    async def seen_end(self, request: InspectInput) -> LaunchObjects | None:
+        """The Pods that were seen to end, None if there are none. They prove a success, and nothing else."""
+        ended, _ = split_by_shape(await self._ended_pods(request), shape=request.pod_shape)
+        return LaunchObjects(None, [], ended_pods=tuple(ended)) if ended else None
+
+    async def _ended_pods(self, request: InspectInput) -> list[Object]:
+        """The Pods that a process of ours has seen to end."""
+        seen = SeenEnds.read(request.ends, job_uid=request.job_uid)
+        is_ours = bool(seen.ends) and await self._is_signer(seen.signer)
+        return [end.as_pod() for end in seen.ends] if is_ours else []
+
+    async def objects(self, request: InspectInput) -> LaunchObjects:
+        """The launch's Job and Pods."""
+        job = await self.job(request)
+        shape = request.pod_shape
+        if (
+            not shape and job is not None
+        ):  # what the Job says counts if the run's status names it; otherwise no Pod does
+            run = await self._runs.read(request.run)
+            known = run.status.job_status if run is not None else None
+            shape = shape_of_job(job) if known is not None and known.uid == request.job_uid else ""
+        pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
+        ended, foreign = split_by_shape(await self._ended_pods(request), shape=shape)
+        is_contested = bool(foreign or controlled_by(others, uid=request.job_uid))
+        return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
+
+    async def snapshot(self, request: InspectInput) -> Snapshot | None:
+        """What the run was started with: as the workflow remembers it, else as the ConfigMap has it."""
+        return await find_snapshot(self._api, self._runs, request.run, remembered=request.snapshot)
+
+    async def report(self, request: InspectInput, objects: LaunchObjects, *, snapshot: Snapshot | None) -> LaunchReport:
+        """The state of the launch. The start of a lost Pod that nobody has seen is taken from the kubelet's Event."""
+        now, seconds = self._api.now(), self._defaults().node_lost_seconds
+        report = report_on(objects, snapshot=snapshot, pod_uid=request.pod_uid, node_lost_seconds=seconds, now=now)
+        report = report.model_copy(update={"cluster_time": now})
+        if report.stage is not LaunchStage.POD_LOST or report.started_at is not None or not request.pod_uid:
+            return report
+        pod = {"metadata": {"uid": request.pod_uid}}
+        events = await list_events(self._api, request.run.namespace, pod)
+        return report.model_copy(update={"started_at": pod_state.start_in(events)})
+
+    async def with_suspension(self, request: InspectInput, report: LaunchReport) -> LaunchReport:
+        """The report, corrected if the Job is gone because the run was suspended: the worker that stopped it has published that,
+        and was killed before the workflow knew, and the run may have been resumed since.
+        """
+        if report.verdict is None or report.verdict.kind is not VerdictKind.JOB_GONE:
+            return report
+        run = await self._runs.read(request.run)
+        suspended = suspension_of(run, job_uid=request.job_uid) if run is not None else None
+        if suspended is None:
+            return report
+        verdict = suspended.model_copy(update={"is_unclear": report.verdict.is_unclear})
+        return report.model_copy(update={"verdict": verdict})
+
+    async def job(self, request: InspectInput) -> Object | None:
+        """The launch's Job; None if it is gone."""
+        try:
+            job = await self._api.get(JOBS, request.run.namespace, request.job_name)
+        except NotFound:
+            return None
+        return job if uid_of(job) == request.job_uid else None
+
+
+def suspension_of(run: InferenceRun, *, job_uid: str) -> Verdict | None:
+    """The verdict on the launch whose Job has that UID; None unless the status says that it was the last one before the run was
+    suspended.
+    """
+    status = run.status
+    if status.phase is not Phase.SUSPENDED or status.job_status is None or status.job_status.uid != job_uid:
+        return None
+    last = max(status.attempts or [], key=lambda attempt: attempt.launch, default=None)
+    if last is None or last.reason != Reason.SUSPENDED or last.launch != status.ended_launches:
+        return None
+    return Verdict(
+        kind=VerdictKind.SUSPENDED,
+        reason=Reason.SUSPENDED,
+        message=last.message or "the run was suspended by spec.suspend",
+        started_at=rfc3339(last.start_time) if last.start_time else None,
+        finished_at=rfc3339(last.completion_time) if last.completion_time else None,
+        pod_name=last.pod_name or "",
+        node_name=last.node_name or "",
+    )

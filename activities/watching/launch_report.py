@@ -1,0 +1,197 @@
+"""The state of a launch, from its Job and its Pods. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from activities.judging.output_evidence import is_unclear
+from activities.judging.verdict import (
+    Evidence,
+    judge_deleted_job,
+    judge_finished_job,
+    judge_lost_node,
+    judge_stuck_pod,
+    judge_success,
+)
+from activities.launching.snapshot import Snapshot
+from activities.objects.object_metadata import name_of, uid_of
+from activities.watching import job_state, pod_state
+from activities.watching.launch_period import Period, period_of
+from inferrun.kube.objects import Object
+from inferrun.reasons import Reason
+from inferrun.text import one_line
+from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
+
+
+@dataclass(frozen=True)
+class LaunchObjects:
+    """What the cluster has of a launch: `job` is None if it is gone; `orphans` are Pods that were left behind by it;
+    `ended_pods` were seen to end but may be gone. `is_contested`: the Job controls Pods that are not of its making.
+    """
+
+    job: Object | None
+    pods: list[Object]
+    orphans: tuple[Object, ...] = ()
+    ended_pods: tuple[Object, ...] = ()
+    is_contested: bool = False
+
+    @property
+    def pods_that_may_run(self) -> list[Object]:
+        """The Pods whose containers run or may still be started."""
+        return [pod for pod in (*self.pods, *self.orphans) if pod_state.may_run(pod)]
+
+
+def report_on(
+    objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str, node_lost_seconds: int, now: datetime
+) -> LaunchReport:
+    """The state of the launch; `pod_uid` is the Pod that is known to have started, empty if none is.
+
+    Without a snapshot nothing that a container reports can be trusted.
+    """
+    job, pods = objects.job, objects.pods
+    known = [*pods, *objects.ended_pods]
+    # A success counts whether its Job is complete, has failed because of another container, is not finished, or is gone.
+    success = judge_success(Evidence(job or {}, known, snapshot)) if snapshot is not None else None
+    if success is not None:
+        success = _timed(_placed(success, objects), objects, snapshot)
+        is_held_open = any(pod_state.is_held_open(pod) for pod in pods)
+        return LaunchReport(stage=LaunchStage.ENDED, verdict=success.model_copy(update={"is_held_open": is_held_open}))
+    if job is None or (job_state.was_stopped(job) and job_state.condition(job, "Complete") is None):
+        # It is gone, or was stopped and is kept only to count how its Pods end.
+        verdict = _placed(judge_deleted_job(), objects)
+        ends = (pod_state.container_end(pod) for pod in known if name_of(pod) == verdict.pod_name)
+        if (end := next(filter(None, ends), None)) is not None:
+            timed = verdict.model_copy(update={"started_at": end.started_at, "finished_at": end.finished_at})
+            verdict = _timed(timed, objects, snapshot)
+        is_over = not objects.pods_that_may_run and not (job and job_state.is_counting(job))
+    elif (is_over := job_state.is_finished(job)) or job_state.is_held_open(job, pods):
+        message = "its result cannot be read: the run's snapshot is missing"
+        verdict = Verdict(kind=VerdictKind.FAILED, reason=Reason.RESULT_UNREADABLE, message=message)
+        if snapshot is not None:
+            evidence = Evidence(job, pods or list(objects.ended_pods), snapshot, is_contested=objects.is_contested)
+            verdict = judge_finished_job(evidence)
+        verdict = _timed(_placed(verdict, objects), objects, snapshot)
+    else:
+        pod = pod_state.leading(pods, shards=job_state.shards_of(job))
+        lost = judge_lost_node(pod, after_seconds=node_lost_seconds, now=now) if pod is not None else None
+        if lost is None:
+            return _report_on_active(objects, job, pod_uid=pod_uid)
+        verdict = _timed(lost, objects, snapshot)
+    stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
+    return LaunchReport(stage=stage, verdict=_with_clarity(verdict, objects, snapshot))
+
+
+def _with_clarity(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
+    """The verdict, marked if it leaves open whether the output was committed."""
+    if verdict.kind is VerdictKind.SUCCEEDED:
+        return verdict
+    seen = {uid_of(pod): pod for pod in (*objects.ended_pods, *objects.pods)}
+    may_be_unseen = verdict.kind is not VerdictKind.NEVER_RAN
+    unclear = is_unclear(seen.values(), orphans=objects.orphans, snapshot=snapshot, may_be_unseen=may_be_unseen)
+    return verdict.model_copy(update={"is_unclear": unclear})
+
+
+def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> LaunchReport:
+    pods, shards = objects.pods, job_state.shards_of(job)
+    pod = pod_state.leading(pods, shards=shards, known=pod_uid)
+    stuck = judge_stuck_pod(pod) if pod is not None else None
+    if stuck is not None:
+        return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
+    if shards > 1 and pod is not None and pod_state.started_at(pod) and not pod_state.container_end(pod):
+        pod_uid = uid_of(pod)  # of several shards, the end of one Pod is not that of the launch
+    known = next((item for item in pods if uid_of(item) == pod_uid), None)
+    is_queued, is_held = job_state.is_suspended(job), not job_state.may_have_pods(job)
+    has_ended = known is not None and pod_state.container_end(known) is not None
+    is_waiting = shards > 1 and any(pod_state.may_run(item) for item in pods)
+    if pod_uid and (known is None or pod_state.is_lost(known) or (has_ended and (is_held or is_waiting))):
+        replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
+        seen = known or next((one for one in objects.ended_pods if uid_of(one) == pod_uid), None)
+        lost = _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
+        return _last_of_shards(lost, seen, objects, is_queued=is_queued) if shards > 1 else lost
+    started = pod_state.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
+    if pod is None or started is None:
+        return LaunchReport(stage=LaunchStage.WAITING)
+    period = _period(objects) if shards > 1 else None
+    return LaunchReport(
+        stage=LaunchStage.RUNNING,
+        started_at=period.started_at if period is not None else started,
+        pod_name=name_of(pod),
+        pod_uid=uid_of(pod),
+        node_name=pod_state.node_of(pod),
+    )
+
+
+def _period(objects: LaunchObjects, *, until: str = "") -> Period | None:
+    return period_of(objects.pods, ended_pods=objects.ended_pods, until=until)
+
+
+def _last_of_shards(
+    lost: LaunchReport, seen: Object | None, objects: LaunchObjects, *, is_queued: bool
+) -> LaunchReport:
+    """The report on the last of several shards that was lost, whichever of them was known to run: all that took turns with it have
+    used that time, and it counts once, although two observers may know different Pods.
+    """
+    end = pod_state.container_end(seen) if seen is not None else None
+    period = _period(objects) if end is not None and end.started_at and end.finished_at else None
+    if period is None or period.ended_at is None:
+        return lost
+    pods = [pod for pod in (*objects.pods, *objects.ended_pods) if uid_of(pod) == period.last_pod_uid]
+    last = _lost(pods[0], pod_uid=period.last_pod_uid, replaced_at=None, is_queued=is_queued)
+    return last.model_copy(update={"started_at": period.started_at, "lost_at": period.ended_at})
+
+
+def _timed(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
+    """The verdict with the time for which the launch ran, which of several shards is longer than that of the Pod that it is
+    about. A success ends it: the Job then stops the other Pods.
+    """
+    if snapshot is None or snapshot.shards == 1 or verdict.kind is VerdictKind.NEVER_RAN:
+        return verdict
+    period = _period(objects, until=verdict.pod_name if verdict.kind is VerdictKind.SUCCEEDED else "")
+    if period is None or period.ended_at is None:
+        return verdict
+    return verdict.model_copy(update={"started_at": period.started_at, "finished_at": period.ended_at})
+
+
+def _placed(verdict: Verdict, objects: LaunchObjects) -> Verdict:
+    """The verdict with the Pod whose container ended last and its node, unless it says which Pod it is about."""
+    pods = objects.pods or list(objects.ended_pods)
+    pods = [pod for pod in pods if verdict.pod_name in ("", name_of(pod))] or pods
+    pod = pod_state.newest([one for one in pods if pod_state.container_end(one) is not None]) or pod_state.newest(pods)
+    if pod is None:
+        return verdict
+    return verdict.model_copy(update={"pod_name": name_of(pod), "node_name": pod_state.node_of(pod)})
+
+
+def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queued: bool) -> LaunchReport:
+    """The report on a Pod that is gone, as far as it is known. It counts as disrupted only if that was observed.
+
+    Its container had ended by the time its replacement was created: a Job never has two Pods that may run.
+    """
+    end = pod_state.container_end(pod) if pod is not None else None
+    reason, message = _loss_of(pod, is_queued=is_queued)
+    return LaunchReport(
+        stage=LaunchStage.POD_LOST,
+        pod_uid=pod_uid,
+        pod_name=name_of(pod) if pod is not None else "",
+        node_name=pod_state.node_of(pod) if pod is not None else "",
+        exit_code=end.exit_code if end is not None else None,
+        loss_reason=reason,
+        loss_message=message,
+        is_disrupted=pod is not None and pod_state.is_disrupted(pod),
+        started_at=pod_state.started_at(pod) if pod is not None else None,
+        lost_at=end.finished_at if end is not None else replaced_at,
+    )
+
+
+def _loss_of(pod: Object | None, *, is_queued: bool) -> tuple[Reason, str]:
+    """Why a Pod was lost."""
+    name = f"Pod {name_of(pod)}" if pod is not None else "the Pod"
+    disruption = pod_state.condition(pod, "DisruptionTarget") if pod is not None else None
+    if disruption is not None:
+        detail = one_line(f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200)
+        return Reason.DISRUPTED, f"the cluster removed {name} ({detail}); the Job creates another one"
+    if is_queued:
+        text = (
+            f"the queueing system suspended the Job and {name} was deleted; it resumes the Job when there is capacity"
+        )
+        return Reason.QUEUED, text
+    return Reason.POD_LOST, f"{name} is gone; the Job creates another one"

@@ -1,0 +1,1 @@
+"""What shim and worker share, and users never import: their process, watches, leases, and what they ask of Temporal."""

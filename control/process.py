@@ -1,0 +1,192 @@
+"""The process of a deployed program: settings from the environment, logging, health endpoints, shutdown on SIGTERM."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import NoReturn, Protocol, TypeVar
+
+from aiohttp import web
+
+from control.settings import ControlSettings
+from inferrun.kube.errors import KubeError, Unreachable
+from inferrun.logs import log_as_json
+from inferrun.text import one_line
+
+logger = logging.getLogger(__name__)
+
+
+class Program(Protocol):
+    """A program that is connected to its servers."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the program is ready."""
+
+    async def run_until(self, stopped: asyncio.Event) -> None:
+        """Run until `stopped` is set."""
+
+
+class Part(Protocol):
+    """A part of a program that runs beside the others."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+
+
+RECURSION_LIMIT = 30_000
+"""Python's recursion limit. The API server stores free-form objects nested 10,000 levels deep; one of them must not make a
+whole list unreadable."""
+
+RETRY_SECONDS = 3.0
+"""Between two attempts to connect to the servers."""
+
+COLLECTION_THRESHOLDS = (10_000, 5, 1)
+"""Python's default for the first is 700: of the objects of a run, most would be traversed several times before they are freed.
+
+A workflow is some 180 objects that refer to each other, and has long been in the oldest generation when it leaves the worker's
+cache. That generation is collected after 120,000 further objects if a quarter of it is new; with 20 and 20, it would be after four
+million, and the worker would keep every workflow until then.
+"""
+
+P = TypeVar("P", bound=Program)
+
+
+def run_program(
+    start: Callable[[ControlSettings], AbstractAsyncContextManager[P]],
+    *,
+    run: Callable[[Coroutine[None, None, None]], None],
+) -> int:
+    """Run a program until SIGTERM, in the event loop of `run`. Exit codes: 0 after SIGTERM, 2 for an invalid setting, 1 for any
+    other error.
+    """
+    try:
+        settings = ControlSettings.read(os.environ)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.setrecursionlimit(RECURSION_LIMIT)
+    log_as_json(sys.stdout, level=settings.log_level)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    try:
+        run(_serve(settings, start))
+    except (KubeError, RuntimeError, OSError, ExceptionGroup) as error:
+        logger.exception("the program failed", extra={"error": str(error)[:1000]})
+        return 1
+    return 0
+
+
+def leave(code: int) -> NoReturn:
+    """Exit without finalizing the interpreter, during which Temporal's native threads may crash the process
+    (temporalio/sdk-python#300) and change its exit code.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+async def _serve(settings: ControlSettings, start: Callable[[ControlSettings], AbstractAsyncContextManager[P]]) -> None:
+    stopped = _stop_event()
+    probes = Probes()
+    server = await _serve_health(port=settings.health_port, probes=probes)
+    try:
+        async with AsyncExitStack() as stack:
+            program = await until_started(lambda: stack.enter_async_context(start(settings)), stopped, probes)
+            if program is None:
+                return
+            probes.program = program
+            relieve_collector()
+            await program.run_until(stopped)
+    finally:
+        await server.cleanup()
+
+
+async def until_started(
+    start: Callable[[], Awaitable[P]], stopped: asyncio.Event, probes: "Probes", *, retry_seconds: float = RETRY_SECONDS
+) -> P | None:
+    """Start a program as soon as its servers can be reached; None if it is stopped before.
+
+    If it exited instead, Kubernetes would back off between its restarts, for up to five minutes.
+    """
+    while not stopped.is_set():
+        try:
+            return await start()
+        except (ConnectionError, Unreachable) as error:
+            probes.waits_for = one_line(str(error), limit=512)
+            logger.warning("cannot start yet", extra={"error": probes.waits_for, "again_in": retry_seconds})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(retry_seconds):
+                await stopped.wait()
+    return None
+
+
+def relieve_collector() -> None:
+    """Exempt what was loaded so far from garbage collection: a hundred thousand objects, which live as long as the process and take
+    70 ms to traverse.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
+
+
+async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None]"]) -> None:
+    """Wait until `stopped` is set or a background task ends; an error of a task is raised."""
+    ending = asyncio.create_task(stopped.wait())
+    try:
+        done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {ending}:
+            task.result()
+    finally:
+        for task in (*background, ending):
+            task.cancel()
+        await asyncio.gather(*background, ending, return_exceptions=True)
+
+
+def _stop_event() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set."""
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, event.set)
+    return event
+
+
+@dataclass
+class Probes:
+    """What the health endpoints report."""
+
+    program: Program | None = None
+    """The program once it is connected."""
+
+    waits_for: str = ""
+    """Why it is not connected yet."""
+
+    def readiness(self) -> tuple[bool, str]:
+        """Whether the program is ready, and the text of the response, which says why it is not."""
+        if self.program is None:
+            return False, f"not ready\n{self.waits_for}"
+        is_ready = self.program.is_ready
+        return is_ready, "ok\n" if is_ready else "not ready\n"
+
+
+async def _serve_health(*, port: int, probes: Probes) -> web.AppRunner:
+    """Serve `/livez` and `/readyz` on all addresses of the Pod; the caller cleans up the returned runner."""
+
+    async def live(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def ready(_request: web.Request) -> web.Response:
+        is_ready, text = probes.readiness()
+        return web.Response(status=200 if is_ready else 503, text=text)
+
+    app = web.Application()
+    app.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, port=port).start()
+    return runner

@@ -1,0 +1,185 @@
+"""A work queue of keys: each key is queued once, never processed by two workers at a time, and retried after a failure.
+
+Fresh keys precede background keys: a restart or a resync queues thousands of keys, and none of them may delay a key that
+has just changed. A retry is a background key too. Within a priority, groups of keys (namespaces) take turns, so that a
+crowd in one group does not delay another group. If a reconcile lasts as long as the work that it hands to others, `per_group` also
+limits what a group has there at a time.
+
+The queue is bounded by the number of distinct keys. A reconcile that fails delays only its own key.
+"""
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K")
+
+FIRST_PAUSE = 0.2
+MAX_PAUSE = 30.0
+"""Seconds until a key whose reconcile failed is tried again; doubled after each failure."""
+
+TIMER_STEP = 0.001
+"""uvloop rounds the delays of timers to whole milliseconds, up or down. What is due at the time would not be due yet."""
+
+
+class WorkQueue(Generic[K]):
+    """Calls `reconcile` for queued keys from a fixed number of workers, at most half of them for background keys."""
+
+    def __init__(
+        self,
+        reconcile: Callable[[K], Awaitable[None]],
+        *,
+        workers: int,
+        group: Callable[[K], str] = lambda _key: "",
+        per_group: int | None = None,
+    ) -> None:
+        """`per_group`: keys of a group that are processed at a time, at most; by default as many as there are workers."""
+        self._reconcile = reconcile
+        self._workers = workers
+        self._group = group
+        self._per_group = per_group or workers
+        self._busy_in: Counter[str] = Counter()
+        self._fresh: _GroupedKeys[K] = _GroupedKeys(group)
+        self._background: _GroupedKeys[K] = _GroupedKeys(group)
+        self._background_slots = max(1, workers // 2)
+        self._wake = asyncio.Event()
+        self._busy: set[K] = set()
+        self._again: dict[K, bool] = {}
+        self._pauses: dict[K, float] = {}
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+
+    def add(self, key: K, *, background: bool = False) -> None:
+        """Reconcile the key soon; a fresh key replaces the same key in the background."""
+        if key in self._busy:
+            self._again[key] = background and self._again.get(key, True)
+        elif key not in self._fresh:
+            if not background:
+                self._background.discard(key)
+            (self._background if background else self._fresh).add(key)
+            self._wake.set()
+
+    def add_later(self, key: K, seconds: float, *, background: bool = False) -> None:
+        """Reconcile the key after a delay, never earlier. A key has one timer: a later call replaces the earlier one."""
+        if key in self._timers:
+            self._timers[key].cancel()
+        delay = seconds + TIMER_STEP if seconds > 0 else 0.0
+        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._on_timer, key, background)
+
+    def add_within(self, key: K, seconds: float) -> None:
+        """Reconcile the key after a delay, or earlier if its timer or the key itself is already queued."""
+        if key not in self._timers and key not in self._fresh:
+            self.add_later(key, seconds)
+
+    def _on_timer(self, key: K, background: bool) -> None:  # noqa: FBT001 -- call_later passes positional arguments only
+        self._timers.pop(key, None)
+        self.add(key, background=background)
+
+    async def run(self) -> None:
+        """Process keys until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._workers):
+                    tasks.create_task(self._work())
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
+
+    async def _work(self) -> None:
+        while True:
+            taken = self._take()
+            if taken is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                await self._process(taken.key)
+            finally:
+                self._finish(taken)
+
+    def _take(self) -> "_Taken[K] | None":
+        is_background, key = False, self._fresh.pop(self._has_room)
+        if key is None and self._background_slots:
+            is_background, key = True, self._background.pop(self._has_room)
+        if key is None:
+            return None
+        self._background_slots -= is_background
+        self._busy.add(key)
+        self._busy_in[self._group(key)] += 1
+        return _Taken(key, is_background=is_background)
+
+    def _has_room(self, group: str) -> bool:
+        return self._busy_in[group] < self._per_group
+
+    def _finish(self, taken: "_Taken[K]") -> None:
+        self._background_slots += taken.is_background
+        self._busy.discard(taken.key)
+        group = self._group(taken.key)
+        self._busy_in[group] -= 1
+        if not self._busy_in[group]:
+            del self._busy_in[group]
+        if taken.is_background or self._per_group < self._workers:
+            self._wake.set()  # a key that no idle worker could take
+        if taken.key in self._again:
+            self.add(taken.key, background=self._again.pop(taken.key))
+
+    async def _process(self, key: K) -> None:
+        try:
+            await self._reconcile(key)
+            self._pauses.pop(key, None)
+        except Exception as error:  # noqa: BLE001 -- the boundary that keeps one bad object from affecting the others
+            self._retry_later(key, error)
+
+    def _retry_later(self, key: K, error: Exception) -> None:
+        pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
+        self._pauses[key] = pause
+        fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
+        logger.warning("reconcile failed", extra=fields)
+        self.add_later(key, pause, background=True)
+
+
+@dataclass(frozen=True)
+class _Taken(Generic[K]):
+    key: K
+    is_background: bool
+
+
+class _GroupedKeys(Generic[K]):
+    """A set of keys from which groups take turns; within a group, the key that was added first comes first."""
+
+    def __init__(self, group: Callable[[K], str]) -> None:
+        self._group = group
+        self._groups: OrderedDict[str, OrderedDict[K, None]] = OrderedDict()
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._groups.get(self._group(key), ())
+
+    def add(self, key: K) -> None:
+        self._groups.setdefault(self._group(key), OrderedDict())[key] = None
+
+    def discard(self, key: K) -> None:
+        group = self._group(key)
+        keys = self._groups.get(group)
+        if keys is None:
+            return
+        keys.pop(key, None)
+        if not keys:
+            del self._groups[group]
+
+    def pop(self, may_take: Callable[[str], bool]) -> K | None:
+        """The first key of the first group that may be taken from, which then goes to the end; None if there is none."""
+        group = next((name for name in self._groups if may_take(name)), None)
+        if group is None:
+            return None
+        keys = self._groups[group]
+        key, _ = keys.popitem(last=False)
+        if keys:
+            self._groups.move_to_end(group)
+        else:
+            del self._groups[group]
+        return key

@@ -1,1 +1,0 @@
-"""Code shared by shim and worker: settings, installation id, defaults for runs, and run statuses."""

@@ -1,0 +1,134 @@
+"""The part of the shim that watches launches: progress and reasons for waiting go to statuses, changes to workflows.
+
+Every shim process keeps its caches filled; only the leader acts. Two leaders at once do no harm. A new leader knows
+nothing of its predecessor: it compares the cluster with the statuses of the runs and signals what is missing there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+from activities.objects.signing_key import SigningKey
+from activities.watching.job_objects import list_events
+from activities.watching.pod_logs import MAX_BYTES, TAIL_LINES
+from activities.watching.seen_ends import write_ends
+from activities.watching.trimming import slim_event
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import PageTooLarge
+from inferrun.kube.objects import EVENTS, Object
+from inferrun.run_defaults import Defaults
+from operator_shim.observer.cluster_jobs import JobAccess
+from operator_shim.observer.event_reader import EventReader
+from operator_shim.observer.log_reader import LogReader
+from operator_shim.observer.quota_waits import LookAgain, QuotaWaits
+from operator_shim.observer.reconciler import Reconciler
+from operator_shim.observer.run_signals import SignalSender
+from operator_shim.observer.status_writer import ProgressWriter
+from operator_shim.observer.workload_watch import WorkloadWatch
+
+logger = logging.getLogger(__name__)
+
+
+PAGE = "500"
+PAGE_BYTES = 4 * 1024 * 1024
+"""Of five hundred Events, which have half a MiB; but users may write others."""
+
+MAX_PAGES = 20
+"""Of the Events of a namespace: ten thousand, which is more than a namespace keeps unless it is flooded."""
+
+
+class Leadership(Protocol):
+    """Decides which process acts; `control.leases.LeaderElection` is one."""
+
+    async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` whenever this process leads and cancel it when it does not, until cancelled."""
+
+
+class Observer:
+    """Run it as one task, beside the watch that it reads and the election that it follows."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        watch: WorkloadWatch,
+        leadership: Leadership,
+        signals: SignalSender,
+        look_again: LookAgain,
+        writer: ProgressWriter,
+        jobs: JobAccess,
+        defaults: Callable[[], Defaults],
+        key: SigningKey,
+    ) -> None:
+        self._client = client
+        self._watch = watch
+        self._leadership = leadership
+        self._signals = signals
+        self._look_again = look_again
+        self._writer = writer
+        self._jobs = jobs
+        self._defaults = defaults
+        self._key = key
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the caches are filled: a standby is ready as well."""
+        return self._watch.is_synced
+
+    async def run(self) -> None:
+        """Act whenever this process is the leader, until cancelled."""
+        await self._watch.synced()
+        await self._leadership.while_leading(self._act)
+
+    async def _act(self) -> None:
+        """One term: its state begins empty and ends with it."""
+        events, logs = EventReader(self._list_events), LogReader(self._read_log)
+        reconciler = Reconciler(
+            self._watch,
+            signals=self._signals,
+            writer=self._writer,
+            events=events,
+            logs=logs,
+            jobs=self._jobs,
+            node_lost_seconds=lambda: self._defaults().node_lost_seconds,
+            server_time=self._client.now,
+            sign=partial(write_ends, key=self._key),
+        )
+        quota_waits = QuotaWaits(self._watch, look_again=self._look_again)
+        self._watch.subscribe(reconciler.wake, on_room=quota_waits.wake)
+        logger.info("the observer acts: this process is the leader")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for part in (reconciler, events, logs, quota_waits):
+                    tasks.create_task(part.run())
+        finally:
+            self._watch.unsubscribe()
+            logger.info("the observer does not act any more")
+
+    async def _list_events(self, namespace: str, subject_uid: str) -> list[Object]:
+        """What the rules read of the Events on an object, or of a namespace; those that are too large, and what follows, are not
+        read.
+        """
+        if subject_uid:
+            return await list_events(self._client, namespace, {"metadata": {"uid": subject_uid}})
+        events: list[Object] = []
+        params = {"limit": PAGE}
+        with suppress(PageTooLarge):
+            for _ in range(MAX_PAGES):
+                page = await self._client.page(EVENTS, namespace, max_bytes=PAGE_BYTES, **params)
+                events.extend(slim_event(event) for event in page.items)
+                if not page.token:
+                    return events
+                params["continue"] = page.token
+        logger.warning(
+            "a namespace has too many Events to be read", extra={"namespace": namespace, "read": len(events)}
+        )
+        return events
+
+    async def _read_log(self, namespace: str, pod_name: str, container: str) -> str:
+        return await self._client.log(
+            namespace, pod_name, container=container, tail_lines=TAIL_LINES, limit_bytes=MAX_BYTES
+        )

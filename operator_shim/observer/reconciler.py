@@ -1,0 +1,282 @@
+"""Plans for each launch whenever something about it has changed, and executes the plans.
+
+A plan reads the caches and makes no request. Commands wait in lanes with workers of their own, so that a slow Temporal delays no
+status and a slow API server no signal. A command says that something is due; what is sent or written is what the memory wants
+when its turn has come.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from activities.judging.pod_end import PodEnd
+from activities.launching.manifests import CONTAINER
+from activities.watching import job_state
+from activities.watching.observation import Doing, Launch, is_concluded
+from control.informer import Key
+from control.work_queue import WorkQueue
+from inferrun.kube.objects import Object
+from inferrun.runner_report import Progress as RunnerProgress
+from inferrun.runner_report import parse_progress, parse_warm_up
+from operator_shim.observer.cluster_jobs import JobAccess
+from operator_shim.observer.event_reader import EventRequests
+from operator_shim.observer.log_reader import LogFollower
+from operator_shim.observer.plan import NEVER, NO_NEWS, Answer, Command, Memory, News, View, plan
+from operator_shim.observer.run_signals import SignalSender
+from operator_shim.observer.status_writer import Progress, ProgressWriter
+from operator_shim.observer.workloads import Workloads
+from workflows.signals import Ended, Started
+
+logger = logging.getLogger(__name__)
+
+SWEEP_SECONDS: Final = 60.0
+"""Between two comparisons of the runs' statuses with the Jobs that exist, in case a change was missed."""
+
+REST_EVERY: Final = 20
+"""Plans in a row after which the event loop gets its turn, about a millisecond."""
+
+SIGNALS: Final = 50
+STATUSES: Final = 20
+QUESTIONS: Final = 5
+"""Commands of each kind that are executed at a time."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A launch: what was planned, and what was read and done since."""
+
+    memory: Memory
+    inputs: tuple[object, ...] = ()
+    """What the last plan was made from: the same again, before the plan's time, needs no other plan."""
+    news: News = NO_NEWS
+    report: RunnerProgress | None = None
+    warm_up: str = ""
+    written: Progress | None = None
+    found: Object | None = None
+    """The Job as the API server last had it."""
+
+
+class Reconciler:
+    """Run it as one task, for as long as this process is the leader."""
+
+    def __init__(
+        self,
+        workloads: Workloads,
+        *,
+        signals: SignalSender,
+        writer: ProgressWriter,
+        events: EventRequests,
+        logs: LogFollower,
+        jobs: JobAccess,
+        node_lost_seconds: Callable[[], int],
+        server_time: Callable[[], datetime],
+        sign: Callable[[Iterable[PodEnd]], str],
+    ) -> None:
+        """`sign` writes how Pods have ended in a form that workers trust."""
+        self._workloads = workloads
+        self._signals = signals
+        self._writer = writer
+        self._events = events
+        self._logs = logs
+        self._jobs = jobs
+        self._node_lost_seconds = node_lost_seconds
+        self._server_time = server_time
+        self._sign = sign
+        self._followed: dict[Key, _Followed] = {}
+        self._planned = 0
+        self._queue: WorkQueue[Key] = WorkQueue(self._plan, workers=1, group=lambda key: key[0])
+
+        def lane(workers: int) -> WorkQueue[tuple[Command, Key]]:
+            return WorkQueue(self._execute, workers=workers, group=lambda task: task[1][0])
+
+        questions = lane(QUESTIONS)
+        self._lanes: dict[Command, WorkQueue[tuple[Command, Key]]] = {
+            Command.SIGNAL: lane(SIGNALS),
+            Command.WRITE: lane(STATUSES),
+            Command.FIND_JOB: questions,
+            Command.WATCH_AGAIN: questions,
+            Command.WITHDRAW: questions,
+        }
+
+    def wake(self, key: Key) -> None:
+        """The Job, one of its Pods or its run changed."""
+        self._queue.add(key)
+
+    async def run(self) -> None:
+        """Plan for everything, then for whatever changes, until cancelled. What has ended while nobody acted comes first: of
+        thousands of Jobs, most go on.
+        """
+        for key in self._workloads.job_keys():
+            job = self._workloads.job(key)
+            has_ended = job is None or job_state.is_finished(job) or not self._workloads.pods_of(job["metadata"]["uid"])
+            self._queue.add(key, background=not has_ended)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._queue.run())
+            for lane in set(self._lanes.values()):
+                tasks.create_task(lane.run())
+            tasks.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        """Find the runs whose status names a Job that does not exist."""
+        while True:
+            for run in list(self._workloads.all_runs()):
+                try:
+                    self._compare(run)
+                except Exception:  # one bad object must not affect the others
+                    logger.exception("a run cannot be compared", extra={"run": str(run["metadata"]["name"])})
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    def _compare(self, run: Object) -> None:
+        reference = (run.get("status") or {}).get("jobStatus")
+        if not reference or not reference.get("name"):
+            return
+        key = run["metadata"]["namespace"], reference["name"]
+        job = self._workloads.job(key)
+        if job is not None and job["metadata"]["uid"] == reference.get("uid"):
+            return
+        launch = Launch.of_run(run)
+        if launch is not None and key not in self._followed:
+            self._followed[key] = _Followed(Memory(launch))
+        self._queue.add(key)
+
+    def _follow(self, key: Key, job: Object | None) -> _Followed | None:
+        """The launch that matters: of a Job that is gone until its end is acknowledged."""
+        known = self._followed.get(key)
+        if job is None or (known and known.memory.version and known.memory.launch.job_uid == job["metadata"]["uid"]):
+            return known
+        launch = Launch.of_job(job)
+        if launch is None:
+            return known
+        run = self._workloads.run_of(launch.run)
+        named = Launch.of_run(run) if run is not None else None
+        is_another = named is not None and named.job_name == launch.job_name and named.job_uid != launch.job_uid
+        if named is not None and is_another and not is_concluded(run, launch=named):
+            launch = named
+        if known is None or known.memory.launch != launch:
+            known = self._followed[key] = _Followed(Memory(launch))
+        return known
+
+    async def _plan(self, key: Key) -> None:
+        self._planned += 1
+        if self._planned % REST_EVERY == 0:
+            await asyncio.sleep(0)  # thousands of keys may be queued: other tasks get their turn
+        job = self._workloads.job(key)
+        followed = self._follow(key, job)
+        if followed is None:
+            return
+        memory, news, now = followed.memory, followed.news, asyncio.get_running_loop().time()
+        launch = memory.launch
+        is_there = job is not None and job["metadata"]["uid"] == launch.job_uid
+        run, pods = self._workloads.run_of(launch.run), self._workloads.pods_of(launch.job_uid)
+        inputs = (job, run, pods, news, followed.report, followed.warm_up, followed.written)
+        if now < memory.due and _are_same(inputs, followed.inputs):
+            return
+        view = View(
+            now=now,
+            server_time=self._server_time(),
+            job=job if is_there else None,
+            pods=pods,
+            ends=self._workloads.remembered_ends(launch.job_uid),
+            run=run,
+            node_lost_seconds=self._node_lost_seconds(),
+            report=followed.report,
+            warm_up=followed.warm_up,
+            written=followed.written,
+            news=news,
+        )
+        planned = plan(view, memory)
+        if planned.memory is None:
+            del self._followed[key]
+            self._logs.forget(key)
+            if job is not None:
+                self._queue.add(key)  # another Job of that name
+            return
+        followed.memory, followed.news, followed.inputs = planned.memory, NO_NEWS, (*inputs[:3], NO_NEWS, *inputs[4:])
+        if planned.memory.log != memory.log:
+            self._follow_log(key, planned.memory.log)
+        if now < planned.memory.due < NEVER:
+            self._queue.add_later(key, planned.memory.due - now)
+        for command in planned.commands:
+            if command is Command.READ_EVENTS:
+                self._events.request(key, planned.subject, self._on_events)
+            else:
+                self._lanes[command].add((command, key))
+
+    def _follow_log(self, key: Key, log: tuple[str, str] | None) -> None:
+        self._logs.forget(key)
+        if log is not None:
+            pod_name, container = log
+            self._logs.follow(key, pod_name, container, self._on_log)
+
+    async def _execute(self, task: tuple[Command, Key]) -> None:
+        """Execute a command, and plan again with what it has led to. What fails is tried again by the lane."""
+        command, key = task
+        followed = self._followed.get(key)
+        if followed is None:
+            return
+        launch = followed.memory.launch
+        if command is Command.SIGNAL:
+            await self._signal(followed)
+        elif command is Command.WRITE:
+            await self._report(followed)
+        elif command is Command.WITHDRAW:
+            await self._jobs.withdraw(launch)
+        elif command is Command.FIND_JOB:
+            followed.found = await self._jobs.find(key)
+            followed.news = replace(followed.news, answer=Answer(followed.found))
+        elif command is Command.WATCH_AGAIN and followed.found is not None:
+            await self._jobs.watch_again(launch, followed.found)
+        if self._followed.get(key) is followed:
+            self._queue.add(key)
+
+    async def _signal(self, followed: _Followed) -> None:
+        signal, launch = followed.memory.signal, followed.memory.launch
+        if signal is None:
+            return
+        if signal.doing is Doing.RUNNING:
+            started = Started(
+                job_uid=launch.job_uid, launch=launch.launch, pod_uid=signal.pod_uid, started_at=signal.started_at
+            )
+            is_accepted = await self._signals.started(launch.run, started)
+        else:
+            # With those that need no judgement, nothing has happened to the Pod.
+            pod_uid = signal.pod_uid if signal.doing.needs_judgement else ""
+            ends = self._sign(self._workloads.remembered_ends(launch.job_uid))
+            ended = Ended(job_uid=launch.job_uid, launch=launch.launch, pod_uid=pod_uid, ends=ends)
+            is_accepted = await self._signals.ended(launch.run, ended, is_repeated=signal.times_sent > 1)
+        fields = {"run": launch.run.name, "job": launch.job_name, "doing": str(signal.doing)}
+        logger.info("signalled" if is_accepted else "no workflow to signal", extra=fields)
+        if is_accepted:
+            followed.news = replace(followed.news, accepted=signal)
+
+    async def _report(self, followed: _Followed) -> None:
+        progress, launch = followed.memory.progress, followed.memory.launch
+        run = self._workloads.run_of(launch.run)
+        if progress is not None and run is not None:
+            await self._writer.write(launch, progress, run=run)
+            followed.written = progress
+
+    def _on_events(self, key: Key, events: tuple[Object, ...] | None) -> None:
+        followed = self._followed.get(key)
+        if followed is not None and events is not None:
+            followed.news = replace(followed.news, events=events)
+            self._queue.add(key)
+
+    def _on_log(self, key: Key, log: str) -> None:
+        followed = self._followed.get(key)
+        if followed is None or followed.memory.log is None:
+            return
+        known = followed.report, followed.warm_up
+        if followed.memory.log[1] == CONTAINER:
+            followed.report = parse_progress(log) or followed.report
+        else:
+            followed.warm_up = str(parse_warm_up(log) or followed.warm_up)
+        if (followed.report, followed.warm_up) != known:
+            self._queue.add(key)
+
+
+def _are_same(inputs: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    return len(inputs) == len(before) and all(one is other for one, other in zip(inputs, before, strict=True))

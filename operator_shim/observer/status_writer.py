@@ -1,0 +1,110 @@
+"""Writes waiting reasons and progress to the status of a run.
+
+The status as the informer has it is the condition of the write, so that no GET precedes a PATCH; on a conflict the run
+is read and the decision made again. Never written: a terminal status, a status that names another Job, and one that
+says what follows this Job.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from activities.watching.observation import FOLLOW_A_LAUNCH, Launch
+from inferrun.kube.objects import Object
+from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_ref import RunRef
+from inferrun.run_status import status_after
+from inferrun.runner_report import Pace, RecordCounts
+from inferrun.timestamps import parse, rfc3339, utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the status of a run under way should say."""
+
+    phase: Phase
+    reason: Reason
+    message: str
+    started_at: str = ""
+    records: RecordCounts | None = None
+    pace: Pace | None = None
+    is_warning: bool = False
+
+
+class ProgressWriter(Protocol):
+    """What the reconciler needs to report with."""
+
+    async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
+        """Write the status of the launch's run; `run` is the run as the informer has it. Raises KubeError."""
+
+
+class RunEvents(Protocol):
+    """Emits Events on runs; a failure to do so is not raised."""
+
+    async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
+        """Emit an Event; the same one again has no effect."""
+
+
+class StatusWriter:
+    """`ProgressWriter` for the API server."""
+
+    def __init__(self, runs: RunStore, *, events: RunEvents) -> None:
+        self._runs = runs
+        self._events = events
+
+    async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
+        """Write if the run's status is still about this launch; emit an Event for a start, and for a warning or the wait for the
+        model if the reason is new: its message may change with every write.
+        """
+        before: list[InferenceRunStatus] = []
+
+        def decide(current: InferenceRun) -> InferenceRunStatus | None:
+            before.append(current.status)
+            return status_with(current, launch=launch, progress=progress)
+
+        ref = launch.run
+        written = await self._runs.update_status(ref, decide, read=parse_run(run))
+        if written.changed and is_worth_an_event(before[-1], progress):
+            await self._events.record(
+                ref, reason=progress.reason, message=progress.message, is_warning=progress.is_warning
+            )
+
+
+def is_worth_an_event(before: InferenceRunStatus, progress: Progress) -> bool:
+    """Whether users should see an Event about this progress, given the status that it replaces."""
+    has_started = progress.phase is Phase.RUNNING and before.phase is not Phase.RUNNING
+    is_new = (before.phase, before.reason) != (progress.phase, progress.reason)
+    return has_started or (is_new and (progress.is_warning or progress.reason is Reason.MODEL_NOT_READY))
+
+
+def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> InferenceRunStatus | None:
+    """The run's status with that progress; None if the status is not, or no longer, about this launch."""
+    status = run.status
+    if status.job_status is None or status.job_status.uid != launch.job_uid:
+        return None
+    if status.reason in FOLLOW_A_LAUNCH or status.phase is Phase.SUSPENDED:
+        return None
+    if (status.ended_launches or 0) >= launch.launch:
+        return None
+    return status_after(
+        run,
+        phase=progress.phase,
+        reason=progress.reason,
+        message=progress.message,
+        now=utc_now(),
+        cleared=("running_since", "pace"),
+        pace=progress.pace.model_dump() if progress.pace is not None else None,
+        running_since=_running_since(status, launch=launch, progress=progress),
+        attempt=launch.attempt,
+        start_time=status.start_time or progress.started_at or None,
+        records=progress.records.model_dump() if progress.records is not None else None,
+    )
+
+
+def _running_since(status: InferenceRunStatus, *, launch: Launch, progress: Progress) -> str | None:
+    """Of several shards, another Pod may represent the launch now: it has run since the first one started."""
+    known = status.running_since
+    if launch.shards == 1 or known is None or not progress.started_at or status.phase is not progress.phase:
+        return progress.started_at or None
+    return rfc3339(min(known, parse(progress.started_at)))

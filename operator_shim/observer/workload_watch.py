@@ -1,0 +1,267 @@
+"""The shim's view of the cluster: the installation's live Jobs, their Pods, and quotas.
+
+Caches with trimmed objects, shared by everything in the process; nothing here writes. Pods are indexed by the
+UID of the Job that controls them. Pods that are terminal are not cached; their ends are remembered for a while.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from activities.judging.pod_end import PodEnd
+from activities.launching.manifests import SELECTOR
+from activities.objects.object_metadata import controller_of
+from activities.watching import pod_state
+from activities.watching.trimming import (
+    IS_FULL,
+    JOB_NAME_LABEL,
+    trim_job,
+    trim_pod,
+    trim_quota,
+)
+from control.cluster_identity import is_of_same_cluster
+from control.informer import Key
+from control.namespaced_informers import NamespacedInformers
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object
+from inferrun.reasons import Reason
+from inferrun.run_ref import RunRef
+from operator_shim.run_watch import RunWatch
+from operator_shim.shared_parts import SharedParts
+
+JOBS_LIMIT = 10_000
+"""Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended."""
+
+MESSAGES_LIMIT = 2_000
+"""Of these Jobs, how many keep the termination messages of up to 4 KiB: most are judged within a second."""
+
+PODS_LIMIT = 256
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of the Pods' LIST. The WATCH goes without: with it, the end of a Pod would not be delivered."""
+
+Wake = Callable[[Key], None]
+"""Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and not raise."""
+
+
+OnRoom = Callable[[str], None]
+"""Called with a namespace in which runs wait for a quota and there may be room. Must return at once and not raise."""
+
+
+@dataclass(frozen=True)
+class _Subscription:
+    wake: Wake
+    on_room: OnRoom
+
+
+class WorkloadWatch:
+    """Run it as one task, beside the watch of runs. It shows what installations in the cluster of `installation` created."""
+
+    def __init__(self, client: KubeClient, *, runs: RunWatch, namespaces: Namespaces, installation: str) -> None:
+        self._installation = installation
+        self._runs = runs
+        runs.subscribe(self._on_run)
+        self._pods_by_job: dict[str, tuple[Object, ...]] = {}
+        self._ends = PodEnds()
+        self._subscription: _Subscription | None = None
+        self._without_room: dict[str, dict[Key, None]] = {}
+        """The runs that wait for a quota, by namespace, in the order in which they began to."""
+        self._share = SharedParts()
+        self.jobs = NamespacedInformers(
+            client,
+            JOBS,
+            namespaces=namespaces,
+            selector=f"{SELECTOR},!{wellknown.LABEL_ENDED}",
+            transform=self._take_job,
+            listener=self._on_job,
+        )
+        self.pods = NamespacedInformers(
+            client,
+            PODS,
+            namespaces=namespaces,
+            selector=SELECTOR,
+            list_params={"fieldSelector": LIVE_PODS},
+            transform=self._take_pod,
+            listener=self._on_pod,
+        )
+        self.quotas = NamespacedInformers(
+            client, QUOTAS, namespaces=namespaces, transform=trim_quota, listener=self._on_quota
+        )
+
+    async def run(self) -> None:
+        """Follow the collections until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in (self.jobs, self.pods, self.quotas):
+                tasks.create_task(informer.run())
+
+    async def synced(self) -> None:
+        """Return once all collections but the quotas, without which only runs that wait for one wait longer, have been listed."""
+        for informer in (self._runs, self.jobs, self.pods):
+            await informer.synced()
+
+    @property
+    def is_synced(self) -> bool:
+        """The same."""
+        return all(informer.is_synced for informer in (self._runs, self.jobs, self.pods))
+
+    def job(self, key: Key) -> Object | None:
+        """The Job of that key, unless its end is recorded."""
+        return self.jobs.get(*key)
+
+    def run_of(self, ref: RunRef) -> Object | None:
+        """The run; None if it has finished, is gone, or is another one of that name."""
+        return self._runs.unfinished(ref)
+
+    def job_keys(self) -> Iterable[Key]:
+        """The keys of all live Jobs."""
+        return self.jobs.keys()
+
+    def all_runs(self) -> Iterable[Object]:
+        """The runs that have not finished."""
+        return self._runs.all_unfinished()
+
+    def pods_of(self, job_uid: str) -> tuple[Object, ...]:
+        """The Job's Pods that are not terminal."""
+        return self._pods_by_job.get(job_uid, ())
+
+    def remembered_ends(self, job_uid: str) -> tuple[PodEnd, ...]:
+        """How Pods of the Job ended, as far as it was seen in the last minutes."""
+        return self._ends.of(job_uid)
+
+    def namespaces_without_room(self) -> list[str]:
+        """The namespaces in which runs wait for a quota."""
+        return list(self._without_room)
+
+    def runs_without_room(self, namespace: str) -> list[RunRef]:
+        """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose Pod is rejected, Kubernetes'
+        controller tries again by itself.
+        """
+        waiting = [run for key in self._without_room.get(namespace, ()) if (run := self._runs.get(*key)) is not None]
+        return [
+            RunRef(namespace=namespace, name=run["metadata"]["name"], uid=run["metadata"]["uid"])
+            for run in waiting
+            if self.job((namespace, job_name_of(run))) is None
+        ]
+
+    def subscribe(self, wake: Wake, *, on_room: OnRoom = lambda _namespace: None) -> None:
+        """Call both from now on, for what their types say."""
+        self._subscription = _Subscription(wake, on_room)
+
+    def unsubscribe(self) -> None:
+        """Call nothing any more."""
+        self._subscription = None
+
+    def _take_job(self, job: Object) -> Object | None:
+        if not self._is_ours(job):
+            return None
+        return trim_job(job, before=self.jobs.get(job["metadata"]["namespace"], job["metadata"]["name"]))
+
+    def _is_ours(self, item: Object) -> bool:
+        label = (item["metadata"].get("labels") or {}).get(wellknown.LABEL_INSTALLATION)
+        return is_of_same_cluster(label, installation=self._installation)
+
+    def _take_pod(self, pod: Object) -> Object | None:
+        """A Pod is found by the Job that controls it, which may have been taken over from an installation with another id."""
+        if not self._is_ours(pod) and controller_of(pod) is None:
+            return None
+        if pod_state.is_terminal(pod) and controller_of(pod) is not None:
+            self._ends.add(PodEnd.of_pod(pod))
+        return trim_pod(pod, share=self._share)
+
+    def _on_job(self, key: Key, _before: Object | None, after: Object | None) -> None:
+        self._wake(key)
+        if after is None:
+            self._report_room(key[0])
+
+    def _on_quota(self, key: Key, _before: Object | None, _after: Object | None) -> None:
+        if key[0] in self._without_room and not any(
+            quota[IS_FULL] for other, quota in self.quotas.items() if other[0] == key[0]
+        ):
+            self._report_room(key[0])
+
+    def _report_room(self, namespace: str) -> None:
+        if namespace in self._without_room and self._subscription is not None:
+            self._subscription.on_room(namespace)
+
+    def _on_pod(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if before is not None:
+            self._forget_pod(before, is_gone=after is None or after["metadata"]["uid"] != before["metadata"]["uid"])
+        if after is not None and (owner := controller_of(after)) is not None:
+            self._pods_by_job[owner] = (*self.pods_of(owner), after)
+        for pod in (before, after):
+            job = (pod["metadata"].get("labels") or {}).get(JOB_NAME_LABEL) if pod is not None else None
+            if job is not None:
+                self._wake((key[0], job))
+                return
+
+    def _forget_pod(self, pod: Object, *, is_gone: bool) -> None:
+        owner = controller_of(pod) or ""
+        uid = pod["metadata"]["uid"]
+        others = tuple(one for one in self.pods_of(owner) if one["metadata"]["uid"] != uid)
+        if others:
+            self._pods_by_job[owner] = others
+        else:
+            self._pods_by_job.pop(owner, None)
+        if is_gone and not self._ends.has(pod):
+            self._ends.add(PodEnd.of_pod(pod))
+
+    def _on_run(self, key: Key, before: Object | None, after: Object | None) -> None:
+        if after is not None and (after.get("status") or {}).get("reason") == Reason.QUOTA_EXCEEDED:
+            self._without_room.setdefault(key[0], {}).setdefault(key)
+        elif (waiting := self._without_room.get(key[0])) is not None:
+            waiting.pop(key, None)
+            if not waiting:
+                del self._without_room[key[0]]
+        names = {job_name_of(run) for run in (before, after) if run is not None}
+        for name in names:
+            if name:
+                self._wake((key[0], name))
+
+    def _wake(self, key: Key) -> None:
+        if self._subscription is not None:
+            self._subscription.wake(key)
+
+
+def job_name_of(run: Object) -> str:
+    """The name of the Job that the run's status names; empty without."""
+    reference = (run.get("status") or {}).get("jobStatus") or {}
+    return str(reference.get("name") or "")
+
+
+class PodEnds:
+    """How Pods have ended, of the latest Jobs. A Job has few Pods, but users may plant others."""
+
+    def __init__(self, *, limit: int = JOBS_LIMIT, messages_limit: int = MESSAGES_LIMIT) -> None:
+        self._limit = limit
+        self._messages_limit = messages_limit
+        self._jobs: OrderedDict[str, dict[str, PodEnd]] = OrderedDict()
+        self._with_messages: deque[str] = deque()
+
+    def add(self, end: PodEnd) -> None:
+        """Remember an end; one that is known is replaced unless the new one knows less."""
+        if end.job_uid not in self._jobs:
+            self._jobs[end.job_uid] = {}
+            self._with_messages.append(end.job_uid)
+        ends = self._jobs[end.job_uid]
+        known = ends.get(end.pod_uid)
+        if known is None or end.exit_code is not None or known.exit_code is None:
+            ends[end.pod_uid] = end
+        if len(ends) > PODS_LIMIT:
+            del ends[next(iter(ends))]
+        if len(self._with_messages) > self._messages_limit:
+            oldest = self._with_messages.popleft()
+            kept = self._jobs.get(oldest, {})
+            kept.update({uid: one.without_message() for uid, one in kept.items()})
+        if len(self._jobs) > self._limit:
+            self._jobs.popitem(last=False)
+
+    def has(self, pod: Object) -> bool:
+        """Whether the Pod's end is remembered."""
+        return pod["metadata"]["uid"] in self._jobs.get(controller_of(pod) or "", ())
+
+    def of(self, job_uid: str) -> tuple[PodEnd, ...]:
+        """The ends of a Job's Pods, oldest first."""
+        return tuple(self._jobs.get(job_uid, {}).values())

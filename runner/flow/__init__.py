@@ -1,0 +1,1 @@
+"""The stages between the seams: batches, their order, and the results of a chunk."""

@@ -1,0 +1,225 @@
+"""Reads and writes JSON lines: UTF-8, one JSON value per line; blank lines are ignored.
+
+An input line is an array, nested or not, or a single value, or an object `{"custom_id": …, "inputs": …}` with that as `inputs`,
+whose id (string or integer) is copied to the result. Bytes are an object `{"b64": …}`. If the contract names columns, an input line
+is an object that has them as members. A result line is `{"index": n, "prediction": …}` or `{"index": n, "error": {"code": …,
+"message": …}}`, with `custom_id` after the index if the record had one, and the columns that are copied after it; `index` is the
+record's position in the whole input, from 0. The lines of failed records are also in the error file.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import orjson
+
+from inferrun.plugins import (
+    Batch,
+    Block,
+    Chunk,
+    ColumnSelection,
+    CustomId,
+    InputFile,
+    Json,
+    JsonRecords,
+    Limits,
+    Piece,
+    RecordError,
+    RecordFormat,
+    ResultCounts,
+    Results,
+)
+from runner.formats.json_text import bytes_in, error_text, json_texts, text_of, texts_of
+from runner.formats.jsonl.bad_lines import id_of, read_valid
+from runner.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
+from runner.formats.jsonl.objects import objects_of
+from runner.formats.row_validation import Form, RowFault, form_of, width_of
+
+_FORMS = 'an array, a value, or an object {"custom_id": …, "inputs": …}'
+
+
+_ALL = ColumnSelection()
+
+_LINE = b'{"index":%d,"prediction":%b}\n'
+_LINE_WITH_ID = b'{"index":%d,"custom_id":%b,"prediction":%b}\n'
+
+
+class JsonlWriter:
+    """Writes one line per result."""
+
+    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
+        self._out = out
+        self._errors = errors
+        self._counts = ResultCounts(0)
+
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the lines of a batch."""
+        self._counts += results.counts
+        if not results.errors and not batch.copied and None not in batch.ids:
+            indexes, texts = itertools.count(batch.first), json_texts(results.values)
+            if batch.ids:
+                lines = map(_LINE_WITH_ID.__mod__, zip(indexes, texts_of(batch.ids), texts, strict=False))
+            else:
+                lines = map(_LINE.__mod__, zip(indexes, texts, strict=False))
+            self._out.write(b"".join(lines))
+            return
+        for at, text in enumerate(json_texts(results.values)):
+            custom_id, copied = batch.ids[at] if batch.ids else None, batch.copied[at] if batch.copied else b""
+            if error := results.errors.get(at):
+                line = error_line(batch.first + at, custom_id, copied, error)
+                self._out.write(line)
+                self._errors.write(line)
+            else:
+                self._out.write(b'%b,"prediction":%b}\n' % (_head(batch.first + at, custom_id, copied), text))
+
+    def close(self) -> ResultCounts:
+        """Return the numbers of lines."""
+        return self._counts
+
+
+def error_line(index: int, custom_id: CustomId, copied: bytes, error: RecordError) -> bytes:
+    """Return the line of a failed record; `copied` are members of the object, or empty."""
+    return b'%b,"error":%b}\n' % (_head(index, custom_id, copied), error_text(error))
+
+
+def _head(index: int, custom_id: CustomId, copied: bytes) -> bytes:
+    head = b'{"index":%d' % index
+    if custom_id is not None:
+        head += b',"custom_id":%b' % orjson.dumps(custom_id)
+    return b"%b,%b" % (head, copied) if copied else head
+
+
+class Jsonl:
+    """Reads records from and writes results to JSON lines."""
+
+    suffix = ".jsonl"
+    results_suffix = ".jsonl"
+
+    def __init__(self, columns: ColumnSelection = _ALL) -> None:
+        self._columns = columns
+
+    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
+        """Return the format that reads these members of objects."""
+        return Jsonl(columns)
+
+    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
+        """Divide a file into ranges of bytes."""
+        return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
+
+    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
+        """Yield the lines that start within the chunk; a record without named columns is a value or an array."""
+        return (self._block(lines) for lines in read_lines(file, chunk, limits=limits))
+
+    def _block(self, lines: Lines) -> Block:
+        try:
+            return self._valid_block(lines)
+        except BadLine:
+            return read_valid(lines, self._valid_block, id_of=id_of)
+
+    def _valid_block(self, lines: Lines) -> Block:
+        """Return the records of lines. Raises BadLine."""
+        if not self._columns:
+            return _checked(lines)
+        block = objects_of(lines, self._columns)
+        return block if self._columns.fed else _with_values(block)
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
+        """Return a writer of one line per result."""
+        return JsonlWriter(out, errors)
+
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the predictions in a result file, as they were written."""
+        return dict(_predictions(content))
+
+
+_INDEX = b'{"index":'
+_PREDICTION = b',"prediction":'
+
+
+def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the results that are predictions. A quote in an id is escaped, so the first member of that name is the prediction.
+
+    Only a column that was copied may contain an object, in which there may be a member of that name.
+    """
+    for line in content.split(b"\n"):
+        if not line:
+            continue
+        head, member, value = line.partition(_PREDICTION)
+        if head.count(b"{") > 1:
+            if (found := _parsed(line)) is not None:
+                yield found
+            continue
+        index = head.removeprefix(_INDEX).partition(b",")[0]
+        if head.startswith(_INDEX) and index.isdigit() and member and value.endswith(b"}"):
+            yield int(index), value[:-1]
+        elif b',"error":' not in line:
+            raise ValueError("a line is not a result")
+
+
+def _parsed(line: bytes) -> tuple[int, bytes] | None:
+    result = orjson.loads(line)
+    return (result["index"], text_of(result["prediction"])) if "prediction" in result else None
+
+
+def _checked(lines: Lines) -> Block:
+    try:
+        values: list[Json] = list(map(orjson.loads, lines.texts))
+    except orjson.JSONDecodeError as error:
+        at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
+        raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
+    if dict not in set(map(type, values)):
+        _check_values(values)
+        return Block(JsonRecords(lines.texts))
+    ids: list[CustomId] = []
+    values = [_unwrapped(value, ids) for value in values]
+    _check_values(values)
+    return Block(JsonRecords(texts_of(values)), ids if set(ids) - {None} else ())
+
+
+def _with_values(block: Block) -> Block:
+    _check_values(list(map(orjson.loads, json_texts(block.records))))
+    return block
+
+
+def _check_values(values: list[Json]) -> None:
+    try:
+        width_of(values)
+    except RowFault:
+        _check_forms(values)
+
+
+def _check_forms(values: list[Json]) -> None:
+    usual: Form | None = None
+    for at, value in enumerate(values):
+        try:
+            form = form_of(value)
+        except ValueError as error:
+            raise BadLine(at, str(error)) from error
+        usual = usual or form
+        if form != usual:
+            raise BadLine(at, f"has {form}, previous lines have {usual}")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _unwrapped(value: Json, ids: list[CustomId]) -> Json:
+    """Return the numbers of a record in object form and append its id to `ids`."""
+    if not isinstance(value, dict) or bytes_in(value) is not None:
+        ids.append(None)
+        return value
+    given = value.get("custom_id")
+    if "inputs" not in value:
+        raise BadLine(len(ids), f'has no "inputs"; allowed: {_FORMS}')
+    if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
+        raise BadLine(len(ids), '"custom_id" must be a string or an integer')
+    ids.append(given)
+    return value["inputs"]
+
+
+JSONL = Jsonl()

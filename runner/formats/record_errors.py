@@ -1,0 +1,62 @@
+"""The errors of records that are not sent, because they are not valid or because the model cannot take them. Pure."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, JsonRecords, RecordError, Records, Results
+from runner.formats.blanks import blank_like
+from runner.formats.json_text import json_texts
+
+NOT_SENT: Final = "invalid_input"
+"""Its code."""
+
+
+def not_sent(text: str) -> RecordError:
+    """Return the error; `text` says what is wrong with the record."""
+    return RecordError(NOT_SENT, text)
+
+
+def valid_part(batch: Batch) -> Batch | None:
+    """Return the records of a batch that have no error; None if all have one. Their indexes are not consecutive."""
+    places = [at for at in range(len(batch)) if at not in batch.errors]
+    return Batch(first=batch.first, records=selected(batch.records, places)) if places else None
+
+
+def without_infinity(batch: Batch) -> Batch:
+    """Return a batch with an error for each record with an infinite number, which cannot be sent as JSON."""
+    if not isinstance(batch.records, ArrowRecords):
+        return batch  # JSON texts have no infinity, either
+    from runner.formats.columns import infinite_rows  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+    text = "the record contains an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
+    errors = dict.fromkeys(infinite_rows(batch.records.table), not_sent(text))
+    return replace(batch, errors=errors) if errors else batch
+
+
+async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
+    """Predict the records of a batch that have no error."""
+    valid = valid_part(batch) if batch.errors else batch
+    return with_record_errors(await predict(valid) if valid else None, batch.errors, total=len(batch))
+
+
+def selected(records: Records, places: Sequence[int]) -> Records:
+    """Return the records at some positions, of which there is at least one."""
+    if isinstance(records, JsonRecords):
+        return JsonRecords([records.texts[at] for at in places])
+    parts = [records.part(at, at + 1) for at in places]  # pyarrow can take no strings that are views
+    return parts[0].join(parts[1:])
+
+
+def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
+    """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
+    sent = json_texts(results.values) if results else ()
+    blank = blank_like(sent[0]) if sent else b"null"
+    places = [at for at in range(total) if at not in unsent]
+    texts = [blank] * total
+    for at, value in zip(places, sent, strict=True):
+        texts[at] = value
+    errors = dict(unsent)
+    if results:
+        errors |= {places[at]: one for at, one in results.errors.items()}
+    return Results(JsonRecords(texts), errors, results.usage if results else NO_USAGE)

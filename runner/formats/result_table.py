@@ -1,0 +1,161 @@
+"""The results of a chunk as a table, for formats with columns: one row per record, in order.
+
+The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that are copied, `prediction` (null for a
+failed record) and `error` (null for the others), a struct of `code`, `message` and `attempts`. Ids, copied columns and predictions
+have the type of their values in the chunk: numbers, texts, lists, structs, and bytes if one of them is no text. Values without a
+common type, such as numbers and texts, are stored as their JSON texts, and the column's metadata says so. Imports pyarrow, so only
+runs with such a format load it.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow
+
+from inferrun.plugins import ID_COLUMN, Json, RecordError
+from runner.formats.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
+from runner.formats.json_text import bytes_in, json_of_bytes, text_of
+
+_ERROR_TYPE: Final = pyarrow.struct(
+    [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
+)
+
+_JSON_TEXT: Final = {b"inferrun": b"json"}
+"""Metadata of a column of JSON texts."""
+
+
+def table_of(rows: CollectedResults) -> pyarrow.Table:
+    """Return rows as a table with the types of their values."""
+    values = rows.columns()
+    if ID_COLUMN in values:
+        values[ID_COLUMN] = _of_one_type(values[ID_COLUMN])
+    return _table(
+        {
+            INDEX: _Column(pyarrow.array(rows.indexes, pyarrow.int64())),
+            **{name: _typed(column) or _json_texts(column) for name, column in values.items()},
+            ERROR: _Column(pyarrow.array(map(_struct_of, rows.failures()), _ERROR_TYPE)),
+        }
+    )
+
+
+def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
+    """Return the rows of all tables, whose columns may have different types and be missing in some of them."""
+    names = dict.fromkeys(name for table in tables for name in table.schema.names if name not in (PREDICTION, ERROR))
+    return _table({name: _joined_column(tables, name) for name in (*names, PREDICTION, ERROR)})
+
+
+def predictions_of(table: pyarrow.Table) -> dict[int, bytes]:
+    """Return the predictions of a table as JSON texts by the index of their records. Raises ValueError for another table."""
+    if not {INDEX, PREDICTION, ERROR} <= set(table.schema.names):
+        raise ValueError("the table does not have the columns of results")
+    is_json = _is_json(table.schema.field(PREDICTION))
+    rows = zip(*(table.column(name).to_pylist() for name in (INDEX, PREDICTION, ERROR)), strict=True)
+    return {index: value.encode() if is_json else text_of(value) for index, value, error in rows if error is None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    values: pyarrow.Array | pyarrow.ChunkedArray
+    is_json: bool = False
+    """Whether they are JSON texts."""
+
+
+def _table(columns: dict[str, _Column]) -> pyarrow.Table:
+    fields = [
+        pyarrow.field(name, column.values.type, metadata=_JSON_TEXT if column.is_json else None)
+        for name, column in columns.items()
+    ]
+    return pyarrow.Table.from_arrays([column.values for column in columns.values()], schema=pyarrow.schema(fields))
+
+
+def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
+    """Return a column of all tables, with null for the rows of those that do not have it."""
+    parts, texts = [], []
+    for table in tables:
+        is_there = name in table.schema.names
+        parts.append(table.column(name).combine_chunks() if is_there else pyarrow.nulls(len(table)))
+        texts.append(is_there and _is_json(table.schema.field(name)))
+    kind = None if any(texts) else _common_type(part.type for part in parts)
+    if kind is not None:
+        with suppress(pyarrow.ArrowInvalid):  # an integer that is no floating-point number
+            return _Column(pyarrow.chunked_array([part.cast(kind) for part in parts], kind))
+    converted = [
+        part if is_text else _json_texts(part.to_pylist()).values for part, is_text in zip(parts, texts, strict=True)
+    ]
+    return _Column(pyarrow.chunked_array(converted, pyarrow.string()), is_json=True)
+
+
+def _common_type(kinds: Iterable[pyarrow.DataType]) -> pyarrow.DataType | None:
+    """Return the type to which all values can be converted without loss; None if there is none."""
+    different = list(dict.fromkeys(kinds))
+    if len(different) == 1:
+        return different[0]
+    if sum(map(_has_members, different)) > 1:
+        return None
+    schemas = [pyarrow.schema([("", kind)]) for kind in different]
+    try:
+        return pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pyarrow.ArrowException:
+        return None
+
+
+def _has_members(kind: pyarrow.DataType) -> bool:
+    return pyarrow.types.is_struct(kind) or any(_has_members(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _is_json(field: pyarrow.Field) -> bool:
+    return bool((field.metadata or {}).items() >= _JSON_TEXT.items())
+
+
+def _of_one_type(ids: Sequence[Json]) -> Sequence[Json]:
+    """Return integers if all ids are, otherwise texts."""
+    if {type(one) for one in ids} <= {int, type(None)}:
+        return ids
+    return [None if one is None else str(one) for one in ids]
+
+
+def _struct_of(error: RecordError | None) -> dict[str, Json] | None:
+    return {"code": error.code, "message": error.message, "attempts": error.attempts} if error else None
+
+
+def _json_texts(values: Sequence[Json]) -> _Column:
+    texts = [None if one is None else text_of(one).decode() for one in values]
+    return _Column(pyarrow.array(texts, pyarrow.string()), is_json=True)
+
+
+def _typed(values: Sequence[Json]) -> _Column | None:
+    """Return the values as they are; None if they have no common type, or objects have different members."""
+    found = _array(values)
+    if found is None or _has_members(found.type):
+        values = [_with_bytes(value) for value in values]
+        found = _array(values)
+    if found is None or (_has_members(found.type) and found.to_pylist() != list(values)):
+        return None
+    return _Column(found) if _is_storable(found.type) else None
+
+
+def _array(values: Sequence[object]) -> pyarrow.Array | None:
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _with_bytes(value: Json) -> Any:  # Any: bytes, or JSON that contains some
+    """Return a value with bytes in place of the objects that stand for such as are no text. Beside them, texts become bytes."""
+    if isinstance(value, list):
+        return [_with_bytes(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = bytes_in(value)
+    if found is not None and json_of_bytes(found) == value:
+        return found
+    return {name: _with_bytes(one) for name, one in value.items()}
+
+
+def _is_storable(kind: pyarrow.DataType) -> bool:
+    """Whether each struct within a type has members: Parquet stores no others."""
+    children = [kind.field(at).type for at in range(kind.num_fields)]
+    return not (pyarrow.types.is_struct(kind) and not children) and all(map(_is_storable, children))

@@ -1,0 +1,1 @@
+"""Connections: addresses that runs may reach, TLS, and what their failures mean."""

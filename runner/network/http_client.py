@@ -1,0 +1,276 @@
+"""The HTTP client of model servers, data handlers, web inputs and probes: aiohttp under the policy of `runner.network.connections`.
+
+Each request is sent once, except that aiohttp repeats one with an idempotent method if the connection is lost at once; callers
+decide about other retries. Redirects, cookies and the environment's proxies are not used. Callers also
+limit how many requests are sent at a time; there are as many connections. The address of each one is judged when its socket is
+created, after name resolution.
+"""
+
+import asyncio
+import io
+import random
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import ResolveResult
+from aiohttp.http_exceptions import ContentEncodingError
+from yarl import URL
+
+from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, lifetime_of, open_connections
+from runner.network.network_failures import (
+    UNKNOWN_AUTHORITY,
+    describe_connect_timeout,
+    describe_os,
+    describe_tls,
+    describe_unconnected,
+    describe_unresolved,
+)
+
+_HEADER_BYTES: Final = 64 * 1024
+"""Maximum bytes of a header. Servers accept headers of 8 to 64 KiB."""
+
+_LARGE_BODY: Final = 1 << 20
+"""Bytes from which aiohttp wants a body as a file, so that it can send it in pieces."""
+
+
+class ExchangeFailed(Exception):
+    """There is no complete response. The text is for users and contains nothing that was sent or received."""
+
+    def __init__(self, text: str, *, kind: FaultKind, was_sent: bool = True) -> None:
+        """`was_sent` is False if the request certainly did not reach the server."""
+        super().__init__(text)
+        self.kind = kind
+        self.was_sent = was_sent
+
+    def fault(self, failed: RunnerError) -> Fault:
+        """The fault of the request; `failed` describes it."""
+        return Fault(failed, kind=self.kind, was_sent=self.was_sent)
+
+
+class Refused(ExchangeFailed):
+    """Runs must not connect to the address."""
+
+
+class ResponseTooLarge(ExchangeFailed):
+    """The body of the response has more bytes than allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response that was received completely."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class _Pool:
+    """The connections that are opened during one lifetime."""
+
+    session: aiohttp.ClientSession
+    until: float
+    requests: int = 0
+
+
+class HttpClient:
+    """Sends requests over connections that are replaced after a while, because a balancer chooses a server for each of them."""
+
+    def __init__(
+        self, connections: Connections, *, timeout: aiohttp.ClientTimeout, lifetime: float, tls: ssl.SSLContext | None
+    ) -> None:
+        """`lifetime` is in seconds. Without `tls`, the image's authorities are used."""
+        self._connections = connections
+        self._timeout = timeout
+        self._lifetime = lifetime
+        # aiohttp created its own context when it was imported, which may have been before the CA bundle was known.
+        self._tls = tls or ssl.create_default_context()
+        self._pool: _Pool | None = None
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        url: str | URL,
+        *,
+        headers: Mapping[str, str],
+        body: Any = None,  # Any: what aiohttp can send
+        proxy: str | None = None,
+        is_raw: bool = False,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request and yield the response before its body. Raises ExchangeFailed, also while the body is read.
+
+        `is_raw`: a compressed body is not decompressed.
+        """
+        pool = await self._current_pool()
+        pool.requests += 1
+        try:
+            if proxy:  # it would connect to the address, as far as the name can be resolved here
+                target = urlsplit(str(url))
+                port = target.port or (443 if target.scheme == "https" else 80)
+                await self._connections.check(target.hostname or "", port)
+            async with pool.session.request(
+                method, url, data=body, headers=headers, proxy=proxy, allow_redirects=False, auto_decompress=not is_raw
+            ) as response:
+                yield response
+        except (aiohttp.ClientError, TimeoutError, AddressRefused, UnicodeError) as error:
+            raise _failure_of(error, self._timeout) from error
+        finally:
+            pool.requests -= 1
+            if pool is not self._pool:
+                await _close_if_unused(pool)
+
+    async def exchange(
+        self, method: str, url: str, body: bytes | None, *, headers: Mapping[str, str], limit: int
+    ) -> Response:
+        """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the body exceeds `limit` bytes."""
+        is_large = body is not None and len(body) > _LARGE_BODY
+        async with self.stream(
+            method, url, headers=headers, body=io.BytesIO(body) if body and is_large else body
+        ) as response:
+            received = await read_start(response, limit)
+            if len(received) > limit:
+                raise ResponseTooLarge(f"it returned more than {limit} bytes", kind=FaultKind.TOO_LARGE)
+            return Response(response.status, response.headers, received)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.session.close()
+
+    async def _current_pool(self) -> _Pool:
+        now = asyncio.get_running_loop().time()
+        if self._pool is None or self._pool.until < now:
+            old = self._pool
+            connector = aiohttp.TCPConnector(
+                limit=0,
+                ssl=self._tls,
+                resolver=_ShuffledResolver(),
+                use_dns_cache=False,
+                socket_factory=self._connections.open_socket,
+            )
+            session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=self._timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "inferrun"},
+                max_line_size=_HEADER_BYTES,
+                max_field_size=_HEADER_BYTES,
+            )
+            self._pool = _Pool(session, now + lifetime_of(self._lifetime))
+            if old is not None:
+                await _close_if_unused(old)
+        return self._pool
+
+
+async def _close_if_unused(pool: _Pool) -> None:
+    if not pool.requests:
+        await pool.session.close()
+
+
+@asynccontextmanager
+async def open_client(
+    limits: Limits, *, timeout: aiohttp.ClientTimeout, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[HttpClient]:
+    """Open a client whose connections are judged under the policy of these limits."""
+    connections = await open_connections(limits)
+    client = HttpClient(connections, timeout=timeout, lifetime=limits.connection_seconds, tls=tls)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def whole_timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """The time limit of requests that end within `seconds`."""
+    return aiohttp.ClientTimeout(total=seconds, connect=min(CONNECT_SECONDS, seconds))
+
+
+def idle_timeout(seconds: float) -> aiohttp.ClientTimeout:
+    """The time limit of requests that may take long, but send something every `seconds`."""
+    return aiohttp.ClientTimeout(total=None, connect=min(CONNECT_SECONDS, seconds), sock_read=seconds)
+
+
+async def read_start(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """Read a body to its end, or until it has more than `limit` bytes."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > limit:
+            break
+    return bytes(body)
+
+
+class _ShuffledResolver(aiohttp.ThreadedResolver):
+    """Resolves a name for each connection, so that a name with several addresses, such as a headless Service, uses all of them."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the addresses of each family in random order. Raises OSError."""
+        found = await super().resolve(host, port, family)
+        families = list(dict.fromkeys(one["family"] for one in found))
+        return sorted(random.sample(found, len(found)), key=lambda one: families.index(one["family"]))
+
+
+_UNSENT: Final = (
+    AddressRefused,
+    UnicodeError,
+    aiohttp.InvalidURL,
+    aiohttp.NonHttpUrlClientError,
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientHttpProxyError,
+)
+_PERMANENT: Final = (UnicodeError, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, aiohttp.ClientSSLError)
+
+
+def _failure_of(error: Exception, timeout: aiohttp.ClientTimeout) -> ExchangeFailed:
+    """Describe and classify a failure. The text of most errors may contain the URL or a part of the response."""
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, AddressRefused):
+        return Refused(str(cause), kind=FaultKind.FAILED, was_sent=False)
+    if isinstance(error, _UNSENT):
+        kind = FaultKind.FAILED if isinstance(error, _PERMANENT) else FaultKind.UNAVAILABLE
+        return ExchangeFailed(_unsent_text(error, timeout), kind=kind, was_sent=False)
+    text, kind = type(error).__name__, FaultKind.UNAVAILABLE
+    match error:
+        case TimeoutError():
+            text, kind = f"no response within {timeout.total or timeout.sock_read:g} s", FaultKind.TIMEOUT
+        case aiohttp.ClientPayloadError() if isinstance(error.__cause__, ContentEncodingError):
+            text = "the response is invalid: its body is not compressed as its headers say"
+        case aiohttp.ClientPayloadError():
+            text, kind = "the response was truncated", FaultKind.LOST
+        case aiohttp.ClientConnectionError():
+            text, kind = "the connection was closed before the response was complete", FaultKind.LOST
+        case aiohttp.ClientResponseError():
+            text = "the response is invalid: it is not valid HTTP/1.1"
+    return ExchangeFailed(text, kind=kind)
+
+
+def _unsent_text(error: Exception, timeout: aiohttp.ClientTimeout) -> str:
+    text = "this is not a valid URL"
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            text = describe_connect_timeout(timeout.connect or CONNECT_SECONDS)
+        case aiohttp.ClientHttpProxyError():
+            text = f"the proxy returned {error.status}"
+        case aiohttp.ClientConnectorDNSError():
+            text = describe_unresolved(error.host)
+        case aiohttp.ClientConnectorCertificateError(certificate_error=cause):
+            text = f"TLS connection to {error.host}:{error.port} failed: {describe_tls(cause)}; {UNKNOWN_AUTHORITY}"
+        case aiohttp.ClientConnectorSSLError(os_error=cause):
+            text = f"TLS connection to {error.host}:{error.port} failed: {describe_tls(cause)}"
+        case aiohttp.ClientProxyConnectionError(os_error=cause):
+            text = f"cannot connect to the proxy {error.host}:{error.port}: {describe_os(cause)}"
+        case aiohttp.ClientConnectorError(os_error=cause):
+            text = describe_unconnected(f"{error.host}:{error.port}", cause)
+    return text

@@ -1,0 +1,138 @@
+"""A model server over REST, as its protocols use it: one try per call, classified, and described by status and size.
+
+It requests identity encoding: servers that compress by default spend most of their time on it (with MLServer, large responses
+take seven times as long). Redirects are not followed.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
+from inferrun.text import public_url
+from runner.network.http_client import (
+    ExchangeFailed,
+    HttpClient,
+    Response,
+    ResponseTooLarge,
+    open_client,
+    whole_timeout,
+)
+from runner.network.model_credentials import ModelCredentials
+from runner.network.network_failures import fault_of_status, invalid_response, kind_of_status, size_of
+from runner.network.tls import context_of
+
+JSON_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+}
+
+
+class ModelServer:
+    """The model behind one URL."""
+
+    def __init__(
+        self, url: str, client: HttpClient, limits: Limits, *, target: str, credentials: ModelCredentials
+    ) -> None:
+        self.url = url
+        self._credentials = credentials
+        self.limits = limits
+        self.target = target
+        """The model or its server, as messages name it."""
+
+        self._client = client
+
+    async def exchange(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        *,
+        headers: Mapping[str, str] = JSON_HEADERS,
+    ) -> Response:
+        """Send one request. Raises Fault for what a retry or another request may change."""
+        response = await self.send(method, url, body, headers=headers)
+        if kind_of_status(response.status) is not FaultKind.FAILED:
+            failed = self.failed(response.status, response.body)
+            raise fault_of_status(response.status, response.headers, failed)
+        return response
+
+    async def send(
+        self, method: str, url: str, body: bytes | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
+    ) -> Response:
+        """Send one request and return the response, whatever its status. Raises Fault if there is none."""
+        authorization = self._credentials.authorization()
+        if authorization:
+            headers = {**headers, "Authorization": authorization}
+        limit = self.limits.response_bytes
+        try:
+            return await self._client.exchange(method, url, body, headers=headers, limit=limit)
+        except ResponseTooLarge as error:
+            text = f"{self.target} returned more than {limit} bytes; set a larger INFERRUN_RESPONSE_BYTES in the image"
+            raise error.fault(InferenceError(text, is_retryable=False)) from error
+        except ExchangeFailed as error:
+            raise error.fault(InferenceError(f"{self.target}: {error}")) from error
+
+    def failed(self, status: int, body: bytes) -> InferenceError:
+        """Describe a response that is not a success."""
+        return InferenceError(f"{self.target} returned {status} with {size_of(body)}{self._fix(status)}")
+
+    def unsuccessful(self, response: Response) -> Exception:
+        """Return the error of a response whose status is not that of a success."""
+        error = self.failed(response.status, response.body)
+        return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
+
+    def invalid(self, protocol: str, body: bytes, error: ValueError) -> Fault:
+        """Return the fault of a successful response that does not match its request."""
+        return invalid_response(self.target, protocol, body, error)
+
+    def _fix(self, status: int) -> str:
+        if status not in {401, 403}:
+            return _fix(status)
+        if self._credentials.authorization():
+            return "; check the credentials in the Secret of kserve.credentialsRef"
+        return "; the server requires credentials; name a Secret that has them with kserve.credentialsRef"
+
+
+def _fix(status: int) -> str:
+    match status:
+        case 404:
+            return "; check kserve.modelUrl and that the model is loaded"
+        case 301 | 302 | 303 | 307 | 308:
+            return (
+                "; redirects are not followed, because they may lead anywhere; set kserve.modelUrl to the final address"
+            )
+        case 400 | 422:
+            return "; check kserve.modelInputName and the number of values per record"
+        case 413:
+            return (
+                "; the server or a proxy rejects requests of this size; set a smaller INFERRUN_BATCH_ROWS in the image"
+            )
+        case _:
+            return "; see the log of the model server"
+
+
+def model_target(model: Model, url: str) -> str:
+    """Name a model and its URL for messages."""
+    return f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
+
+
+@asynccontextmanager
+async def open_model_server(
+    model: Model, url: str, context: ModelContext, *, target: str = ""
+) -> AsyncIterator[ModelServer]:
+    """Open a connection pool to a model server; `target` names it in messages. Default: the model and its URL."""
+    limits, credentials = context.limits, ModelCredentials(context.credentials_dir)
+    if credentials.authorization():
+        url = without_user(url)  # the Secret takes precedence; two credentials cannot be sent
+    tls = context_of(model, context.credentials_dir.parent)
+    async with open_client(limits, timeout=whole_timeout(limits.request_timeout), tls=tls) as client:
+        yield ModelServer(url, client, limits, target=target or model_target(model, url), credentials=credentials)
+
+
+def without_user(url: str) -> str:
+    """Return a URL without user information."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, parts.fragment))

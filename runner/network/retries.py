@@ -1,0 +1,109 @@
+"""Decides which failed requests are retried, and after how long. Pure, except for the jitter and the loops at the end.
+
+Overload (429, 503), an unavailable backend (502, 504), a refused or lost connection and a timeout are transient if the request
+may be sent twice. After a lost connection the first retry is immediate. Otherwise waits double from the first wait to ten
+seconds, with jitter so that many Pods do not retry at the same time. `Retry-After` is a lower bound, to which the wait is added.
+
+The budget limits the time since the request first failed, not the time since it was first sent: a request that times out after
+five minutes is still retried. The last retry is at the end of the budget. `Retry-After` may exceed the budget, but not ten minutes:
+longer outages are left to the run's next attempt, which does not occupy a Pod while it waits.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+from inferrun.plugins import Fault, FaultKind
+
+TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
+
+FIRST_WAIT = 0.5
+"""Seconds before the first retry of a request whose usual duration is unknown."""
+
+_SHORTEST_FIRST_WAIT = 0.02
+_LONGEST_WAIT = 10.0
+_LONGEST_RETRY_AFTER = 600.0
+
+T = TypeVar("T")
+
+
+class Retries:
+    """The retries of one request."""
+
+    def __init__(self, *, budget: float, until: Callable[[], float] = lambda: 0.0) -> None:
+        """`budget` is in seconds; `until` is asked after each failure, and is a time until which there are retries anyway."""
+        self._budget = budget
+        self._until = until
+        self._failing_since: float | None = None
+        self._retry = 0
+
+    def wait_after(self, failure: Fault, *, now: float, first_wait: float, jitter: float | None = None) -> float | None:
+        """Return the seconds until the next retry, or None if the budget is spent; `jitter` by default random, is from 0 to 1."""
+        if jitter is None:
+            jitter = random.random()  # noqa: S311  not for security
+        if self._failing_since is None:
+            self._failing_since = now
+        left = max(self._budget - (now - self._failing_since), self._until() - now)
+        self._retry += 1
+        wait = backoff(self._retry, first_wait=first_wait, jitter=jitter)
+        if left <= 0:
+            return None
+        if failure.retry_after is not None:
+            return failure.retry_after + wait if failure.retry_after <= _LONGEST_RETRY_AFTER else None
+        if self._retry == 1 and failure.kind is FaultKind.LOST:
+            return 0.0
+        return min(wait, left)
+
+
+def backoff(retry: int, *, first_wait: float, jitter: float) -> float:
+    """Return the seconds to wait before a retry, numbered from 1: doubling, and reduced by up to half at random."""
+    return min(first_wait * 2.0 ** min(retry - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
+
+
+def first_wait_for(duration: float | None) -> float:
+    """Return the first wait for requests that usually take `duration` seconds: twice as long, within limits."""
+    if duration is None:
+        return FIRST_WAIT
+    return min(max(2 * duration, _SHORTEST_FIRST_WAIT), FIRST_WAIT)
+
+
+def seconds_of(retry_after: str | None, *, now: datetime) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: seconds or a date); None if it is invalid."""
+    text = (retry_after or "").strip()
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds())
+
+
+async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: float = FIRST_WAIT) -> T:
+    """Call `attempt` until it does not raise a transient Fault, or raise the underlying error when the budget is spent."""
+    retries = Retries(budget=budget)
+    while True:
+        try:
+            return await attempt()
+        except Fault as failure:
+            wait = retries.wait_after(failure, now=time.monotonic(), first_wait=first_wait)
+            if wait is None or not failure.is_transient:
+                raise failure.error from failure
+        await asyncio.sleep(wait)
+
+
+def with_blocking_retries(attempt: Callable[[], T], *, budget: float) -> T:
+    """As `with_retries`, for an `attempt` that blocks."""
+    retries = Retries(budget=budget)
+    while True:
+        try:
+            return attempt()
+        except Fault as failure:
+            wait = retries.wait_after(failure, now=time.monotonic(), first_wait=FIRST_WAIT)
+            if wait is None or not failure.is_transient:
+                raise failure.error from failure
+        time.sleep(wait)

@@ -1,0 +1,1 @@
+"""One run from its contract to its result."""

@@ -1,0 +1,222 @@
+"""Executes one run, from the contract to the committed output."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from inferrun.contract import Contract
+from inferrun.plugins import (
+    Checkpoint,
+    CommittedRun,
+    Counts,
+    Delivery,
+    EarlierResults,
+    InferenceError,
+    InputError,
+    InputPlan,
+    ModelContext,
+    ModelProtocol,
+    OutputStore,
+    RunnerError,
+    Source,
+    StoreContext,
+)
+from inferrun.reasons import Reason
+from inferrun.runner_report import RecordCounts, RunnerResult
+from runner.contract_file import only_label
+from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
+from runner.flow.pipeline import Pipeline
+from runner.formats.named_columns import check_store, columns_of, use_tensors, with_columns
+from runner.program import checks
+from runner.program.committing import find_commit, finish
+from runner.program.retrying import find_earlier
+from runner.protocols.protocol_detection import with_protocol
+from runner.protocols.protocol_name import named_protocol
+from runner.registry import Registry
+from runner.sending.error_budget import ErrorBudget, budget_of
+from runner.sending.recall import Recall
+from runner.settings import Settings
+from runner.stores.skipped_files import describe
+
+_log = logging.getLogger(__name__)
+
+
+async def execute(
+    contract: Contract,
+    settings: Settings,
+    *,
+    report: Callable[[Counts], None],
+    record_success: Callable[[RunnerResult], None],
+) -> None:
+    """Execute the contract; `report` receives the counts as they change. Raises RunnerError if the run fails.
+
+    `record_success` receives the result as soon as the run is committed. Whatever is raised later, the run has succeeded.
+    """
+    _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
+    registry = Registry()
+    context = store_context(contract, settings, registry)
+    input_label, input_spec = only_label(contract.input, side="input")
+    output_label, output_spec = only_label(contract.output, side="output")
+    open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
+    model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
+    described = await with_protocol(contract.kserve, model_context)
+    name, field = named_protocol(described)
+    open_model = registry.model_protocol(name, field=field)
+    if contract.dry_run:
+        from runner.program.dry_run import check_run  # noqa: PLC0415  other runs do not need it
+
+        await check_run(
+            contract,
+            settings,
+            context,
+            described,
+            open_model=open_model,
+            open_input=(open_input, input_label, input_spec),
+            open_output=(open_output, output_label, output_spec),
+            record_success=record_success,
+        )
+        return
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(open_model(described, model_context))
+        use_tensors(model, contract)
+        sink = await stack.enter_async_context(open_output(output_spec, context))
+        check_store(sink, contract)
+        checkpoint = await sink.open()
+        try:
+            committed_run = checkpoint.committed_run
+            if committed_run:
+                _log.info("the run was already committed by an earlier attempt")
+            else:
+                source = await stack.enter_async_context(open_input(input_spec, context))
+                committed_run = await _predict(
+                    source, model, sink, checkpoint, contract=contract, settings=settings, report=report
+                )
+        except (RunnerError, ExceptionGroup, asyncio.CancelledError) as error:
+            committed_run = None if isinstance(first_error(error), CommitUnclear) else await find_commit(sink)
+            if committed_run is None:
+                raise
+        record_success(_succeeded(committed_run, sink.delivery))
+        run = committed_run
+        report(Counts(total=run.total, completed=run.completed, failed=run.failed, usage=run.usage))
+
+
+async def _predict(
+    source: Source,
+    model: ModelProtocol,
+    sink: OutputStore,
+    checkpoint: Checkpoint,
+    *,
+    contract: Contract,
+    settings: Settings,
+    report: Callable[[Counts], None],
+) -> CommittedRun:
+    """Predict what is not committed yet, and commit the run."""
+    is_checked = checkpoint.plan is None and await _check_first(source, model)
+    earlier = await find_earlier(contract, sink, source)
+    plan = await _adopt_plan(source, sink, checkpoint, earlier)
+    if not is_checked and len(checkpoint.committed) < len(plan.chunks):
+        await model.prepare()
+    budget = budget_of(contract, total=plan.total)
+    recall = Recall(earlier) if earlier else None
+    pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
+    if settings.shards == 1:
+        return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
+    from runner.shards.sharding import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
+
+    work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
+    work.report = lambda: pipeline.report(work)
+    run: CommittedRun | None = None
+    try:
+        async with work.shared():
+            await pipeline.run(plan, checkpoint, work)
+            counts = counts_of(await work.read_commits(), plan)
+            run = await _commit(source, sink, counts, budget)
+    except (RunnerError, ExceptionGroup, asyncio.CancelledError) as error:
+        if run is None and not isinstance(first_error(error), RunCommittedElsewhere):
+            raise
+    if run is None:
+        run = (await sink.open()).committed_run
+        if run is None:
+            raise RunnerError("another Pod has committed the run, but its manifest cannot be read")
+        _log.info("the run was committed by another Pod")
+    return run
+
+
+async def _check_first(source: Source, model: ModelProtocol) -> bool:
+    """Check the first records and the model before the input is counted; False if the source has to count it first."""
+    first = await checks.read_first(source, may_plan=False)
+    if first is None:
+        return False
+    found = [first.found, await checks.check_model(model, first, is_strict=False)]
+    _log.info("the first records and the model were checked", extra={"detail": checks.summary(found)})
+    return True
+
+
+def store_context(contract: Contract, settings: Settings, registry: Registry) -> StoreContext:
+    """What a store of this run gets."""
+    return StoreContext(
+        contract=contract,
+        limits=settings.limits,
+        pod_uid=settings.pod_uid,
+        input_dir=settings.input_dir,
+        output_dir=settings.output_dir,
+        endpoints_dir=settings.endpoints_dir,
+        spool_dir=settings.spool_dir,
+        format_named=with_columns(registry.record_format, columns_of(contract)),
+    )
+
+
+async def _adopt_plan(
+    source: Source, sink: OutputStore, checkpoint: Checkpoint, earlier: EarlierResults | None
+) -> InputPlan:
+    """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
+    known = checkpoint.plan or (earlier.plan if earlier else None)
+    proposed = await asyncio.to_thread(source.plan) if known is None else known
+    plan = await sink.begin(proposed)
+    if plan.fingerprint != source.fingerprint:
+        raise InputError(
+            "the input differs from the one this run started with, so its committed predictions no longer apply; "
+            "start a new run (a query behind the krateo label needs ORDER BY, or its rows arrive in a different order)"
+        )
+    _log.info(
+        "input opened",
+        extra={
+            "records": plan.total,
+            "chunks": len(plan.chunks),
+            "committed_chunks": len(checkpoint.committed),
+        },
+    )
+    return plan
+
+
+async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:
+    """Commit the run, unless it has too many errors; without a threshold, that is a run of which every record failed."""
+    if budget.is_limited:
+        budget.check_end(counts)
+    elif counts.total > 0 and counts.completed == 0:
+        error = budget.first_error
+        detail = f": {error.message}" if error else ""
+        raise InferenceError(
+            f"all {counts.total} records failed{detail}; the run was not committed", is_retryable=False
+        )
+    if counts.completed + counts.failed != counts.total:
+        raise RunnerError(
+            f"the input has {counts.total} records, but {counts.completed} were predicted and {counts.failed} "
+            "failed; the run was not committed"
+        )
+    await asyncio.to_thread(source.verify)
+    return await finish(sink, counts)
+
+
+def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:
+    errors = f"{run.failed} failed, with their errors in the output" if run.failed else ""
+    predicted = f"{run.completed} of {run.total} records predicted"
+    return RunnerResult(
+        reason=Reason.SUCCEEDED,
+        message=checks.summary([predicted, errors, describe(run.skipped)]),
+        records=RecordCounts(total=run.total, completed=run.completed, failed=run.failed),
+        usage=run.usage if run.usage.total_tokens else None,
+        delivery=delivery,
+        output=run.output,
+    )

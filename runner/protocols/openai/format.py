@@ -1,0 +1,102 @@
+"""The format `openai`: the input, output and error files of OpenAI's Batch API, one JSON object per line.
+
+An input line is `{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}`. It is passed on as it is: a line
+that is no valid request costs one record. An output line is `{"id": …, "custom_id": …, "response": {"status_code": …,
+"request_id": …, "body": …}, "error": null}`. Requests that failed are only in the error file, with what the server responded, or
+with an `error` if there was no response. There, each line has another member, `"inferrun": {"index": …, "code": …, "message": …,
+"attempts": …}`: OpenAI's members stay as its readers expect them.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import orjson
+
+from inferrun.plugins import (
+    Batch,
+    Block,
+    Chunk,
+    CustomId,
+    InputFile,
+    JsonRecords,
+    Limits,
+    Piece,
+    RecordError,
+    ResultCounts,
+    Results,
+)
+from runner.formats.json_text import json_texts
+from runner.formats.jsonl.bad_lines import id_of
+from runner.formats.jsonl.line_ranges import plan_lines, read_lines
+
+
+class OpenAiWriter:
+    """Writes one line per result."""
+
+    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
+        self._out = out
+        self._errors = errors
+        self._counts = ResultCounts(0)
+
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the lines of a batch."""
+        self._counts += results.counts
+        for at, text in enumerate(json_texts(results.values)):
+            error = results.errors.get(at)
+            line = _line(batch.first + at, batch.ids[at] if batch.ids else None, text, error)
+            (self._errors if error else self._out).write(line)
+
+    def close(self) -> ResultCounts:
+        """Return the numbers of lines."""
+        return self._counts
+
+
+def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError | None) -> bytes:
+    """Format a result. What the server responded explains a failure; the member `error` is set if there was no response."""
+    head = b'{"id":"batch_req_%012d","custom_id":%b,"response":%b' % (index, orjson.dumps(custom_id), response)
+    if error is None:
+        return b'%b,"error":null}\n' % head
+    described = {"code": error.code, "message": error.message}
+    without_response = described if response == b"null" else None
+    about = {"index": index, **described, "attempts": error.attempts}
+    return b'%b,"error":%b,"inferrun":%b}\n' % (head, orjson.dumps(without_response), orjson.dumps(about))
+
+
+_ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')
+
+
+def _responses(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the responses. A quote in an id is escaped, so the first member of that name is the response."""
+    for line in filter(None, content.split(b"\n")):
+        found, value = _ID.match(line), line.partition(b',"response":')[2]
+        if found is None or not value.endswith(b',"error":null}'):
+            raise ValueError("a line is not a response")
+        yield int(found[1]), value.removesuffix(b',"error":null}')
+
+
+class OpenAi:
+    """Reads requests from and writes responses to JSON lines."""
+
+    suffix = ".jsonl"
+    results_suffix = ".jsonl"
+
+    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
+        """Divide a file into ranges of bytes."""
+        return plan_lines(file, chunk_bytes=chunk_bytes, limits=limits)
+
+    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
+        """Yield the requests that start within the chunk."""
+        for lines in read_lines(file, chunk, limits=limits):
+            yield Block(JsonRecords(lines.texts), [id_of(text) for text in lines.texts])
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> OpenAiWriter:
+        """Return a writer of one line per result."""
+        return OpenAiWriter(out, errors)
+
+    def read_results(self, content: bytes) -> dict[int, bytes]:
+        """Return the responses in an output file, as they were written; failed requests are not in it."""
+        return dict(_responses(content))
+
+
+OPENAI = OpenAi()

@@ -1,0 +1,149 @@
+"""Requests and responses of OpenAI's API. Pure."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from inferrun.plugins import NO_USAGE, TokenUsage
+from inferrun.runner_report import MAX_COUNT
+from inferrun.text import one_line
+from runner.formats.json_text import text_of
+from runner.formats.jsonl.line_blocks import BOM
+from runner.protocols.model_urls import OPENAI_PATHS
+
+_RESULTS = ("choices", "data", "output")
+"""The members of responses of which one has the result."""
+
+_WORD: Final = re.compile(r"\w+")
+_SHORT_WORD: Final = 3
+_REASON_CHARACTERS: Final = 300
+_READ_CHARACTERS: Final = 1000
+"""Of a server's text, each of whose words is searched for in the request."""
+
+
+class InvalidRequest(ValueError):
+    """A record that is no request of OpenAI's Batch API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request to the server."""
+
+    path: str
+    body: bytes
+
+
+def parse_request(line: bytes, *, model: str) -> Request:
+    """Parse a line of an input file; `model` replaces the model that it names, unless it is empty. Raises InvalidRequest."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest("the line is not valid JSON") from error
+    if not isinstance(record, dict):
+        raise InvalidRequest("the line must be a JSON object with custom_id, method, url and body")
+    path, body = record.get("url"), record.get("body")
+    if not isinstance(record.get("custom_id"), str):
+        raise InvalidRequest("custom_id must be a string")
+    if record.get("method", "POST") != "POST":
+        raise InvalidRequest("method must be POST")
+    if not isinstance(path, str) or path not in OPENAI_PATHS:
+        raise InvalidRequest(f"url must be one of {', '.join(OPENAI_PATHS)}")
+    if not isinstance(body, dict):
+        raise InvalidRequest("body must be a JSON object")
+    if body.get("stream"):
+        raise InvalidRequest("body.stream must be false")
+    try:
+        return Request(path, text_of({**body, "model": model} if model else body))
+    except ValueError as error:
+        raise InvalidRequest(f"body: {error}") from error
+
+
+def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
+    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object, or only an error."""
+    body = body.removeprefix(BOM)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ValueError("not valid JSON") from error
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
+    if value.get("error") and not any(value.get(member) for member in _RESULTS):
+        raise ValueError("an error in spite of its status")
+    try:
+        text = text_of(value) if b"\n" in body or b"\r" in body else body
+    except ValueError as error:
+        raise ValueError("nested too deeply") from error
+    return text, _usage_of(value.get("usage"))
+
+
+def result_text(status: int, request_id: str, body: bytes) -> bytes:
+    """Return the member `response` of a result; `body` is JSON on one line."""
+    return b'{"status_code":%d,"request_id":%b,"body":%b}' % (status, orjson.dumps(request_id), body)
+
+
+def error_body(body: bytes) -> bytes:
+    """Return the body of a failed response as JSON on one line, whatever the server sent."""
+    try:
+        return text_of(orjson.loads(body))
+    except ValueError:  # also that of orjson
+        return orjson.dumps(body[:1000].decode(errors="replace"))
+
+
+def reason_of(body: bytes, *, request: bytes) -> str:
+    """Return what a server says about why it fails a request, on one line; empty if it says nothing that is known how to read.
+
+    Servers repeat records in their errors, also truncated ones. So each word that the request contains, too, or that begins or
+    ends one of its words, is replaced; its model's name is not.
+    """
+    try:
+        found = orjson.loads(body)
+        sent = "\n".join(("", *set(_words_in(orjson.loads(request))), ""))
+    except orjson.JSONDecodeError:
+        return ""
+    error = found.get("error", found) if isinstance(found, dict) else None
+    if isinstance(error, dict):
+        named = (error.get("code"), error.get("type"))
+        code = next((one for one in named if isinstance(one, str) and one), None)
+        parts = [code, error.get("message", error.get("detail"))]
+    else:
+        parts = [error]
+    text = ": ".join(one for one in parts if isinstance(one, str))[:_READ_CHARACTERS]
+    masked = _WORD.sub(lambda word: "…" if _is_sent(word[0].casefold(), sent) else word[0], text)
+    return one_line(masked, limit=_REASON_CHARACTERS)
+
+
+def _is_sent(word: str, sent: str) -> bool:
+    if len(word) <= _SHORT_WORD:
+        return f"\n{word}\n" in sent
+    return f"\n{word}" in sent or f"{word}\n" in sent
+
+
+def _words_in(value: Any) -> Iterator[str]:  # Any: foreign JSON
+    """Yield the words of a request, except those of up to three letters, which say nothing."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if key != "model":
+                yield from _words_in(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _words_in(member)
+    else:
+        words = (word.casefold() for word in _WORD.findall(str(value)))
+        yield from (word for word in words if len(word) > _SHORT_WORD or not word.isalpha())
+
+
+def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON
+    """Return the usage. The Responses API names its members differently."""
+    if not isinstance(found, dict):
+        return NO_USAGE
+    prompt = _count(found.get("prompt_tokens", found.get("input_tokens")))
+    completion = _count(found.get("completion_tokens", found.get("output_tokens")))
+    total = _count(found.get("total_tokens")) or _count(prompt + completion)
+    return TokenUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=total)
+
+
+def _count(value: Any) -> int:  # Any: foreign JSON
+    return min(value, MAX_COUNT) if type(value) is int and value >= 0 else 0

@@ -1,0 +1,69 @@
+"""Asks a model server once whether its model is ready, with the protocol of the model or each that it may have."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from inferrun.contract import Model
+from inferrun.plugins import FaultKind, Limits
+from runner.network.http_client import (
+    ExchangeFailed,
+    HttpClient,
+    Refused,
+    ResponseTooLarge,
+    open_client,
+    whole_timeout,
+)
+from runner.network.model_server import JSON_HEADERS
+from runner.network.tls import client_certificate_of, context_of, root_certificates_of
+from runner.protocols.protocol_name import candidates, protocol_of
+from runner.protocols.readiness import GRPC, PROBED, Finding, judge, judge_guess, probe_url
+
+PROBE_SECONDS: Final = 60.0
+"""Time limit of a probe. Knative holds a request until a replica runs; a replica continues to start if the request is given up."""
+
+MAX_BODY: Final = 4 * 1024 * 1024
+"""Bytes of an answer; a list of models may be long."""
+
+
+@asynccontextmanager
+async def open_probe(
+    model: Model, limits: Limits, *, endpoints: Path
+) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
+    """A function that asks the server once. It raises Refused for an address that runs must not reach."""
+    if protocol_of(model) == GRPC:
+        from runner.protocols.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
+
+        roots = root_certificates_of(model, endpoints)
+        certificate = client_certificate_of(endpoints)
+        async with open_grpc_probe(model, limits, seconds=PROBE_SECONDS, roots=roots, certificate=certificate) as probe:
+            yield probe
+        return
+    tls = context_of(model, endpoints)
+    async with open_client(limits, timeout=whole_timeout(PROBE_SECONDS), tls=tls) as client:
+        yield partial(_probe_all, client, candidates(model))
+
+
+async def _probe_all(client: HttpClient, models: tuple[Model, ...]) -> Finding:
+    """Ask as the first protocol does, and while the server does not know the path, as the others do."""
+    first = finding = await _probe(client, models[0])
+    for other in models[1:]:
+        if finding.is_unknown_path:
+            finding = await _probe(client, other, judge_answer=judge_guess)
+    return finding if finding.is_ready else first
+
+
+async def _probe(client: HttpClient, model: Model, *, judge_answer: Callable[..., Finding] = judge) -> Finding:
+    try:
+        response = await client.exchange("GET", probe_url(model), None, headers=JSON_HEADERS, limit=MAX_BODY)
+    except Refused:
+        raise
+    except ResponseTooLarge:
+        return Finding(is_ready=False, seen=f"an answer of more than {MAX_BODY} bytes")
+    except ExchangeFailed as error:
+        answers = error.was_sent and error.kind is not FaultKind.TIMEOUT
+        is_other = answers and protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
+        return Finding(is_ready=is_other, seen=str(error))
+    return judge_answer(model, status=response.status, body=response.body)

@@ -1,0 +1,96 @@
+"""What an answer of a model server says about its readiness. Pure.
+
+A server that can be reached is not ready before it says so about the model itself: an object of KServe is ready before its model is
+loaded, and a proxy in front of it answers while nothing is behind it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+
+from inferrun.contract import Model
+from runner.protocols.model_urls import description_url
+from runner.protocols.protocol_name import OPENAI, is_answer, protocol_of
+
+REACHABLE: Final = frozenset({401, 403, 429})
+"""The server asks for credentials, which the probe does not have, or is busy: it is awake."""
+
+UNLISTED: Final = frozenset({404, 405, 501})
+"""The server does not know the path. Not every server with OpenAI's API lists its models."""
+
+GRPC: Final = "grpc-v2"
+PROBED: Final = ("v1", "v2", OPENAI)
+"""Protocols that say over HTTP whether a model is ready; of a server with another one it is only known that it answers. gRPC
+has a call for it."""
+
+ASLEEP: Final = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Whether the model answers, and what was seen, for people."""
+
+    is_ready: bool
+    seen: str
+    is_unknown_path: bool = False
+    """The server does not know the path: the model is not loaded, or the server has another protocol."""
+
+
+def probe_url(model: Model) -> str:
+    """The URL that says whether the model is ready. Raises ContractError."""
+    protocol = protocol_of(model)
+    if protocol not in PROBED:
+        parts = urlsplit(model.model_url if "://" in model.model_url else f"http://{model.model_url}")
+        return urlunsplit(("https" if parts.scheme in ("https", "grpcs") else "http", parts.netloc, "/", "", ""))
+    url = description_url(protocol, model.model_url, model.model_name)
+    parts = urlsplit(url)
+    return parts._replace(path=f"{parts.path}/ready").geturl() if protocol == "v2" else url
+
+
+def judge(model: Model, *, status: int, body: bytes) -> Finding:
+    """What an answer to the probe says."""
+    protocol, is_unknown = protocol_of(model), status in UNLISTED
+    if status in REACHABLE:
+        return Finding(is_ready=True, seen=f"status {status}, so the server is reachable")
+    if protocol not in PROBED:
+        return Finding(is_ready=status not in ASLEEP, seen=f"status {status}")
+    if protocol == OPENAI and is_unknown:
+        return Finding(is_ready=True, seen=f"status {status}: the server does not list its models")
+    if status != 200:
+        return Finding(is_ready=False, seen=f"status {status}", is_unknown_path=is_unknown)
+    return _of_openai(body, model.model_name) if protocol == OPENAI else _of_ready(body)
+
+
+def judge_guess(model: Model, *, status: int, body: bytes) -> Finding:
+    """What an answer to the probe says if another server than one of this protocol may have sent it."""
+    finding = judge(model, status=status, body=body)
+    if status in REACHABLE or is_answer(body, protocol=protocol_of(model)):
+        return finding
+    return Finding(is_ready=False, seen=finding.seen, is_unknown_path=True)
+
+
+def _of_ready(body: bytes) -> Finding:
+    """V2 answers with an empty body or `{"ready": true}`, V1 with `{"name": …, "ready": true}`; older ones with "True"."""
+    ready = _json(body).get("ready", True)
+    is_ready = ready is True or (isinstance(ready, str) and ready.lower() == "true")
+    return Finding(
+        is_ready=is_ready, seen="the model is ready" if is_ready else "status 200, but the model is not ready"
+    )
+
+
+def _of_openai(body: bytes, name: str) -> Finding:
+    listed = _json(body).get("data")
+    models = [one.get("id") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if not name or not models or name in models:
+        return Finding(is_ready=True, seen="the model is listed" if models else "status 200")
+    return Finding(is_ready=False, seen=f"status 200, but the server does not list the model {name!r}")
+
+
+def _json(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

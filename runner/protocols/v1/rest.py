@@ -1,0 +1,51 @@
+"""Sends batches to a model server with the V1 protocol. Each call is one try; the pipeline retries."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import ClassVar
+
+from inferrun.plugins import Batch, Model, ModelContext, Results
+from runner.formats.json_text import json_texts
+from runner.formats.record_errors import predict_valid, without_infinity
+from runner.network.model_server import ModelServer, open_model_server
+from runner.network.retries import with_retries
+from runner.protocols.model_urls import predict_url, without_end
+from runner.protocols.v1.messages import decode, encode
+
+
+class V1Rest:
+    """The model behind one predict URL."""
+
+    max_records: ClassVar[int | None] = None
+
+    def __init__(self, server: ModelServer) -> None:
+        self._server = server
+
+    async def prepare(self) -> None:
+        """Check that the server can be reached. Not every server has a status; the first request reports a missing model."""
+        await with_retries(self._read_status, budget=self._server.limits.retry_seconds)
+
+    async def predict(self, batch: Batch) -> Results:
+        """Send one batch, without the records that JSON cannot represent."""
+        finite = without_infinity(batch)
+        return await predict_valid(finite, self._predict) if finite.errors else await self._predict(batch)
+
+    async def _predict(self, batch: Batch) -> Results:
+        texts = json_texts(batch.records)
+        reply = await self._server.exchange("POST", self._server.url, encode(texts))
+        if reply.status != 200:
+            raise self._server.unsuccessful(reply)
+        try:
+            return decode(reply.body, records=len(texts))
+        except ValueError as error:
+            raise self._server.invalid("V1", reply.body, error) from error
+
+    async def _read_status(self) -> None:
+        await self._server.exchange("GET", without_end(self._server.url, ":predict"))
+
+
+@asynccontextmanager
+async def open_v1(model: Model, context: ModelContext) -> AsyncIterator[V1Rest]:
+    """Open the protocol `v1`."""
+    async with open_model_server(model, predict_url(model.model_url, model.model_name), context) as server:
+        yield V1Rest(server)

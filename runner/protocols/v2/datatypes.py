@@ -1,0 +1,207 @@
+"""V2's datatypes: values of records as arrays of a datatype, and arrays as bytes. Pure.
+
+A value is never changed silently. A number with decimals is rounded to the nearest value of a floating-point type, as everywhere;
+everything else that a datatype cannot represent is Unfit: a number out of its range, a fraction for an integer, an integer that a
+floating-point type would round, a missing value unless the type has NaN. Bytes are little-endian and in row-major order, which is
+the order of every machine that the images run on; a string has its length in four bytes before it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy
+import orjson
+
+from inferrun.plugins import Json
+from runner.formats.json_text import bytes_in
+from runner.formats.number_text import number_of
+from runner.formats.row_validation import kind_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"  # Any: of each datatype
+TensorValues: TypeAlias = "Array | list[bytes]"
+
+KINDS: Final = {
+    "BOOL": numpy.dtype("?"),
+    **{f"INT{bits}": numpy.dtype(f"<i{bits // 8}") for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": numpy.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)},
+    "FP16": numpy.dtype("<f2"),
+    "BF16": numpy.dtype("<f4"),  # numpy has none: the numbers that BF16 has, as FP32, of which it is the upper half
+    "FP32": numpy.dtype("<f4"),
+    "FP64": numpy.dtype("<f8"),
+}
+
+DATATYPES: Final = frozenset(KINDS) | {"BYTES"}
+
+EXACT: Final = {"FP16": 1 << 11, "BF16": 1 << 8, "FP32": 1 << 24, "FP64": 1 << 53}
+"""Up to here, a floating-point type has every integer."""
+
+FLOATS: Final = frozenset(EXACT)
+"""They have NaN, which stands for a missing number."""
+
+_BF16_NAN: Final = 0x7FC0
+
+
+class Unfit(ValueError):
+    """A record cannot be sent. The text describes what it has, and never shows it."""
+
+
+def _unfit(what: str, datatype: str) -> Unfit:
+    return Unfit(f"{what}, which datatype {datatype} cannot represent")
+
+
+def to_array(values: Sequence[Json], datatype: str) -> Array:
+    """Return Python's values of a datatype of numbers or booleans. A text that is a number is one. Raises Unfit."""
+    kinds = set(map(type, values))
+    if datatype == "BOOL":
+        found = values if kinds <= {bool} else [_boolean(value) for value in values]
+        return numpy.array(found, KINDS[datatype])
+    is_float = datatype in EXACT
+    if not kinds <= ({int, float, type(None)} if is_float else {int}):
+        values = [_number(value, datatype) for value in values]
+        kinds = set(map(type, values))
+    if kinds <= {int}:
+        return narrowed(_integers(values), datatype)
+    numbers = numpy.array(values, numpy.float64)  # None is NaN
+    if int in kinds and (numpy.abs(numbers) >= EXACT[datatype]).any():  # 2**53 may be a rounded 2**53 + 1
+        narrowed(_integers([value for value in values if type(value) is int]), datatype)
+    return narrowed(numbers, datatype)
+
+
+def narrowed(values: Array, datatype: str) -> Array:
+    """Return the numbers of an array in the datatype. Raises Unfit."""
+    kind = KINDS[datatype]
+    if datatype in EXACT:
+        with numpy.errstate(over="ignore"):
+            found = values.astype(kind)
+        if datatype == "BF16":
+            found = _rounded_to_bf16(found)
+        if values.dtype.kind == "f":
+            if (numpy.isinf(found) & numpy.isfinite(values)).any():
+                raise _unfit("a number", datatype)
+            return found
+        big = (values > EXACT[datatype]) | (values < -EXACT[datatype])
+        if any(
+            not math.isfinite(a) or int(a) != b for a, b in zip(found[big].tolist(), values[big].tolist(), strict=True)
+        ):
+            raise Unfit(f"an integer, which datatype {datatype} cannot represent exactly")
+        return found
+    low, high = (0, 1) if datatype == "BOOL" else (int(numpy.iinfo(kind).min), int(numpy.iinfo(kind).max))
+    if values.dtype.kind == "f":
+        # The limits of 64 bits are powers of two, which are exact; one more than the largest value is.
+        fits = (values >= float(low)) & (values < float(high + 1)) & (numpy.trunc(values) == values)
+        if not fits.all():
+            raise _unfit("a number", datatype)
+    elif len(values) and not (low <= int(values.min()) and int(values.max()) <= high):
+        raise _unfit("a number", datatype)
+    return values.astype(kind)
+
+
+def to_bytes(values: Sequence["Json | bytes"]) -> list[bytes]:
+    """Return values of the datatype BYTES: a text in UTF-8, and anything else but bytes as JSON text. Raises Unfit."""
+    return [_bytes_of(value) for value in values]
+
+
+def json_of(values: TensorValues) -> bytes:
+    """Return the values of a tensor as a JSON array; bytes must be texts. NaN is null."""
+    if isinstance(values, list):
+        return orjson.dumps([value.decode() for value in values])
+    return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def raw_of(values: TensorValues, datatype: str) -> bytes:
+    """Return the bytes of a tensor."""
+    if isinstance(values, list):
+        return b"".join([part for value in values for part in (len(value).to_bytes(4, "little"), value)])
+    if datatype == "BF16":
+        halves = (values.view("<u4") >> 16).astype("<u2")
+        return numpy.where(numpy.isnan(values), numpy.uint16(_BF16_NAN), halves).tobytes()
+    return values.tobytes()
+
+
+def from_raw(raw: bytes, datatype: str, *, count: int) -> TensorValues:
+    """Return the values of a tensor's bytes. Raises ValueError with what violates the protocol."""
+    if datatype == "BYTES":
+        return _strings(raw)
+    if datatype not in KINDS:
+        raise ValueError(f"the output has another datatype than {', '.join(sorted(DATATYPES))}")
+    kind = numpy.dtype("<u2") if datatype == "BF16" else KINDS[datatype]
+    if len(raw) != kind.itemsize * count:
+        expected = kind.itemsize * count
+        raise ValueError(f"the output has {len(raw)} bytes, but its shape and datatype require {expected}")
+    values = numpy.frombuffer(raw, kind)
+    if datatype == "BF16":
+        return (values.astype("<u4") << 16).view("<f4")
+    return values.astype(bool) if datatype == "BOOL" else values  # a byte other than 1 is true, too
+
+
+def _integers(values: Sequence[Json]) -> Array:
+    for kind in (numpy.int64, numpy.uint64):
+        try:
+            return numpy.array(values, kind)
+        except OverflowError:
+            continue
+    return numpy.array(values, object)  # negative ones beside some that only fit into UINT64
+
+
+def _rounded_to_bf16(values: Array) -> Array:
+    bits = values.view("<u4")
+    rounded = ((bits + numpy.uint32(0x7FFF) + (bits >> 16 & 1)) & numpy.uint32(0xFFFF0000)).view("<f4")
+    return numpy.where(numpy.isnan(values), values, rounded)
+
+
+def _number(value: Json, datatype: str) -> Json:
+    is_float = datatype in EXACT
+    if value is None and is_float:
+        return None
+    found = number_of(value.strip()) if isinstance(value, str) else value
+    if isinstance(found, (bool, int)):
+        return int(found)
+    if isinstance(found, float) and (is_float or found.is_integer()):
+        return found if is_float else int(found)
+    raise _unfit(kind_of(value), datatype)
+
+
+_BOOLEANS: Final[dict[Json, bool]] = {
+    1: True,
+    0: False,
+    "true": True,
+    "false": False,
+    "t": True,
+    "f": False,
+    "1": True,
+    "0": False,
+}
+
+
+def _boolean(value: Json) -> bool:
+    key = value.lower() if isinstance(value, str) else value
+    if isinstance(key, (str, int, float)) and key in _BOOLEANS:
+        return _BOOLEANS[key]
+    raise _unfit(kind_of(value), "BOOL")
+
+
+def _bytes_of(value: "Json | bytes") -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if value is None or isinstance(value, list):
+        raise _unfit(kind_of(value), "BYTES")
+    if (found := bytes_in(value)) is not None:
+        return found
+    return orjson.dumps(value)
+
+
+def _strings(raw: bytes) -> list[bytes]:
+    found, at = list[bytes](), 0
+    while at < len(raw):
+        start = at + 4
+        at = start + int.from_bytes(raw[at:start], "little")
+        found.append(raw[start:at])
+    if at != len(raw):
+        raise ValueError("the output has a string that is longer than the output")
+    return found

@@ -1,0 +1,271 @@
+"""Sends batches to a model server with V2 over gRPC, with the values as bytes.
+
+Each call is one try; the pipeline retries. gRPC's own resolver is not used: the name is resolved here for each channel, its
+addresses are judged under the policy of all connections of the runner, and the channel gets the addresses that were judged. The
+proxies of the environment are not used.
+"""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import ClassVar, Final
+from urllib.parse import SplitResult, urlsplit
+
+import grpc
+import grpc.aio
+
+from inferrun.plugins import (
+    Batch,
+    ContractError,
+    Fault,
+    FaultKind,
+    InferenceError,
+    Limits,
+    Model,
+    ModelContext,
+    Records,
+    Results,
+    Tensors,
+)
+from inferrun.text import public_url
+from runner.network.connections import AddressRefused, Connections, open_connections
+from runner.network.model_credentials import ModelCredentials
+from runner.network.network_failures import (
+    UNKNOWN_AUTHORITY,
+    describe_socket_failure,
+    invalid_response,
+)
+from runner.network.retries import with_retries
+from runner.network.tls import client_certificate_of, root_certificates_of
+from runner.protocols.v2.channels import Channels
+from runner.protocols.v2.grpc_messages import (
+    INFER,
+    METADATA,
+    READY,
+    decode_response,
+    infer_request,
+    is_ready,
+    metadata_of,
+    metadata_request,
+    ready_request,
+)
+from runner.protocols.v2.inputs import Tensor, map_of, mismatch_of, predict_tensors
+
+_FIELD: Final = "kserve.modelUrl"
+
+_KINDS: Final = {
+    grpc.StatusCode.UNAVAILABLE: FaultKind.UNAVAILABLE,
+    grpc.StatusCode.ABORTED: FaultKind.BUSY,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: FaultKind.BUSY,
+    grpc.StatusCode.CANCELLED: FaultKind.LOST,
+    grpc.StatusCode.DEADLINE_EXCEEDED: FaultKind.TIMEOUT,
+    grpc.StatusCode.INVALID_ARGUMENT: FaultKind.REJECTED,
+    grpc.StatusCode.OUT_OF_RANGE: FaultKind.REJECTED,
+    grpc.StatusCode.INTERNAL: FaultKind.SERVER_ERROR,
+    grpc.StatusCode.UNKNOWN: FaultKind.SERVER_ERROR,
+    grpc.StatusCode.DATA_LOSS: FaultKind.SERVER_ERROR,
+}
+_FIXES: Final = {
+    grpc.StatusCode.NOT_FOUND: "check kserve.modelName and that the model is loaded",
+    grpc.StatusCode.UNIMPLEMENTED: "check that the port of kserve.modelUrl is that of V2 over gRPC",
+    grpc.StatusCode.INVALID_ARGUMENT: "check kserve.modelInputName and the number of values per record",
+    grpc.StatusCode.UNAUTHENTICATED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
+    grpc.StatusCode.PERMISSION_DENIED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
+    grpc.StatusCode.UNAVAILABLE: "check that the server is running and ready",
+}
+_TOO_LARGE: Final = "larger than max"
+"""What gRPC says, on both sides, about a message over the limit of its receiver."""
+
+_CUT_OFF: Final = ("Socket closed", "Connection reset", "Broken pipe")
+"""What gRPC says about a connection that was closed during a call."""
+
+_UNCONNECTED: Final = "ailed to connect"
+"""What gRPC says about a server that accepts no connection."""
+
+_UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
+"""What gRPC says about a server whose certificate no known authority has signed."""
+
+
+class V2Grpc:
+    """The model behind one server."""
+
+    max_records: ClassVar[int | None] = None
+
+    def __init__(
+        self,
+        model: Model,
+        url: SplitResult,
+        connections: Connections,
+        limits: Limits,
+        *,
+        roots: bytes | None,
+        certificate: tuple[bytes, bytes] | None = None,
+        credentials: ModelCredentials | None = None,
+    ) -> None:
+        """`roots`: the authorities to trust in PEM, None for gRPC's own ones; `certificate`: a key and its certificate to show."""
+        self._model = model.model_name
+        self._wanted = model.model_input_name
+        self._url = url
+        self._connections = connections
+        self._limits = limits
+        self._roots = roots
+        self._certificate = certificate
+        self._credentials = credentials
+        self._target = f"model {self._model!r} at {public_url(url.geturl())}"
+        self._channels = Channels(self._open, lifetime=limits.connection_seconds)
+        self._tensors = Tensors()
+        self._map = map_of(Tensors(), None, self._wanted, target=self._target)
+
+    def map_tensors(self, tensors: Tensors) -> None:
+        """Use these tensors."""
+        self._tensors = tensors
+
+    async def prepare(self) -> None:
+        """Read the name, shape and datatype of the input from the model's metadata."""
+        try:
+            found = await with_retries(self._read_metadata, budget=self._limits.retry_seconds)
+        except ValueError as error:
+            raise InferenceError(f"{self._target} returned invalid metadata: {error}") from error
+        self._map = map_of(self._tensors, found, self._wanted, target=self._target)
+
+    async def is_ready(self) -> bool:
+        """Whether the server says that the model is ready. Raises Fault and InferenceError."""
+        return is_ready(await self._call(READY, ready_request(self._model)))
+
+    async def predict(self, batch: Batch) -> Results:
+        """Send one batch, without the records that cannot be sent."""
+        return await predict_tensors(batch.records, self._map.inputs, self._send, is_json=False)
+
+    def mismatch(self, records: Records) -> str:
+        """Compare the records with the metadata."""
+        return mismatch_of(records, self._map, target=self._target, is_json=False)
+
+    async def close(self) -> None:
+        """Close the channels."""
+        await self._channels.close()
+
+    async def _send(self, tensors: list[Tensor], records: int) -> Results:
+        response = await self._call(INFER, infer_request(self._model, tensors, self._map.outputs))
+        try:
+            return decode_response(response, records=records, outputs=self._map.outputs)
+        except ValueError as error:
+            raise invalid_response(self._target, "V2", response, error) from error
+
+    async def _read_metadata(self) -> dict[str, object]:
+        try:
+            return metadata_of(await self._call(METADATA, metadata_request(self._model)))
+        except (Fault, InferenceError) as error:
+            cause = error.__cause__
+            if isinstance(cause, grpc.aio.AioRpcError) and cause.code() in _WITHOUT_METADATA:
+                return {}  # the first request reports a model that does not exist
+            raise
+
+    async def _call(self, method: str, request: bytes) -> bytes:
+        try:
+            async with self._channels.channel() as channel:
+                call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
+                response: bytes | None = await call(
+                    request, timeout=self._limits.request_timeout, metadata=self._authorization()
+                )
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from error
+        return response or b""  # None: the call succeeded without a message
+
+    def _authorization(self) -> tuple[tuple[str, str], ...] | None:
+        value = self._credentials.authorization() if self._credentials else ""
+        return (("authorization", value),) if value else None
+
+    def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
+        """Describe a failure by its status. gRPC's text is not shown: servers repeat records in it."""
+        code = error.code()
+        kind = _KINDS.get(code, FaultKind.FAILED)
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
+            kind = FaultKind.TOO_LARGE
+        if code is grpc.StatusCode.UNAVAILABLE and any(text in (error.details() or "") for text in _CUT_OFF):
+            kind = FaultKind.LOST
+        if _UNVERIFIED in (error.details() or ""):
+            text = f"TLS connection failed: CERTIFICATE_VERIFY_FAILED; {UNKNOWN_AUTHORITY}"
+        elif kind is FaultKind.TIMEOUT:
+            text = f"no response within {self._limits.request_timeout:g} s"
+        else:
+            text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
+        failed = InferenceError(f"{self._target}: {text}")
+        failed.__cause__ = error
+        if kind is FaultKind.FAILED:
+            return failed
+        return Fault(failed, kind=kind, was_sent=_UNCONNECTED not in (error.details() or ""))
+
+    async def _resolve(self) -> list[str]:
+        host, port = self._url.hostname or "", self._url.port or 0
+        try:
+            return await self._connections.resolve(host, port)
+        except OSError as error:
+            kind = FaultKind.FAILED if isinstance(error, AddressRefused) else FaultKind.UNAVAILABLE
+            failed = InferenceError(f"{self._target}: {describe_socket_failure(error, host=host, port=port)}")
+            raise Fault(failed, kind=kind, was_sent=False) from error
+
+    async def _open(self) -> grpc.aio.Channel:
+        addresses, port = await self._resolve(), self._url.port
+        family = socket.AF_INET6 if ":" in addresses[0] else socket.AF_INET
+        same = [one for one in addresses if (":" in one) == (family is socket.AF_INET6)]
+        target = f"ipv4:{','.join(f'{one}:{port}' for one in same)}"
+        if family is socket.AF_INET6:
+            target = f"ipv6:{','.join(f'[{one}]:{port}' for one in same)}"
+        host = self._url.hostname or ""
+        options = [
+            ("grpc.default_authority", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.enable_retries", 0),
+            ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
+            ("grpc.service_config_disable_resolution", 1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", self._limits.response_bytes),
+        ]
+        if self._url.scheme == "grpc":
+            return grpc.aio.insecure_channel(target, options=options)
+        key, chain = self._certificate or (None, None)
+        named = [*options, ("grpc.ssl_target_name_override", host)]
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named)
+
+
+_WITHOUT_METADATA: Final = frozenset(
+    {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN}
+)
+
+
+def server_of(model: Model) -> SplitResult:
+    """Return the parts of the server's URL. Raises ContractError with the field."""
+    given = model.model_url.strip()
+    try:
+        parts = urlsplit(given if "://" in given else f"grpc://{given}")
+        is_valid = parts.scheme in {"grpc", "grpcs"} and bool(parts.hostname) and bool(parts.port)
+    except ValueError:
+        is_valid = False
+    if not is_valid or parts.path.strip("/") or parts.query or parts.username is not None:
+        raise ContractError(
+            f"{_FIELD}: the protocol grpc-v2 needs host and port of the server, such as iris-predictor.models:8081, or "
+            f"grpcs://… for TLS, got {public_url(model.model_url)!r}"
+        )
+    if not model.model_name:
+        raise ContractError("kserve.modelName: required by the protocol grpc-v2")
+    return parts
+
+
+@asynccontextmanager
+async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc]:
+    """Open the protocol `grpc-v2`."""
+    parts = server_of(model)
+    endpoints = context.credentials_dir.parent
+    client = V2Grpc(
+        model,
+        parts,
+        await open_connections(context.limits),
+        context.limits,
+        roots=root_certificates_of(model, endpoints),
+        certificate=client_certificate_of(endpoints),
+        credentials=ModelCredentials(context.credentials_dir),
+    )
+    try:
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,1 @@
+"""Sends batches to the model server: retries, division, concurrency."""

@@ -1,0 +1,185 @@
+"""Sends single requests: with a slot and room for the predictions, or while nothing else is in flight.
+
+A request is tried once; what follows a failure is decided elsewhere. Each request teaches the slots, the size of the next requests
+and what is known of the server.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, ModelProtocol, Results
+from runner.network.retries import Retries, first_wait_for
+from runner.sending.batch_sizer import BatchSizer
+from runner.sending.concurrency import Ticket
+from runner.sending.next_step import History, Server
+from runner.sending.reorder_window import ReorderWindow
+from runner.sending.slots import Slots
+
+_log = logging.getLogger(__name__)
+
+_FEWEST_EXAMPLES, _MOST_EXAMPLES = 2, 16
+"""Examples that are answered in a row before a record that was lost is sent alone again: a random number, because another Pod may
+send a record that ends the server whenever it is back."""
+
+_CANDIDATES: Final = 16
+"""Records that are lost before any has been answered: then the server answers none."""
+
+_SMOOTHING: Final = 0.2
+"""Weight of the latest request in the moving average of the requests' durations."""
+
+
+class Requests:
+    """The requests of one run to its model server."""
+
+    def __init__(
+        self,
+        model: ModelProtocol,
+        window: ReorderWindow,
+        *,
+        limits: Limits,
+        on_sent: Callable[[Batch], None],
+        on_note: Callable[[str], None],
+    ) -> None:
+        """`on_sent` is called before a batch is sent, `on_note` with the reason why others are not sent, and "" when they are."""
+        self._model = model
+        self._window = window
+        self._on_sent = on_sent
+        self._on_note = on_note
+        maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
+        self.sizer = BatchSizer(maximum=maximum, target_seconds=limits.request_seconds)
+        self.slots = Slots(limits)
+        self.server = Server(retry_seconds=limits.retry_seconds)
+        self._duration: float | None = None
+        self._searching = asyncio.Lock()
+        self._candidates: list[Batch] = []
+        """Records without a response before any has had one."""
+
+    @property
+    def first_wait(self) -> float:
+        """Seconds before the first retry."""
+        return first_wait_for(self._duration)
+
+    async def send(self, batch: Batch) -> Results:
+        """Send a batch when it has a slot and there is room for its predictions. Raises Fault."""
+        if len(batch) > self.sizer.maximum:
+            text = f"the server does not survive requests with {len(batch)} records"
+            raise Fault(InferenceError(text), kind=FaultKind.TOO_LARGE, was_sent=False)
+        while True:
+            if not self._window.is_sendable(batch):
+                await self._window.wait_until_sendable(batch)
+            ticket = await self.slots.acquire(batch.first)
+            try:
+                if self._window.is_sendable(batch):
+                    self._on_sent(batch)
+                    return await self._predict(batch, ticket)
+            finally:
+                self.slots.release()
+
+    async def send_example(self, example: Batch, *, priority: int) -> None:
+        """Send the example. Raises a transient Fault if it fails: it succeeded before, so the server is the reason."""
+        await self.slots.acquire(priority)
+        try:
+            await self._predict(example)
+        except Fault as fault:
+            kind = fault.kind if fault.is_transient else FaultKind.UNAVAILABLE
+            raise Fault(fault.error, kind=kind, retry_after=fault.retry_after, was_sent=False) from fault
+        finally:
+            self.slots.release()
+
+    @asynccontextmanager
+    async def alone(self, batch: Batch, history: History) -> AsyncIterator[None]:
+        """Wait until nothing is in flight, and let nothing be sent but this batch and its parts. One batch at a time.
+
+        If the search for a record of another batch has ended meanwhile, that explains the losses, and this one is sent as usual.
+        """
+        if self.server.example is None:
+            step = -(-len(batch) // _CANDIDATES)
+            self._candidates += [batch.part(at, at + 1) for at in range(0, len(batch), step)]
+        async with self._searching:
+            if history.is_explained:
+                history.begin(is_alone=False)
+                yield
+                return
+            async with self.slots.alone():
+                history.begin(is_alone=True)
+                note = _note_of(batch)
+                _log.info(note)
+                self._on_note(note)
+                try:
+                    yield
+                    await self._prove()  # what was lost with the batch is sent again now
+                finally:
+                    self.server.searches += 1
+                    self._on_note("")
+
+    async def send_alone(self, batch: Batch, history: History) -> Results:
+        """Send a batch after the server has answered the example. Raises Fault, and InferenceError if it answers nothing."""
+        if not history.failures:
+            await self._prove()
+        else:
+            was_up = await self._prove(fewest=_FEWEST_EXAMPLES, most=_MOST_EXAMPLES)
+            history.was_up |= was_up and history.failures[-1].is_loss
+        return await self._predict(batch)
+
+    async def _prove(self, *, fewest: int = 1, most: int = 1) -> bool:
+        """Send the example until it is answered several times in a row. Returns whether the very first request was answered.
+
+        Before there is an example, records without a response are sent in turns: the first one that is answered is the example.
+        Raises InferenceError if the server does not come back.
+        """
+        server = self.server
+        retries = Retries(budget=server.patience)
+        lost = answered = needed = 0
+        was_up = has_failed = False
+        while not answered or answered < needed:
+            record = server.example or self._candidates[lost % len(self._candidates)]
+            if not answered:
+                needed = random.randint(fewest, most)  # noqa: S311  not for security
+            try:
+                await self._predict(record)
+                answered += 1
+                was_up |= not has_failed
+            except Fault as fault:
+                answered, lost, has_failed = 0, lost + fault.was_sent, True
+                wait = retries.wait_after(fault, now=asyncio.get_running_loop().time(), first_wait=self.first_wait)
+                if wait is None or (server.example is None and lost >= _CANDIDATES):
+                    raise fault.error from fault
+                await asyncio.sleep(wait)
+        return was_up
+
+    async def _predict(self, batch: Batch, ticket: Ticket | None = None) -> Results:
+        """Send a request. Without a ticket, it says nothing about the speed of the server."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            results = await self._model.predict(batch)
+            if len(results) != len(batch):
+                text = f"the model server returned {len(results)} predictions for {len(batch)} records"
+                raise Fault(InferenceError(text), kind=FaultKind.INVALID)
+        except Fault as fault:
+            if fault.kind is FaultKind.LOST:
+                self.server.cut_off(loop.time())
+            if ticket is not None:
+                self.slots.fail(ticket, fault, pause=self.first_wait)
+                if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and len(batch) > 1:
+                    raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
+            raise
+        self.server.answer(batch, results, started=started)
+        if ticket is not None:
+            duration = loop.time() - started
+            self.sizer.observe(len(batch), duration)
+            self.slots.succeed(ticket, batch, results, seconds=duration)
+            previous = duration if self._duration is None else self._duration
+            self._duration = previous + _SMOOTHING * (duration - previous)
+        return results
+
+
+def _note_of(batch: Batch) -> str:
+    last = batch.first + len(batch) - 1
+    if last == batch.first:
+        return f"requests with record {last} get no response, so it is sent alone, and the others wait"
+    return f"requests with records {batch.first} to {last} get no response, so one of them is searched for, and the others wait"

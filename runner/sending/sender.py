@@ -1,0 +1,259 @@
+"""Turns batches into results: sends them, and does what `next_step` decides after a failure.
+
+A request that waits for a retry occupies no slot. Retries have priority over later batches, which cannot be written before them.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Final
+
+from inferrun.plugins import (
+    Batch,
+    Fault,
+    FaultKind,
+    InferenceError,
+    Limits,
+    ModelProtocol,
+    RecordError,
+    Results,
+    failed,
+    join_results,
+)
+from runner.formats.blanks import with_blanks
+from runner.formats.record_errors import NOT_SENT, predict_valid
+from runner.sending.error_budget import ErrorBudget
+from runner.sending.next_step import IN_DOUBT, History, Step, next_step
+from runner.sending.recall import Recall
+from runner.sending.reorder_window import ReorderWindow
+from runner.sending.requests import Requests
+
+_NO_RESPONSE: Final = "no_response"
+"""Code of the error of a record that has no response although others have one."""
+
+_PARTS: Final = 32
+"""Parts of a batch that is lost alone: with 1024 records, two losses find the record. Each may cost the restart of a server."""
+
+_SMALLER: Final = 4
+"""Divisor of the number of records per request after a batch was lost alone although none of its parts is, for example because the
+server exceeds its memory limit."""
+
+_REJECTIONS_IN_A_ROW: Final = 1000
+"""Records that the server rejects one by one without accepting any: then the reason is the request, not the records."""
+
+_ONE_BY_ONE: Final = (
+    "alone, the same records have valid responses; if the model takes one record per request, set requests.maxBatchRecords: 1 in "
+    "the InferenceConfig"
+)
+_EACH_TIME: Final = (
+    "this happens each time the record is sent, while others are answered; see the log of the model server"
+)
+
+
+@dataclass(eq=False, slots=True)
+class _Lost:
+    """A batch that was lost alone, and divided."""
+
+    records: int
+    parts: int
+    """Those without a response."""
+
+
+@dataclass(eq=False, slots=True)
+class _Part:
+    """A batch or a part of it that has no results yet."""
+
+    batch: Batch
+    history: History
+    origin: _Lost | Fault | None = None
+    """Why the batch was divided, if it was lost alone, or is one of two records that had no valid response together."""
+
+
+class Sender:
+    """Sends the batches of one run."""
+
+    def __init__(
+        self,
+        model: ModelProtocol,
+        window: ReorderWindow,
+        *,
+        limits: Limits,
+        budget: ErrorBudget,
+        recall: Recall | None,
+        on_note: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_note` is called when `note` has changed."""
+        self._requests = Requests(model, window, limits=limits, on_sent=self._note_sent, on_note=self._take_note)
+        self._server = self._requests.server
+        self._sizer = self._requests.sizer
+        self._window = window
+        self._budget = budget
+        self._recall = recall
+        self._unsent: set[int] = set()
+        self._has_sent = asyncio.Event()
+        self.note = ""
+        """Why requests are not sent as usual, for people; empty if they are."""
+
+        self._on_note = on_note
+        self._answers = 0
+        """Requests that had been answered at the latest rejection."""
+
+        self._rejections = 0
+        """Rejections since then."""
+
+        self._rejected_in_total = 0
+
+    def wanted_records(self) -> int:
+        """Return how many records the next request should have."""
+        return self._sizer.rows
+
+    @property
+    def concurrency(self) -> int:
+        """The number of requests that may be sent at a time."""
+        return self._requests.slots.number
+
+    async def wait_for_lookahead(self) -> None:
+        """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
+        while len(self._unsent) >= self.concurrency:
+            self._has_sent.clear()
+            await self._has_sent.wait()
+
+    def expect(self, batch: Batch) -> None:
+        """Count a batch as unsent until it is first sent."""
+        self._unsent.add(batch.first)
+
+    async def send(self, batch: Batch) -> Results:
+        """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
+        if self._recall is None:
+            results = await self._predicted(batch)
+        else:
+            recalled = await self._recall.recall(batch)
+            results = recalled.merged(await self._predicted(recalled.unknown) if recalled.unknown else None)
+        self._note_sent(batch)
+        self._window.add(batch, results)
+        return results
+
+    async def _predicted(self, batch: Batch) -> Results:
+        """Send the valid records of a batch."""
+        return await (predict_valid(batch, self._settle) if batch.errors else self._settle(batch))
+
+    async def _settle(self, batch: Batch) -> Results:
+        """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
+        parts, later = deque([_Part(batch, History(self._server))]), deque[_Part]()
+        found: dict[int, Results] = {}
+        async with AsyncExitStack() as search:
+            while parts or later:
+                if later and (self._server.is_broken or not parts):
+                    part = later.popleft()
+                    await asyncio.sleep(part.history.wait)
+                else:
+                    part = parts.popleft()
+                if not part.history.is_alone:
+                    await search.aclose()
+                outcome = await self._try(part)
+                if isinstance(outcome, Results):
+                    found[part.batch.first] = outcome
+                    continue
+                match next_step(part.batch, part.history):
+                    case Step.SEND:
+                        parts.appendleft(part)
+                    case Step.SEND_LATER:
+                        later.append(part)
+                    case Step.SEND_ALONE:
+                        await search.enter_async_context(self._requests.alone(part.batch, part.history))
+                        parts.appendleft(part)
+                    case Step.DIVIDE:
+                        parts.extendleft(reversed(self._divided(part, outcome)))
+                    case Step.BLAME:
+                        found[part.batch.first] = _with_attempts(self._blamed(outcome), part.history.sent)
+                    case Step.FAIL:
+                        raise outcome.error from outcome
+        in_order = [results for _, results in sorted(found.items())]
+        return in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
+
+    async def _try(self, part: _Part) -> Results | Fault:
+        """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
+        batch, history, requests = part.batch, part.history, self._requests
+        example = history.needed_example
+        try:
+            if history.is_alone:
+                results = await requests.send_alone(batch, history)
+            else:
+                if example is not None:
+                    await requests.send_example(example, priority=batch.first)
+                results = await requests.send(batch)
+        except Fault as fault:
+            history.add(
+                fault,
+                records=len(batch),
+                now=asyncio.get_running_loop().time(),
+                is_after_example=example is not None or history.is_alone,
+                first_wait=requests.first_wait,
+            )
+            if fault.is_transient and not (history.is_alone and history.failures[-1].is_loss):
+                await asyncio.sleep(history.wait)
+            return fault
+        self._check_division(part, results)
+        return _with_attempts(results, history.sent + 1)
+
+    def _divided(self, part: _Part, fault: Fault) -> list[_Part]:
+        batch, history = part.batch, part.history
+        size = (len(batch) + 1) // 2
+        origin: _Lost | Fault | None = None
+        if history.is_alone and fault.is_transient:
+            size = -(-len(batch) // _PARTS)
+            origin = _Lost(len(batch), -(-len(batch) // size))
+        elif fault.kind is FaultKind.TOO_LARGE:
+            self._sizer.observe_timeout(len(batch))
+            size = min(self._sizer.rows, size)
+        elif fault.kind in IN_DOUBT and len(batch) == 2:
+            origin = fault
+        starts = range(0, len(batch), size)
+        return [_Part(batch.part(start, start + size), history.of_part(), origin) for start in starts]
+
+    def _check_division(self, part: _Part, results: Results) -> None:
+        """Find out whether the size of the request of which this was a part was the reason why it failed. Raises InferenceError."""
+        match part.origin:
+            case _Lost() as lost:
+                lost.parts -= 1
+                if not lost.parts:
+                    self._sizer.cap(lost.records // _SMALLER)
+            case Fault() as fault:
+                if not (results.errors or part.history.failures) and self._server.add_paired():
+                    raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
+
+    def _blamed(self, fault: Fault) -> Results:
+        """Return the error of a single record that is to blame, unless more are than may fail.
+
+        If the contract does not say how many may, a server that seems to reject every record ends the run.
+        """
+        self._rejections = self._rejections + 1 if self._answers == self._server.answers else 1
+        self._answers = self._server.answers
+        self._rejected_in_total += 1
+        error = RecordError(code=str(fault.kind), message=str(fault.error))
+        if fault.is_transient:
+            error = RecordError(code=_NO_RESPONSE, message=f"{fault.error}; {_EACH_TIME}")
+        self._budget.check_rejections(self._rejected_in_total, error)
+        if self._rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
+            raise fault.error from fault
+        return fault.results or failed(error)
+
+    def _note_sent(self, batch: Batch) -> None:
+        self._unsent.discard(batch.first)
+        self._has_sent.set()
+
+    def _take_note(self, note: str) -> None:
+        self.note = note
+        self._on_note()
+
+
+def _with_attempts(results: Results, attempts: int) -> Results:
+    """Set how often the failed records were sent, except for those that were not."""
+    if not results.errors:
+        return results
+    errors = {
+        at: one if one.code == NOT_SENT else replace(one, attempts=attempts) for at, one in results.errors.items()
+    }
+    return replace(results, errors=errors)

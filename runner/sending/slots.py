@@ -1,0 +1,143 @@
+"""Gives out the slots of concurrent requests, whose number is fixed or follows the server.
+
+A free slot goes to the waiting request with the lowest priority number. The pipeline uses the batch's position, so a retried
+request is sent before later batches, which cannot be written before it anyway.
+"""
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Final
+
+from inferrun.plugins import Batch, Fault, FaultKind, Limits, Results
+from inferrun.plugins.limits import MAX_CONCURRENCY
+from runner.sending.concurrency import ConcurrencyLimit, Ticket
+
+_START: Final = 4
+"""Requests to begin with. Almost every server handles or queues as many, and a server that admits only one rejects three."""
+
+_FACTOR: Final = 2
+"""A request with more than twice the records of the previous one, or less than half, says nothing about the concurrency."""
+
+_AFFORDED, _AFFORDED_SHARE, _SIZED = 4, 8, 8
+"""Requests that are sent at a time however large they are. More only while they and their predictions fit into an eighth of the
+window. The size of every eighth request is determined, which takes time."""
+
+_PAUSE_SHARE, _SHORTEST_PAUSE, _LONGEST_PAUSE = 1 / 16, 0.002, 0.05
+"""Pause between two raises of the limit: a share of the time of a request, and seconds. A rejection usually arrives within a
+millisecond, and the limit may double within a round trip."""
+
+
+class Slots:
+    """A semaphore with priorities whose number of slots changes with what became of the requests."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._fixed = limits.concurrency
+        start = limits.start_concurrency or self._fixed or _START
+        self._limit = ConcurrencyLimit(start=start, maximum=self._fixed or MAX_CONCURRENCY)
+        self._window_bytes = limits.window_bytes
+        self._afforded = MAX_CONCURRENCY
+        self._growth: asyncio.TimerHandle | None = None
+        self._resumption: asyncio.TimerHandle | None = None
+        self._previous_records = 0
+        self._successes = 0
+        self._occupied = 0
+        self._order = count()
+        self._is_closed = False
+        self._is_empty = asyncio.Event()
+        self._waiting: list[tuple[int, int, asyncio.Future[Ticket]]] = []
+
+    @property
+    def number(self) -> int:
+        """The number of slots."""
+        return min(self._limit.number, self._afforded)
+
+    async def acquire(self, priority: int) -> Ticket:
+        """Wait for a slot, which the caller must `release`."""
+        if self._is_free():
+            return self._occupy()
+        turn: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (priority, next(self._order), turn))
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Free a slot."""
+        self._occupied -= 1
+        if self._occupied == 0:
+            self._is_empty.set()
+        self._fill()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Wait until no slot is occupied, and give out none meanwhile. One caller at a time."""
+        self._is_closed = True
+        try:
+            while self._occupied:
+                self._is_empty.clear()
+                await self._is_empty.wait()
+            yield
+        finally:
+            self._is_closed = False
+            self._fill()
+
+    def succeed(self, ticket: Ticket, batch: Batch, results: Results, *, seconds: float) -> None:
+        """Learn from a success. With a fixed number of which only some are given out at the start, each allows one more."""
+        if self._fixed:
+            self._limit.number = min(self._limit.number + 1, self._fixed)
+            return
+        self._limit.accepted()
+        records, previous = len(batch), self._previous_records
+        if previous <= _FACTOR * records and records <= _FACTOR * previous:
+            self._limit.measured(ticket, records=records, seconds=seconds)
+        self._previous_records = records
+        if self._successes % _SIZED == 0:
+            size = max(1, batch.nbytes + results.values.nbytes)
+            self._afforded = max(_AFFORDED, self._window_bytes // (_AFFORDED_SHARE * size))
+        self._successes += 1
+        if self._growth is None and self._limit.may_grow:
+            pause = min(max(_PAUSE_SHARE * seconds, _SHORTEST_PAUSE), _LONGEST_PAUSE)
+            self._growth = asyncio.get_running_loop().call_later(pause, self._grow, pause)
+
+    def fail(self, ticket: Ticket, fault: Fault, *, pause: float) -> None:
+        """Learn from a failure. If not even a single request is accepted, nothing is sent for `pause` seconds."""
+        if self._fixed:
+            return
+        if fault.kind is FaultKind.TIMEOUT:
+            self._limit.timed_out(ticket)
+        elif fault.kind is FaultKind.BUSY and self._limit.rejected(ticket):
+            if self._resumption is not None:
+                self._resumption.cancel()
+            loop = asyncio.get_running_loop()
+            self._resumption = loop.call_later(max(pause, fault.retry_after or 0.0), self._resume)
+
+    def _grow(self, pause: float) -> None:
+        """Raise the limit step by step, with pauses in which a rejection may arrive."""
+        self._limit.grow()
+        self._fill()
+        may_grow = self._limit.may_grow
+        self._growth = asyncio.get_running_loop().call_later(pause, self._grow, pause) if may_grow else None
+
+    def _resume(self) -> None:
+        self._resumption = None
+        self._fill()
+
+    def _is_free(self) -> bool:
+        return self._occupied < self.number and self._resumption is None and not self._is_closed
+
+    def _occupy(self) -> Ticket:
+        self._occupied += 1
+        return self._limit.ticket(self._occupied)
+
+    def _fill(self) -> None:
+        """Give the free slots to waiting requests."""
+        while self._waiting and self._is_free():
+            _, _, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                turn.set_result(self._occupy())

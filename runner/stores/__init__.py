@@ -1,0 +1,1 @@
+"""Where input is read from and output is committed to."""

@@ -1,0 +1,147 @@
+"""The input store `file`: one file, or all files of a folder that have the format's extension, sorted by name.
+
+Files are read in place and never modified. Their names, sizes and times of modification and change form the fingerprint.
+"""
+
+import os
+import stat
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path, PurePosixPath
+
+from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from runner.stores.compression import decompressed
+from runner.stores.file.beneath import opened_folder, split_last, status_of
+from runner.stores.file.local_files import LocalFile, fingerprint_of
+from runner.stores.file.spec import FileSpec
+from runner.stores.file_ranges import FileRanges
+from runner.stores.skipped_files import HIDDEN, NESTED_FOLDER, listed, why_skipped
+from runner.stores.storage_object import read_spec
+
+_NAMES_SHOWN = 5
+
+
+@asynccontextmanager
+async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
+    """Open the label `file` under `input`."""
+    wanted = read_spec(spec, FileSpec, field="input.file")
+    record_format = context.format_named(wanted.format, "input.file.format")
+    root = context.input_dir
+
+    def current_fingerprint() -> str:
+        with _files(root, wanted, suffix=record_format.suffix) as (files, _):
+            return fingerprint_of(files)
+
+    with (
+        _files(root, wanted, suffix=record_format.suffix) as (files, skipped),
+        decompressed(files, context.spool_dir, context.limits) as readable,
+    ):
+        yield FileRanges(
+            readable,
+            fingerprint=fingerprint_of(files),
+            record_format=record_format,
+            limits=context.limits,
+            current_fingerprint=current_fingerprint,
+            skipped=skipped,
+        )
+
+
+@contextmanager
+def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[tuple[Sequence[LocalFile], tuple[Skipped, ...]]]:
+    """The input's files, whose folder stays open inside the context, and what is not read of it. Raises InputError."""
+    with ExitStack() as opened:
+        try:
+            found = _open(opened, root, wanted, suffix=suffix)
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(
+                f"input.file.path: {wanted.path!r} does not exist on claim {wanted.claim_name!r}; {_nearest(root, wanted)}"
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"input.file.path: cannot read {wanted.path!r} on claim {wanted.claim_name!r}: "
+                f"{error.strerror}; the runner runs as user 65532"
+            ) from error
+        yield found
+
+
+def _open(
+    opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str
+) -> tuple[Sequence[LocalFile], tuple[Skipped, ...]]:
+    parent, name = split_last(root, wanted.path)
+    folder = opened.enter_context(opened_folder(root, parent))
+    if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
+        return [_describe(folder, name)], ()
+    folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
+    return _list(folder, wanted, suffix=suffix)
+
+
+def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> tuple[Sequence[LocalFile], tuple[Skipped, ...]]:
+    reasons = {entry.name: _why_skipped(entry, suffix=suffix) for entry in os.scandir(folder)}
+    found = sorted(name for name, why in reasons.items() if not why)
+    if not found:
+        raise InputError(
+            f"input.file.path: folder {wanted.path!r} on claim {wanted.claim_name!r} has no *{suffix} file; "
+            f"it {_listing(folder)}"
+        )
+    return [_describe(folder, name) for name in found], listed({_shown(name): why for name, why in reasons.items()})
+
+
+def _why_skipped(entry: os.DirEntry[str], *, suffix: str) -> str:
+    if entry.name.startswith("."):
+        return HIDDEN
+    return NESTED_FOLDER if entry.is_dir(follow_symlinks=False) else why_skipped(entry.name, suffix=suffix)
+
+
+def _describe(folder: Path, name: str) -> LocalFile:
+    """Raises InputError for a name that cannot be written in a manifest, and for what is not a file."""
+    if not _is_utf8(name):
+        raise InputError(
+            f"input.file.path: the name of file {_shown(name)} is not UTF-8; rename it", is_retryable=False
+        )
+    status = (folder / name).lstat()
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
+        raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
+    status = status_of(folder, name)  # an unreadable file is reported before the first batch
+    return LocalFile(
+        folder=folder,
+        name=name,
+        size=status.st_size,
+        modified_ns=status.st_mtime_ns,
+        changed_ns=status.st_ctime_ns,
+    )
+
+
+def _nearest(root: Path, wanted: FileSpec) -> str:
+    """List the deepest folder of the path that exists."""
+    for parent in PurePosixPath(wanted.path).parents:
+        try:
+            with opened_folder(root, str(parent)) as folder:
+                name = "the claim" if str(parent) == "." else f"{parent.as_posix()!r}"
+                return f"{name} {_listing(folder)}"
+        except OSError:
+            continue
+    return "the claim is not mounted"
+
+
+def _listing(folder: Path) -> str:
+    names = [_shown(name) for name in sorted(_names(folder))]
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"contains {', '.join(names[:_NAMES_SHOWN])}{more}" if names else "is empty"
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(name: str) -> str:
+    """A file name as text; bytes that are not UTF-8 are escaped."""
+    return os.fsencode(name).decode(errors="backslashreplace")

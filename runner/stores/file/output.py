@@ -1,0 +1,23 @@
+"""The output store `file`: the folder of a run on a claim."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from inferrun.plugins import OutputStore, StorageObject, StoreContext
+from runner.stores.file.claim import ClaimFiles
+from runner.stores.file.spec import FileSpec
+from runner.stores.run_folder.store import RunStore
+from runner.stores.storage_object import read_spec
+
+
+@asynccontextmanager
+async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
+    """Open the label `file` under `output`."""
+    wanted = read_spec(spec, FileSpec, field="output.file")
+    record_format = context.format_named(wanted.format, "output.file.format")
+    files = ClaimFiles(context.output_dir, wanted)
+    store = RunStore(files, record_format, context, label="output.file", root=wanted.claim_name, path=wanted.path)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,120 @@
+"""The input store `http`: one file on a web server.
+
+If the server supports ranges and identifies the content by a strong ETag, the file is read in ranges where it is needed, and ETag
+and size are its fingerprint. Otherwise each Pod spools the file to its disk, and the fingerprint is a hash of the content.
+
+Sources and files are read by code that blocks, in any thread, so the requests have a thread with an event loop of their own.
+"""
+
+import asyncio
+import hashlib
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from inferrun.plugins import ContractError, InputFile, Source, StorageObject, StoreContext
+from runner.network.http_client import idle_timeout, open_client
+from runner.stores.compression import decompressed
+from runner.stores.file.local_files import LocalFile
+from runner.stores.file_ranges import FileRanges
+from runner.stores.http.location import location_of
+from runner.stores.http.spec import HttpSpec
+from runner.stores.http.web_file import Version, WebFile
+from runner.stores.ranged_reader import open_ranges
+from runner.stores.storage_object import read_spec
+
+T = TypeVar("T")
+
+
+class Execute(Protocol):
+    """Executes a coroutine in another thread and waits for its result."""
+
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...  # Any: what a coroutine sends and receives
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that is read in ranges."""
+
+    web: WebFile
+    name: str
+    version: Version
+    execute: Execute
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return self.version.size
+
+    def open(self) -> BufferedReader:
+        """Open the file for reading at any position."""
+        return open_ranges(self._read, size=self.size)
+
+    def _read(self, start: int, length: int) -> bytes:
+        return self.execute(self.web.read_range(start, length, version=self.version))
+
+
+@asynccontextmanager
+async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
+    """Open the label `http` under `input`."""
+    wanted = read_spec(spec, HttpSpec, field="input.http")
+    if not wanted.url and wanted.credentials_ref is None:
+        raise ContractError("input.http.url: required, unless the Secret of credentialsRef has a key url")
+    record_format = context.format_named(wanted.format, "input.http.format")
+    location = location_of(wanted, context.endpoints_dir / "input")
+    limits = context.limits
+    with _event_loop() as execute, tempfile.TemporaryDirectory(prefix="input-", dir=context.spool_dir) as folder:
+        stack = AsyncExitStack()
+        opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
+        web = WebFile(location, execute(stack.enter_async_context(opening)), limits)
+        try:
+            version = await asyncio.to_thread(lambda: execute(web.version()))
+            if version is not None:
+                file: InputFile = RemoteFile(web, location.name, version, execute)
+                fingerprint = _fingerprint_of(version)
+            else:
+                name = location.name.replace("\0", "").replace("/", "_")[-200:]
+                path = Path(folder) / f"file-{name}"
+                spooled = await asyncio.to_thread(lambda: execute(web.save(path)))
+                file = LocalFile(path.parent, path.name, spooled.size)
+                fingerprint = f"content-sha256:{spooled.digest}"
+
+            def current_fingerprint() -> str:
+                if version is None:
+                    return fingerprint
+                found = execute(web.version())
+                return _fingerprint_of(found) if found else ""
+
+            with decompressed([file], context.spool_dir, limits) as readable:
+                yield FileRanges(
+                    readable,
+                    fingerprint=fingerprint,
+                    record_format=record_format,
+                    limits=limits,
+                    current_fingerprint=current_fingerprint,
+                )
+        finally:
+            execute(stack.aclose())
+
+
+@contextmanager
+def _event_loop() -> Iterator[Execute]:
+    """Run an event loop in a thread until the context ends."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _fingerprint_of(version: Version) -> str:
+    return "http-sha256:" + hashlib.sha256(f"{version.size}\t{version.etag}".encode()).hexdigest()

@@ -1,0 +1,162 @@
+"""Requests to the server of the file, which retry what may succeed later. Redirects are not followed."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from inferrun.plugins import FaultKind, InputError, Limits
+from runner.network.http_client import ExchangeFailed, HttpClient, read_start
+from runner.network.network_failures import fault_of_status, kind_of_status
+from runner.network.retries import with_retries
+from runner.stores.http.location import Location
+
+T = TypeVar("T")
+
+_RANGE: Final = re.compile(r"bytes 0-0/([0-9]{1,15})")
+_PERMANENT: Final = frozenset({301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410})
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What identifies the content of a file that can be read in ranges."""
+
+    size: int
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """The size and the SHA-256 of a file that was stored."""
+
+    size: int
+    digest: str
+
+
+class WebFile:
+    """A file on a web server."""
+
+    def __init__(self, location: Location, client: HttpClient, limits: Limits) -> None:
+        self._location = location
+        self._client = client
+        self._limits = limits
+
+    async def version(self) -> Version | None:
+        """Ask for the first byte; None if the server does not support ranges, or does not identify the content.
+
+        Raises InputError.
+        """
+
+        async def attempt() -> Version | None:
+            async with self._response({"Range": "bytes=0-0"}) as response:
+                found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+                etag = response.headers.get("ETag", "")
+                if response.status != 206 or found is None or not etag.startswith('"'):
+                    return None  # the body, which may be the whole file, is not read
+                return Version(int(found[1]), etag) if len(await read_start(response, 1)) == 1 else None
+
+        return await self._retried(attempt)
+
+    async def read_range(self, start: int, length: int, *, version: Version) -> bytes:
+        """Return a part of the file. Raises InputError, also if it has another version."""
+        wanted = f"{start}-{start + length - 1}"
+
+        async def attempt() -> bytes:
+            async with self._response({"Range": f"bytes={wanted}", "If-Match": version.etag}) as response:
+                found = (response.status, response.headers.get("Content-Range"), response.headers.get("ETag"))
+                body = await read_start(response, length) if response.status == 206 else b""
+                if found != (206, f"bytes {wanted}/{version.size}", version.etag) or len(body) != length:
+                    raise InputError(
+                        f"{self._location.name} changed while it was being read; start a new run", is_retryable=False
+                    )
+                return body
+
+        return await self._retried(attempt)
+
+    async def save(self, path: Path) -> Spooled:
+        """Store the whole file at a path, again from its beginning if the connection is lost. Raises InputError."""
+
+        async def attempt() -> Spooled:
+            async with self._response({}) as response:
+                if response.status != 200:
+                    raise InputError(f"{self._where()} returned {response.status} instead of the file")
+                encoding = response.headers.get("Content-Encoding", "identity")
+                if encoding != "identity" and not self._location.name.endswith(".gz"):
+                    raise InputError(
+                        f"{self._where()} returned the file compressed, which was not requested; disable this at "
+                        "the server, or store the file as .gz",
+                        is_retryable=False,
+                    )
+                with path.open("wb") as out:
+                    return await self._copy(response, out)
+
+        return await self._retried(attempt)
+
+    async def _copy(self, response: aiohttp.ClientResponse, out: BinaryIO) -> Spooled:
+        digest, size = hashlib.sha256(), 0
+        async for piece in response.content.iter_any():
+            size += len(piece)
+            if size > self._limits.spool_bytes:
+                raise InputError(
+                    f"input.http: {self._location.name} has more than {self._limits.spool_bytes} bytes, and its server does not "
+                    "support ranges; set a larger INFERRUN_SPOOL_BYTES in the image",
+                    is_retryable=False,
+                )
+            digest.update(piece)
+            try:
+                out.write(piece)
+                out.flush()
+            except OSError as error:
+                raise InputError(
+                    f"cannot spool the input to the Pod's disk: {error.strerror}; the Pod needs enough ephemeral storage for the "
+                    "file"
+                ) from error
+        return Spooled(size, digest.hexdigest())
+
+    @asynccontextmanager
+    async def _response(self, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request. Raises Fault and InputError for a response that is no success."""
+        url, sent = URL(self._location.url, encoded=True), {**self._location.headers, **headers}
+        async with self._client.stream("GET", url, headers=sent, is_raw=True) as response:
+            status = response.status
+            if status not in {200, 206, 412, 416}:
+                error = InputError(
+                    f"{self._where()} returned {status}{_fix(status)}", is_retryable=status not in _PERMANENT
+                )
+                if kind_of_status(status) in {FaultKind.BUSY, FaultKind.UNAVAILABLE, FaultKind.TIMEOUT}:
+                    raise fault_of_status(status, response.headers, error)
+                raise error
+            yield response
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        async def classified() -> T:
+            try:
+                return await attempt()
+            except ExchangeFailed as error:
+                text, is_retryable = f"{self._where()}: {error}", error.kind is not FaultKind.FAILED
+                raise error.fault(InputError(text, is_retryable=is_retryable)) from None
+
+        return await with_retries(classified, budget=self._limits.retry_seconds)
+
+    def _where(self) -> str:
+        return f"input.http: server at {self._location.server}"
+
+
+def _fix(status: int) -> str:
+    match status:
+        case 401 | 403:
+            return "; check input.http.credentialsRef, and that a signed URL has not expired"
+        case 404 | 410:
+            return "; check input.http.url"
+        case 301 | 302 | 303 | 307 | 308:
+            return (
+                "; redirects are not followed, because they may lead anywhere; set input.http.url to the final address"
+            )
+        case _:
+            return ""

@@ -1,0 +1,91 @@
+"""Sends requests to a data handler, using its endpoint and credentials."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from inferrun.http_headers import value_fault
+from inferrun.plugins import RunnerError, StoreContext
+from inferrun.text import public_url
+from runner.network.http_client import HttpClient, idle_timeout, open_client
+from runner.stores.krateo.endpoint import Endpoint, read_endpoint
+from runner.stores.krateo.spec import Api
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A client with the URL, verb, headers and proxy of one API call."""
+
+    client: HttpClient
+    url: str
+    verb: str
+    headers: dict[str, str]
+    proxy: str | None
+
+    @property
+    def target(self) -> str:
+        """The handler in messages."""
+        return f"data handler at {self.location}"
+
+    @property
+    def location(self) -> str:
+        """The URL without what may contain credentials."""
+        return public_url(self.url)
+
+    def request(
+        self, *, body: Any, verb: str = "", headers: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:  # Any: what aiohttp can send
+        """The context manager of one request, which yields the response before its body. Raises ExchangeFailed."""
+        merged = {**self.headers, **(headers or {})}
+        return self.client.stream(verb or self.verb, self.url, headers=merged, body=body, proxy=self.proxy)
+
+
+@asynccontextmanager
+async def open_handler(
+    api: Api, context: StoreContext, *, side: str, error: type[RunnerError]
+) -> AsyncIterator[Handler]:
+    """Open a client for one API call with the mounted Secrets. Raises `error` with the field, the Secret and the key."""
+    limits, field = context.limits, "endpointRef"
+    try:
+        endpoint = read_endpoint(
+            context.endpoints_dir / side, secret=api.endpoint_ref.name, has_authorization=api.has_authorization
+        )
+        field = "headersFrom"
+        headers = _headers(api, endpoint, _secret_headers(api, context.endpoints_dir / f"{side}-headers"))
+    except ValueError as invalid:
+        raise error(f"{side}.krateo.api.{field}: {invalid}") from invalid
+    async with open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=endpoint.tls) as client:
+        yield Handler(client, endpoint.url(api.path), api.verb, headers, endpoint.proxy_url or None)
+
+
+def _secret_headers(api: Api, folder: Path) -> dict[str, str]:
+    """Read the values of `headersFrom`, one mounted file each. Raises ValueError with the Secret and the key."""
+    found = {}
+    for index, source in enumerate(api.headers_from):
+        reference = source.secret_key_ref
+        try:
+            value = (folder / str(index)).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"cannot read key {reference.key} of Secret {reference.name!r} as text") from error
+        if fault := value_fault(value):
+            raise ValueError(f"key {reference.key} of Secret {reference.name!r}: {fault}")
+        found[source.name] = value
+    return found
+
+
+def _headers(api: Api, endpoint: Endpoint, secret_headers: Mapping[str, str]) -> dict[str, str]:
+    """Return our headers, overridden by the configured ones, Authorization included. Names are compared without case."""
+    own = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "Authorization": endpoint.authorization(),
+    }
+    secret = {name.lower() for name in secret_headers}
+    given = {name: value for name, value in api.header_items() if name.lower() not in secret} | dict(secret_headers)
+    taken = {name.lower() for name in given}
+    return {name: value for name, value in own.items() if value and name.lower() not in taken} | given

@@ -1,0 +1,42 @@
+"""What the output of a run needs of a place for files: five operations, and a check that the place supports them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """One file or object, as listed."""
+
+    name: str
+    size: int
+
+    tag: str = ""
+    """Differs if the content does; empty if the place has no such thing."""
+
+
+class RunFiles(Protocol):
+    """Files whose names are paths with "/" below the root of a claim or bucket.
+
+    All methods block and raise OutputError. What they have stored or found is durable when they return.
+    """
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Store a file unless the name exists; return False if it does, with another content."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a small file, None if the name does not exist."""
+
+    def list_below(self, folder: str) -> Sequence[ListedFile]:
+        """Return the files of a folder, whose name ends with "/", in any order."""
+
+    def put(self, name: str, content: bytes | Path) -> None:
+        """Store bytes or a file, whether or not the name exists. No reader sees a part of it."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete files; a missing one is ignored."""
+
+    def check(self, folder: str) -> None:
+        """Raise OutputError if `create` replaces files in that folder, which need not exist. Leaves nothing behind."""

@@ -1,0 +1,372 @@
+"""The output of a run as files of a claim or objects of a bucket, committed under names that are never replaced.
+
+Files below `<path>/<jobName>/`:
+
+    run.json                                           identifies the run and its input plan; written first, once
+    predictions/part-000000-000000000000-<attempt>.…   results of a chunk: its number, the index of its first record
+    errors/part-000000-000000000000-<attempt>.jsonl    its failed records, if there are any
+    commits/000000.json                                commits a chunk: names the files that belong to it; kept
+    manifest.json                                      commits the run; lists all files
+    claims/000000-000.json, members/<Pod>.json         of a run with several Pods: which one predicts a chunk, and their signs of
+                                                       life; deleted when the run is committed
+
+Any number of Pods may execute the same run. Each stores files under names of its own; the first to create the commit of a chunk
+wins, and only the winner's files are in the manifest. When the run is committed, other files with results are deleted. So a late
+Pod, or one that was presumed dead, changes nothing that is committed, and the next Pod continues with the chunks that are missing.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import PurePosixPath
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from inferrun.plugins import (
+    Checkpoint,
+    Chunk,
+    ChunkCommit,
+    Claim,
+    CommittedRun,
+    Counts,
+    Delivery,
+    EarlierResults,
+    InputPlan,
+    Member,
+    Output,
+    OutputError,
+    RecordFormat,
+    RetriedRun,
+    StoreContext,
+    Survey,
+)
+from runner.stores.run_folder.documents import (
+    ENDED_RUN,
+    MEMBER,
+    AbortedRun,
+    ChunkDocument,
+    Manifest,
+    ManifestPart,
+    RunDocument,
+    chunk_document_of,
+    claim_name,
+    committed_chunks,
+    document_of,
+    latest_claims,
+    manifest_of,
+    run_id_of,
+)
+from runner.stores.run_folder.earlier import earlier_run
+from runner.stores.run_folder.files import ListedFile, RunFiles
+from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
+
+_CHARACTERS: Final = 1024
+"""Maximum length of a location in the status."""
+
+_READS_AT_A_TIME: Final = 8
+"""Commits that are read at a time: each is a small file, so the latency of the server counts."""
+
+
+class Aborted(OutputError):
+    """The run was aborted, and can never be committed."""
+
+
+class RunStore:
+    """The files of one run."""
+
+    delivery: Delivery = "ExactlyOnce"
+    commits_chunks = True
+    stores_copied: Literal[True] = True
+
+    def __init__(
+        self, files: RunFiles, record_format: RecordFormat, context: StoreContext, *, label: str, root: str, path: str
+    ) -> None:
+        """`label`: the field of the contract, such as `output.file`; `root`: what to show before the names of files."""
+        self._files = files
+        self._format = record_format
+        self._contract = context.contract
+        self._label = label
+        self._root = root
+        self._path = path.rstrip("/")
+        self._folder = self._folder_of(context.contract.job_name or run_id_of(context.contract))
+        self._location = f"{root}/{self._folder}"
+        self._spool = Spool(
+            context, foreign=f"{label}: {self._location} contains a file that this runner did not write; remove it"
+        )
+        self._plan: InputPlan | None = None
+        self._commits: dict[int, ChunkDocument] = {}
+        self._known: dict[str, tuple[str, bytes]] = {}
+
+    async def open(self) -> Checkpoint:
+        """Read what is committed, and check the place if this is the first attempt."""
+        return await self._spool.on_thread(self._read_checkpoint)
+
+    async def begin(self, plan: InputPlan) -> InputPlan:
+        """Store the plan unless another attempt did."""
+        self._plan = await self._spool.on_thread(lambda: self._store_plan(plan))
+        return self._plan
+
+    def writer(self, chunk: Chunk) -> SpooledChunk:
+        """Return the writer of a chunk."""
+        return self._spool.writer(chunk, self._format, self._commit_chunk)
+
+    async def finish(self, counts: Counts) -> CommittedRun:
+        """Create the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""
+        commit = asyncio.ensure_future(self._spool.on_thread(lambda: self._store_manifest(counts)))
+        try:
+            return await asyncio.shield(commit)
+        except asyncio.CancelledError:
+            with suppress(OutputError):
+                if run := await self._spool.on_thread(self._read_manifest):
+                    return run
+            return await commit
+
+    async def find_commit(self) -> CommittedRun | None:
+        """Read the manifest."""
+        return await self._spool.on_thread(self._read_commit)
+
+    async def abort(self) -> CommittedRun | None:
+        """Create a document in place of the manifest, unless an attempt has created the manifest."""
+        aborted = AbortedRun(run_id=run_id_of(self._contract), job_name=self._contract.job_name)
+
+        def store_abort() -> CommittedRun | None:
+            self._files.create(self._name("manifest.json"), aborted.text())
+            return self._read_commit()
+
+        return await self._spool.on_thread(store_abort)
+
+    async def claim(self, claim: Claim) -> bool:
+        """Create a claim."""
+        name = self._name(f"claims/{claim_name(claim)}")
+        return await self._spool.on_thread(lambda: self._files.create(name, claim.owner.encode()))
+
+    async def report(self, member: Member) -> None:
+        """Replace the Pod's sign of life."""
+        name = self._name(f"members/{PurePosixPath(member.name).name}.json")
+
+        def store_member() -> None:
+            if not (member.has_ended and self._files.read(self._name("manifest.json"))):
+                self._files.put(name, MEMBER.dump_json(member))
+
+        await self._spool.on_thread(store_member)
+
+    async def survey(self) -> Survey:
+        """List the commits, the claims and the signs of life, and read what has changed."""
+        return await self._spool.on_thread(self._read_survey)
+
+    async def read_commits(self) -> Mapping[int, ChunkCommit]:
+        """Read the commits that are not known yet."""
+        return await self._spool.on_thread(self._read_new_commits)
+
+    async def probe(self) -> str:
+        """Check the place."""
+        await self._spool.on_thread(lambda: self._files.check(self._folder))
+        return f"{self._label} {self._location}"
+
+    async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
+        """Read the folder of an ended run beside that of this run."""
+        folder = self._folder_of(run.job_name)
+
+        def read(name: str) -> bytes | None:
+            return self._files.read(f"{folder}/{name}")
+
+        def commits() -> Iterator[bytes]:
+            for chunk in sorted(self._committed_chunks(folder)):
+                if content := self._files.read(f"{folder}/commits/{chunk:06}.json"):
+                    yield content
+
+        return await self._spool.on_thread(
+            lambda: earlier_run(
+                run, read=read, commits=commits, record_format=self._format, location=f"{self._root}/{folder}"
+            )
+        )
+
+    def close(self) -> None:
+        """Delete the spooled files."""
+        self._spool.close()
+
+    def _folder_of(self, run: str) -> str:
+        return f"{self._path}/{PurePosixPath(run).name}"
+
+    def _name(self, name: str) -> str:
+        return f"{self._folder}/{name}"
+
+    def _names_below(self, *folders: str) -> list[str]:
+        return [one.name for folder in folders for one in self._files.list_below(folder)]
+
+    def _read_checkpoint(self) -> Checkpoint:
+        if run := self._read_manifest():
+            return Checkpoint(committed_run=run)
+        stored = self._read_plan()
+        if stored is None:
+            self._files.check(self._folder)
+            return Checkpoint()
+        committed = self._read_new_commits()
+        self._check_parts([document.part for document in self._commits.values()])
+        return Checkpoint(plan=stored, committed=committed)
+
+    def _store_plan(self, plan: InputPlan) -> InputPlan:
+        self._files.create(self._name("run.json"), document_of(plan, self._contract).text())
+        stored = self._read_plan()
+        if stored is None:
+            raise self._deleted("run.json")
+        return stored
+
+    def _read_plan(self) -> InputPlan | None:
+        content = self._files.read(self._name("run.json"))
+        if content is None:
+            return None
+        document = RunDocument.model_validate_json(content)
+        self._check_owner(document.run_id)
+        return document.plan()
+
+    def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
+        """Store the files of a chunk and create its commit, unless another attempt did."""
+        chunk, attempt = draft.chunk, self._spool.attempt
+        name = f"part-{chunk.index:06}-{chunk.first:012}-{attempt}"
+        own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
+        commit = self._name(f"commits/{chunk.index:06}.json")
+        found = self._files.read(commit)
+        if found is None:
+            part = own.part
+            files = {self._name(part.file): draft.results.path}
+            if part.errors and draft.errors:
+                files[self._name(part.errors.file)] = draft.errors.path
+            for target, path in files.items():
+                self._files.put(target, path)
+            if self._files.create(commit, own.text()):
+                self._commits[chunk.index] = own
+                return own.commit(won=True)
+            self._files.delete(list(files))
+        self._commits[chunk.index] = self._read_commit_of(chunk.index)
+        return self._commits[chunk.index].commit(won=False)
+
+    def _read_commit_of(self, chunk: int) -> ChunkDocument:
+        name = f"commits/{chunk:06}.json"
+        content = self._files.read(self._name(name))
+        if content is None:
+            raise self._deleted(name)
+        return ChunkDocument.model_validate_json(content)
+
+    def _read_new_commits(self) -> dict[int, ChunkCommit]:
+        missing = sorted(self._committed_chunks(self._folder) - self._commits.keys())
+        with ThreadPoolExecutor(_READS_AT_A_TIME) as pool:
+            for document in pool.map(self._read_commit_of, missing):
+                self._commits[document.chunk] = document
+        return {chunk: document.commit(won=False) for chunk, document in self._commits.items()}
+
+    def _committed_chunks(self, folder: str) -> frozenset[int]:
+        """Beside the commits may be drafts, which Pods that died have left behind."""
+        return committed_chunks(PurePosixPath(name).name for name in self._names_below(f"{folder}/commits/"))
+
+    def _read_survey(self) -> Survey:
+        if self._read_manifest() is not None:
+            self._delete_shared()  # something may have been written since they were deleted
+            return Survey(is_run_committed=True)
+        listed = {PurePosixPath(one.name).name: one for one in self._files.list_below(self._name("claims/"))}
+        members = [
+            MEMBER.validate_json(content)
+            for one in self._files.list_below(self._name("members/"))
+            if not PurePosixPath(one.name).name.startswith(".") and (content := self._read_changed(one))
+        ]
+        # Last: the claim of a chunk that is already committed does not matter.
+        committed = self._committed_chunks(self._folder)
+        claims = {
+            chunk: Claim(chunk, generation, content.decode(errors="replace"))
+            for chunk, (generation, name) in latest_claims(listed).items()
+            if chunk not in committed and (content := self._read_changed(listed[name]))
+        }
+        return Survey(committed=committed, claims=claims, members={member.name: member for member in members})
+
+    def _read_changed(self, listed: ListedFile) -> bytes:
+        """Read a claim or a sign of life, unless it is known and has not changed; empty if it was deleted."""
+        tag, content = self._known.get(listed.name, ("", b""))
+        if not tag or tag != listed.tag:
+            content = self._files.read(listed.name) or b""
+            self._known[listed.name] = listed.tag, content
+        return content
+
+    def _store_manifest(self, counts: Counts) -> CommittedRun:
+        if self._plan is None:
+            raise AssertionError("finish was called before begin")
+        if committed_run := self._read_manifest():
+            return committed_run
+        manifest = manifest_of(self._contract, self._plan, self._commits, counts)
+        self._check_complete(manifest, counts)
+        self._files.create(self._name("manifest.json"), manifest.text())
+        run = self._read_manifest()
+        if run is None:
+            raise self._deleted("manifest.json")
+        self._delete_rest()
+        return run
+
+    def _check_complete(self, manifest: Manifest, counts: Counts) -> None:
+        """Raise OutputError if the committed chunks do not have all results."""
+        stored = sum(part.records for part in manifest.parts)
+        failed = sum(part.failed for part in manifest.parts)
+        if (stored, failed) != (counts.completed + counts.failed, counts.failed):
+            raise OutputError(
+                f"{self._label}: {self._location} contains {stored} results with {failed} errors, expected {counts.total} with "
+                f"{counts.failed}; the run was not committed; do not modify its files during a run"
+            )
+        self._check_parts(manifest.parts)
+
+    def _check_parts(self, parts: Sequence[ManifestPart]) -> None:
+        """Raise OutputError if the file of a committed chunk is missing or has another size."""
+        sizes = {one.name: one.size for one in self._files.list_below(self._name("predictions/"))}
+        for part in parts:
+            if sizes.get(self._name(part.file)) != part.bytes:
+                raise OutputError(
+                    f"{self._label}: {self._location}/{part.file} is missing or has changed since it was committed; start a new "
+                    "run, and do not modify its folder"
+                )
+
+    def _delete_rest(self) -> None:
+        """Delete what is not part of the output. A failure changes nothing about the committed run."""
+        with suppress(OutputError, ValidationError):
+            parts = Manifest.model_validate_json(self._files.read(self._name("manifest.json")) or b"").parts
+            files = {part.file for part in parts} | {part.errors.file for part in parts if part.errors}
+            kept = {self._name(file) for file in files}
+            found = self._names_below(self._name("predictions/"), self._name("errors/"))
+            self._files.delete([name for name in found if name not in kept])
+            self._delete_shared()
+
+    def _delete_shared(self) -> None:
+        self._files.delete(self._names_below(self._name("claims/"), self._name("members/")))
+
+    def _read_manifest(self) -> CommittedRun | None:
+        """Return the committed run. Raises Aborted, and OutputError if it is another run."""
+        content = self._files.read(self._name("manifest.json"))
+        if content is None:
+            return None
+        document = ENDED_RUN.validate_json(content)
+        self._check_owner(document.run_id)
+        if isinstance(document, AbortedRun):
+            raise Aborted(
+                f"{self._label}: the run in {self._location} has failed and was aborted; start a new run",
+                is_retryable=False,
+            )
+        output = Output(
+            location=self._location[:_CHARACTERS],
+            manifest=f"{self._location}/manifest.json"[:_CHARACTERS],
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+        return document.committed_run(output)
+
+    def _read_commit(self) -> CommittedRun | None:
+        try:
+            return self._read_manifest()
+        except Aborted:
+            return None
+
+    def _check_owner(self, run_id: str) -> None:
+        if run_id != run_id_of(self._contract):
+            raise OutputError(
+                f"{self._label}: {self._location} belongs to another run ({run_id}); use another output path"
+            )
+
+    def _deleted(self, name: str) -> OutputError:
+        return OutputError(f"{self._label}: {self._location}/{name} was deleted; do not modify the folder during a run")

@@ -1,0 +1,327 @@
+"""A bucket, as the s3 input and output use it. Only this module imports obstore.
+
+obstore retries requests that are safe to repeat. A conditional write whose response is lost may be repeated and then finds its own
+object, so the content is compared. A conflict (409) means that another request for the key is in progress at the same time. obstore
+takes it for an object that exists and does not repeat the write: that is done here. Credentials come from the mounted Secret only:
+without one, requests are not signed, and neither the environment nor a metadata address is asked.
+
+obstore resolves names itself and follows the redirects of reads. So the address of the server is checked before the bucket is used,
+and a redirect to another host leads to a proxy that does not exist. What a name resolves to later is left to network policies.
+"""
+
+import io
+import re
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    GenericError,
+    InvalidPathError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import S3Store
+
+from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
+from runner.network.network_failures import describe_connect_timeout, describe_unresolved
+from runner.network.retries import with_blocking_retries
+from runner.stores.ranged_reader import open_ranges
+from runner.stores.run_folder.files import ListedFile
+from runner.stores.s3.spec import S3Spec
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
+
+_KEYS = {
+    "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
+    "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
+    "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
+}
+"""The keys of the Secret, each under our name and under the name of Amazon's variables."""
+
+_SHORTEST_RETRY_SECONDS = 1.0
+"""Even without retries for the model server, a failure of a moment must not end an attempt."""
+
+_RETRIES: Final = 100_000
+"""No limit but the time: obstore's waits are random, and ten retries, its default, may be over within four seconds."""
+
+_EXPIRED: Final = re.compile(r"<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
+"""What servers say in a response 400 to credentials that have expired."""
+
+_CUT_OFF: Final = "response body error"
+"""What obstore says about a response that was cut off, or stalled for too long."""
+
+_STATUS = re.compile(r"non-2xx status code: (\d{3})")
+
+_NOT_CONNECTED: Final = re.compile(
+    r'"(dns|tcp connect) error",(?:\s*(127\.0\.0\.1:1),)?.*?(?:message: "([^"]{1,80})"|kind: (TimedOut))', re.DOTALL
+)
+"""What obstore says about a failed connection: the stage, the proxy that does not exist, and the system's text."""
+
+_NOWHERE: Final = "http://127.0.0.1:1"
+"""The proxy for every other host than the endpoint's. Nothing listens there; the environment's proxies are not used either."""
+
+
+T = TypeVar("T")
+
+
+class Bucket:
+    """Reads and writes whole objects and ranges. Methods block and raise the given error with the location and the fix."""
+
+    def __init__(
+        self, spec: S3Spec, store: S3Store, *, side: str, error: type[RunnerError], retry_seconds: float
+    ) -> None:
+        self._spec = spec
+        self._retry_seconds = retry_seconds
+        self._store = store
+        self._side = side
+        self._error = error
+
+    def head(self, key: str) -> ListedFile | None:
+        """Return an object's description, or None if there is no such object."""
+        with self._errors(key):
+            try:
+                found = obstore.head(self._store, key)
+            except FileNotFoundError:
+                return None
+            return ListedFile(key, size=found["size"], tag=found["e_tag"] or "")
+
+    def list_below(self, prefix: str) -> list[ListedFile]:
+        """Return all objects below a prefix, sorted by key."""
+        pages = self._read(prefix, lambda: list(obstore.list(self._store, prefix, chunk_size=1000)))
+        found = (ListedFile(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page)
+        return sorted(found, key=lambda one: one.name)
+
+    def read(self, key: str) -> bytes | None:
+        """Return the content of a small object, or None if there is no such object."""
+
+        def get() -> bytes | None:
+            try:
+                return bytes(obstore.get(self._store, key).bytes())
+            except FileNotFoundError:
+                return None
+
+        return self._read(key, get)
+
+    def read_range(self, key: str, *, start: int, length: int) -> bytes:
+        """Return a part of an object."""
+        return self._read(key, lambda: bytes(obstore.get_range(self._store, key, start=start, length=length)))
+
+    def _read(self, key: str, get: Callable[[], T]) -> T:
+        """Read something, again if the response was cut off. obstore itself repeats what fails before the response begins."""
+
+        def attempt() -> T:
+            with self._errors(key):
+                try:
+                    return get()
+                except GenericError as error:
+                    if _CUT_OFF not in str(error):
+                        raise
+                    text = f"{self._where(key)}: the response was truncated; check {self._side}.s3.endpoint"
+                    raise Fault(self._error(text), kind=FaultKind.LOST) from error
+
+        return with_blocking_retries(attempt, budget=self._retry_seconds)
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Store an object unless the key exists; False if it does, with another content."""
+
+        def attempt() -> bool:
+            with self._errors(key):
+                try:
+                    obstore.put(self._store, key, content, mode="create", use_multipart=False)
+                except AlreadyExistsError as error:
+                    found = self.read(key)
+                    if found is None:
+                        raise self._conflict(key, error) from error
+                    return found == content  # the response to an earlier try may have been lost
+                return True
+
+        return with_blocking_retries(attempt, budget=self._retry_seconds)
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        """Store bytes or a file, in parts if it is large, whether or not the key exists."""
+
+        def attempt() -> None:
+            with self._errors(key):
+                try:
+                    obstore.put(self._store, key, content)
+                except AlreadyExistsError as error:
+                    raise self._conflict(key, error) from error
+
+        with_blocking_retries(attempt, budget=self._retry_seconds)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects; a missing one is ignored."""
+        if keys:
+            with self._errors(keys[0]):
+                obstore.delete(self._store, list(keys))
+
+    def check(self, folder: str) -> None:
+        """Verify that a conditional write is rejected if the key exists: old servers ignore the condition."""
+        key = f"{folder}/probe-{uuid.uuid4().hex}"
+        try:
+            if not self.create(key, b"1") or self.create(key, b"2"):
+                raise self._error(
+                    f"{self._side}.s3: the server of s3://{self._spec.bucket}/{folder} does not support conditional writes "
+                    "(If-None-Match), so chunks cannot be committed exactly once; use another server, or the file label",
+                    is_retryable=False,
+                )
+        finally:
+            self.delete([key])
+
+    @contextmanager
+    def _errors(self, key: str) -> Iterator[None]:
+        where = self._where(key)
+        try:
+            yield
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            raise self._error(
+                f"{where}: access denied; check {self._side}.s3.credentialsRef and the permissions of its access key"
+            ) from error
+        except FileNotFoundError as error:
+            raise self._error(
+                f"{where}: bucket or object does not exist, or the access key is unknown; check {self._side}.s3.bucket, path and "
+                "credentialsRef"
+            ) from error
+        except InvalidPathError as error:
+            raise self._error(
+                f"{where}: contains an object whose key has an empty part, as in a//b, or a control character; rename it",
+                is_retryable=False,
+            ) from error
+        except (BaseError, OSError) as error:
+            raise self._error(f"{where}: {self._failure(error)}") from error
+
+    def _where(self, key: str) -> str:
+        return f"{self._side}.s3: s3://{self._spec.bucket}/{key}"
+
+    def _conflict(self, key: str, error: AlreadyExistsError) -> Fault:
+        return Fault(self._error(f"{self._where(key)}: {self._failure(error)}"), kind=FaultKind.BUSY)
+
+    def _failure(self, error: Exception) -> str:
+        """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
+        if connecting := _NOT_CONNECTED.search(str(error)):
+            return self._unconnected(*connecting.groups())
+        if expired := _EXPIRED.search(str(error)):
+            return f"the server returned {expired[1]}; renew the credentials in the Secret of {self._side}.s3.credentialsRef"
+        found = _STATUS.search(str(error))
+        what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
+        bucket = f"{self._side}.s3.bucket and " if found and found[1] == "404" else ""
+        return f"{what}; check {bucket}{self._side}.s3.endpoint"
+
+    def _unconnected(self, stage: str, proxy: str | None, text: str | None, timeout: str | None) -> str:
+        if proxy:
+            return "it redirects to another server, which is not followed; use that server's address"
+        if stage == "dns":
+            return describe_unresolved(urlsplit(self._spec.url).hostname or "")
+        if timeout:
+            return describe_connect_timeout(CONNECT_SECONDS)
+        return f"cannot connect to {self._spec.url}: {text}; check that the server is running and ready"
+
+
+@dataclass(frozen=True, slots=True)
+class S3File:
+    """An object, as formats read it."""
+
+    bucket: Bucket
+    key: str
+    size: int
+    etag: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rsplit("/", 1)[-1]
+
+    def open(self) -> io.BufferedReader:
+        """Open the object for reading at any position."""
+        return open_ranges(self._read, size=self.size)
+
+    def _read(self, start: int, length: int) -> bytes:
+        return self.bucket.read_range(self.key, start=start, length=length)
+
+
+@asynccontextmanager
+async def open_bucket(
+    spec: S3Spec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]
+) -> AsyncIterator[Bucket]:
+    """Open a bucket with the credentials in a mounted Secret.
+
+    Raises `error` if the Secret is incomplete, or if runs must not connect to the server.
+    """
+    config = _config(spec, _credentials(spec, folder, side=side, error=error))
+    connections = await open_connections(limits)
+    server = urlsplit(spec.url)
+    try:
+        await connections.check(server.hostname or "", server.port or (443 if server.scheme == "https" else 80))
+    except AddressRefused as refused:
+        text = str(refused)
+        raise error(f"{side}.s3.endpoint: server at {spec.url}: {text}") from refused
+    budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
+    store = _store(spec, config, limits, retry_seconds=budget)
+    yield Bucket(spec, store, side=side, error=error, retry_seconds=budget)
+
+
+def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, retry_seconds: float) -> S3Store:
+    return S3Store(
+        spec.bucket,
+        config=config,
+        client_options={
+            "allow_http": spec.endpoint.startswith("http://"),
+            "timeout": timedelta(seconds=limits.handler_timeout),
+            "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+            "proxy_url": _NOWHERE,
+            "proxy_excludes": urlsplit(spec.url).hostname or "",
+        },
+        retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=retry_seconds)},
+    )
+
+
+def _config(spec: S3Spec, credentials: "S3Config") -> "S3Config":
+    config: S3Config = {
+        **credentials,
+        "region": spec.region,
+        "virtual_hosted_style_request": not spec.endpoint,
+        "skip_signature": not credentials,
+    }
+    if spec.endpoint:
+        config["endpoint"] = spec.endpoint
+    return config
+
+
+def _credentials(spec: S3Spec, folder: Path, *, side: str, error: type[RunnerError]) -> "S3Config":
+    if spec.credentials_ref is None:
+        return {}
+    found = {name: _first(folder, keys) for name, keys in _KEYS.items()}
+    missing = [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
+    if missing:
+        raise error(
+            f"{side}.s3.credentialsRef: Secret {spec.credentials_ref.name!r} has no key {' and no key '.join(missing)}"
+        )
+    for name, keys in _KEYS.items():
+        if not (found[name].isascii() and found[name].isprintable()):
+            raise error(
+                f"{side}.s3.credentialsRef: key {keys[0]} of Secret {spec.credentials_ref.name!r} must be printable ASCII on one "
+                "line"
+            )
+    config: S3Config = {"access_key_id": found["access_key_id"], "secret_access_key": found["secret_access_key"]}
+    if found["session_token"]:
+        config["session_token"] = found["session_token"]
+    return config
+
+
+def _first(folder: Path, keys: tuple[str, ...]) -> str:
+    for key in keys:
+        path = folder / key
+        if path.exists():
+            return path.read_text(encoding="utf-8", errors="replace").strip()
+    return ""

@@ -1,0 +1,63 @@
+"""What is not read of a folder, and why: which names are, and how the others are listed and described. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from inferrun.plugins import Skipped
+from inferrun.text import one_line
+from runner.stores.compression import has_suffix
+
+OTHER_EXTENSION: Final = "OtherExtension"
+OTHER_CASE: Final = "OtherCase"
+NESTED_FOLDER: Final = "NestedFolder"
+HIDDEN: Final = "Hidden"
+NO_RECORDS: Final = "NoRecords"
+
+_TEXTS: Final = {
+    OTHER_EXTENSION: "other extension",
+    OTHER_CASE: "extension in another case",
+    NESTED_FOLDER: "nested folder",
+    HIDDEN: "hidden",
+    NO_RECORDS: "without records",
+}
+"""The reasons, in the order in which they are listed."""
+
+_NAMES_LISTED: Final = 20
+_NAMES_SHOWN: Final = 3
+_CHARACTERS: Final = 60
+"""Of a name; the termination message has a limit."""
+
+
+def why_skipped(name: str, *, suffix: str) -> str:
+    """Return why a file is not read; empty if it is."""
+    if has_suffix(name, suffix):
+        return ""
+    return OTHER_CASE if has_suffix(name.lower(), suffix) else OTHER_EXTENSION
+
+
+def listed(reasons: Mapping[str, str]) -> tuple[Skipped, ...]:
+    """List what is skipped, given the reason for each name."""
+    return tuple(
+        _skipped(reason, [name for name, why in reasons.items() if why == reason])
+        for reason in _TEXTS
+        if reason in reasons.values()
+    )
+
+
+def without_records(names: Sequence[str]) -> tuple[Skipped, ...]:
+    """List files that are read and have no records."""
+    return (_skipped(NO_RECORDS, names),) if names else ()
+
+
+def _skipped(reason: str, names: Sequence[str]) -> Skipped:
+    first = sorted(names)[:_NAMES_LISTED]
+    return Skipped(reason, len(names), tuple(one_line(name, limit=_CHARACTERS) for name in first))
+
+
+def describe(skipped: Iterable[Skipped]) -> str:
+    """Describe what is skipped for the run's status; empty if nothing is."""
+    texts = []
+    for one in skipped:
+        names = [*one.names[:_NAMES_SHOWN], *(["…"] if one.count > _NAMES_SHOWN else [])]
+        texts.append(f"{_TEXTS.get(one.reason, one.reason)} {one.count} ({', '.join(names)})")
+    return f"not read: {', '.join(texts)}" if texts else ""

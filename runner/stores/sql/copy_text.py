@@ -1,0 +1,66 @@
+"""Results as lines of PostgreSQL's COPY in text format: run, index, custom_id, prediction, error, and copied columns."""
+
+from typing import BinaryIO, Final
+
+from inferrun.plugins import Batch, CustomId, RecordError, ResultCounts, Results
+from runner.formats.json_text import error_text, json_texts
+
+_NULL: Final = b"\\N"
+_ESCAPES: Final = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r"))
+
+
+class CopyLines:
+    """Writes one line per result."""
+
+    def __init__(self, run: str, out: BinaryIO) -> None:
+        self._run = _escaped(run.encode())
+        self._out = out
+        self._counts = ResultCounts(0)
+
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the results of a batch."""
+        ids = batch.ids or [None] * len(batch)
+        texts = json_texts(results.values)
+        ends = [b"\t" + _escaped(b"{%b}" % one) + b"\n" for one in batch.copied] or [b"\n"] * len(batch)
+        lines = [
+            self._run + _line(batch.first + at, custom_id, text, results.errors.get(at)) + end
+            for at, (custom_id, text, end) in enumerate(zip(ids, texts, ends, strict=True))
+        ]
+        self._out.write(b"".join(lines))
+        self._counts += results.counts
+
+    def close(self) -> ResultCounts:
+        """Return the numbers of results."""
+        return self._counts
+
+
+class CopyText:
+    """The format of the file that is copied into the table."""
+
+    results_suffix = ".copy"
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+
+    def writer(self, out: BinaryIO, errors: BinaryIO) -> CopyLines:  # noqa: ARG002  errors are rows of the same table
+        """Return a writer of lines."""
+        return CopyLines(self._run, out)
+
+
+def _line(index: int, custom_id: CustomId, text: bytes, error: RecordError | None) -> bytes:
+    prediction = _NULL if error else _escaped(text)
+    reason = _escaped(error_text(error)) if error else _NULL
+    return b"\t%d\t%b\t%b\t%b" % (index, _id(custom_id), prediction, reason)
+
+
+def _id(custom_id: CustomId) -> bytes:
+    if custom_id is None:
+        return _NULL
+    return _escaped(str(custom_id).replace("\0", "\ufffd").encode(errors="replace"))
+
+
+def _escaped(text: bytes) -> bytes:
+    for raw, escaped in _ESCAPES:
+        if raw in text:
+            text = text.replace(raw, escaped)
+    return text

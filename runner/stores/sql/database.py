@@ -1,0 +1,201 @@
+"""Connections to a PostgreSQL database. All methods block, and repeat what failed because a connection was lost.
+
+libpq is given the addresses that were judged under the policy of all connections of the runner: it resolves no name itself. Neither
+values nor the server's text about them become part of a message.
+"""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import psycopg
+
+from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.text import one_line
+from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections
+from runner.network.network_failures import describe_socket_failure
+from runner.network.retries import with_blocking_retries
+
+T = TypeVar("T")
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+_SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_SHOWN: Final = ("0A", "23", "42", "28", "3D", "3F", "25")
+"""Classes of errors whose text is about the statement, the table or the user, not about values: syntax and names, constraints,
+authorization, …"""
+
+
+_SHOWN_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the mounted Secret contains."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: str = field(repr=False)
+    ssl_mode: str
+    authority: Path | None
+    """The file with the certificate of the server's authority."""
+
+
+def read_credentials(folder: Path, *, secret: str, side: str, error: type[RunnerError]) -> Credentials:
+    """Read the mounted Secret. Raises `error` with the key."""
+
+    def fail(text: str) -> RunnerError:
+        return error(f"{side}.sql.credentialsRef: Secret {secret!r} {text}")
+
+    def value(*keys: str, default: str = "") -> str:
+        for key in keys:
+            path = folder / key
+            if path.exists():
+                text = path.read_text(encoding="utf-8", errors="replace").strip()
+                if "\0" in text or "\n" in text:
+                    raise fail(f"must have a single line in key {key}")
+                return text
+        if not default:
+            raise fail(f"has no key {keys[0]}")
+        return default
+
+    authority = folder / "ca.crt"
+    has_authority = authority.exists()
+    mode = value("sslmode", default="verify-full" if has_authority else "prefer")
+    if mode not in _SSL_MODES:
+        raise fail(f"has an invalid sslmode; allowed: {', '.join(_SSL_MODES)}")
+    port = value("port", default="5432")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise fail("has an invalid port")
+    host = value("host")
+    if host.startswith(("/", "@")) or "," in host or "=" in host:
+        raise fail("must have the name or address of one server in key host")
+    database = value("dbname", "database")
+    if "://" in database or "=" in database:
+        raise fail("must have the name of a database in key dbname, not its address")
+    return Credentials(
+        host=host,
+        port=int(port),
+        database=database,
+        user=value("username", "user"),
+        password=value("password"),
+        ssl_mode=mode,
+        authority=authority if has_authority else None,
+    )
+
+
+class Database:
+    """The database of one side of a run."""
+
+    def __init__(
+        self, credentials: Credentials, connections: Connections, limits: Limits, *, side: str, error: type[RunnerError]
+    ) -> None:
+        self._credentials = credentials
+        self._connections = connections
+        self._limits = limits
+        self._side = side
+        self._error = error
+
+    @property
+    def location(self) -> str:
+        """The location to show."""
+        found = self._credentials
+        host = f"[{found.host}]" if ":" in found.host else found.host
+        return f"postgresql://{host}:{found.port}/{found.database}"
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Do work in a transaction of a connection of its own, again if the connection is lost: it must be idempotent.
+
+        Raises the error of this side.
+        """
+        return self._retried(lambda: self._once(work))
+
+    def _once(self, work: Callable[[Connection], T]) -> T:
+        with self._connected() as connection, connection.transaction():
+            return work(connection)
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        found = self._credentials
+        addresses = self._connections.addresses(found.host, found.port)
+        connection = psycopg.connect(
+            host=",".join([found.host] * len(addresses)),
+            hostaddr=",".join(addresses),
+            port=str(found.port),
+            dbname=found.database,
+            user=found.user,
+            password=found.password,
+            sslmode=found.ssl_mode,
+            gssencmode="disable",
+            connect_timeout=int(CONNECT_SECONDS),
+            keepalives_idle=30,
+            keepalives_interval=10,
+            keepalives_count=3,
+            tcp_user_timeout=int(self._limits.handler_timeout * 1000),
+            application_name="inferrun",
+            autocommit=True,
+            sslrootcert=str(found.authority) if found.authority else _authorities(found.ssl_mode),
+        )
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        def classified() -> T:
+            try:
+                return attempt()
+            except (psycopg.Error, OSError) as error:
+                raise self._fault_of(error) from None  # its text may contain values
+
+        return with_blocking_retries(classified, budget=self._limits.retry_seconds)
+
+    def _fault_of(self, error: Exception) -> Fault:
+        text, kind = self._describe(error)
+        failed = self._error(f"{self._side}.sql: {self.location}: {text}", is_retryable=kind is not FaultKind.FAILED)
+        return Fault(failed, kind=kind)
+
+    def _describe(self, error: Exception) -> tuple[str, FaultKind]:
+        found = self._credentials
+        if isinstance(error, AddressRefused):
+            return str(error), FaultKind.FAILED
+        if isinstance(error, (socket.gaierror, OSError)):
+            return describe_socket_failure(error, host=found.host, port=found.port), FaultKind.UNAVAILABLE
+        state = error.sqlstate if isinstance(error, psycopg.Error) else None
+        if state is None:
+            return _connecting(str(error))
+        if state.startswith(("08", "57P", "53", "40")):  # connection, shutdown, resources, rollback
+            return f"the server reported {state}", FaultKind.UNAVAILABLE
+        primary = _primary(error) if isinstance(error, psycopg.Error) and state.startswith(_SHOWN) else ""
+        return f"the statement failed with {state}{f' ({primary})' if primary else ''}", FaultKind.FAILED
+
+
+def _primary(error: psycopg.Error) -> str:
+    """The server's text. That of a function or trigger, which is in the context, may say anything, also values."""
+    context = error.diag.context or ""
+    is_its_own = not context or (context.startswith("COPY ") and "\n" not in context)
+    return one_line(error.diag.message_primary or "", limit=_SHOWN_CHARACTERS) if is_its_own else ""
+
+
+def _authorities(ssl_mode: str) -> str | None:
+    """The authorities of the image and of the config's CA bundle, which libpq supports in one mode only."""
+    return "system" if ssl_mode == "verify-full" else None
+
+
+def _connecting(text: str) -> tuple[str, FaultKind]:
+    """Describe a failure of libpq, which has no code; its text contains the user and addresses."""
+    if "authentication failed" in text or "no password supplied" in text:
+        return "the server rejects the credentials", FaultKind.FAILED
+    if "certificate" in text or "SSL" in text:
+        return "the TLS connection failed; check sslmode and ca.crt of the Secret", FaultKind.FAILED
+    if "does not exist" in text:
+        return "the database or the user does not exist", FaultKind.FAILED
+    return (
+        "cannot connect, or the connection was lost; check that the server is running and ready",
+        FaultKind.UNAVAILABLE,
+    )

@@ -1,0 +1,40 @@
+"""The storage object of the label `sql`: `credentialsRef{name}`, and `query` and `key` of an input or `table` of an output."""
+
+from pydantic import Field, field_validator
+
+from runner.stores.storage_object import CredentialsRef, StorageSpec
+
+
+class _Spec(StorageSpec):
+    credentials_ref: CredentialsRef = Field(alias="credentialsRef")
+
+
+class SqlInputSpec(_Spec):
+    """The query whose rows are the records."""
+
+    query: str = Field(min_length=1)
+    key: str = Field(default="", max_length=63)
+
+    @field_validator("query")
+    @classmethod
+    def _is_one_statement(cls, query: str) -> str:
+        text = query.strip().removesuffix(";").rstrip()
+        if not text or "\0" in text:
+            raise ValueError("must be one SELECT statement")
+        return text
+
+
+class SqlOutputSpec(_Spec):
+    """The table of the predictions."""
+
+    table: str = Field(min_length=1, max_length=127)
+
+    @field_validator("table")
+    @classmethod
+    def _is_name(cls, table: str) -> str:
+        parts = table.split(".")
+        if len(parts) > 2 or not all(part.isidentifier() and part.isascii() and len(part) < 64 for part in parts):
+            raise ValueError(
+                "must be a name of letters, digits and underscores, such as predictions or results.predictions"
+            )
+        return table

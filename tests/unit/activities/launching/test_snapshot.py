@@ -1,0 +1,455 @@
+"""What a run executes is fixed when it starts."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from activities.launching.compilation import compile_run, compile_with_model
+from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.snapshot import Claim, CompiledRun, Endpoint
+from inferrun.kserve import ModelAddress
+from inferrun.reasons import Reason
+from inferrun.resources import AutoDeletePolicy
+from inferrun.run_defaults import Defaults
+from tests.unit.objects import config, run
+
+DEFAULTS = Defaults(runner_image="registry/runner:1")
+
+
+def compiled(
+    *, spec: dict[str, Any] | None = None, account: str = "", defaults: Defaults = DEFAULTS, **run_spec: Any
+) -> Any:
+    return compile_run(run(**run_spec), config(**(spec or {})), defaults=defaults, runner_account=account).snapshot
+
+
+def krateo(secret: object) -> dict[str, Any]:
+    return {"krateo": {"api": {"path": "/", "endpointRef": secret}}}
+
+
+def test_without_an_image_it_is_our_runner() -> None:
+    snapshot = compiled()
+    assert (snapshot.image, snapshot.is_our_runner) == ("registry/runner:1", True)
+
+
+@pytest.mark.parametrize(("image", "ours"), [("registry/runner:1", True), ("registry/runner:2", False)])
+def test_only_the_installations_runner_image_is_ours(*, image: str, ours: bool) -> None:
+    snapshot = compiled(spec={"image": image})
+    assert (snapshot.image, snapshot.is_our_runner) == (image, ours)
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_config", "expected"),
+    [(None, None, 2), (None, 5, 5), (1, 5, 1), (0, 5, 0), (None, 0, 0)],
+)
+def test_the_runs_backoff_limit_overrides_the_configs_which_overrides_the_installations(
+    of_run: int | None, of_config: int | None, expected: int
+) -> None:
+    assert compiled(spec={"backoffLimit": of_config}, backoffLimit=of_run).backoff_limit == expected
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_config", "expected"),
+    [(None, None, None), (None, "5%", "5%"), ("1%", "5%", "1%"), (0, 5, "0"), (None, 0, "0"), (7, None, "7")],
+)
+def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contract(
+    of_run: int | str | None, of_config: int | str | None, expected: str | None
+) -> None:
+    made = compile_run(
+        run(errorThreshold=of_run),
+        config(errorThreshold=of_config, canaryRecords=9),
+        defaults=Defaults(),
+        runner_account="",
+    )
+    contract = json.loads(made.contract_json)
+    assert contract.get("errorThreshold") == expected
+    assert contract["canaryRecords"] == 9
+
+
+def test_columns_are_in_the_contract_without_what_is_not_set() -> None:
+    tensors = {"inputs": [{"columns": ["a", "b"]}], "outputs": [{"name": "predict", "resultName": "kind"}]}
+    given = config(tensors=tensors, passThroughColumns=["c"], joinSource="None")
+    contract = json.loads(compile_run(run(), given, defaults=Defaults(), runner_account="").contract_json)
+    assert (contract["tensors"], contract["passThroughColumns"]) == (tensors, ["c"])
+    assert "joinSource" not in contract
+    joined = compile_run(run(), config(joinSource="Input"), defaults=Defaults(), runner_account="").contract_json
+    assert json.loads(joined)["joinSource"] == "Input"
+    assert json.loads(joined).keys().isdisjoint({"tensors", "passThroughColumns"})
+
+
+def test_a_dry_run_is_in_the_contract_and_in_the_snapshot() -> None:
+    made = compile_run(run(dryRun=True), config(image=None), defaults=DEFAULTS, runner_account="")
+    assert json.loads(made.contract_json)["dryRun"] is True
+    assert made.snapshot.success is Reason.DRY_RUN_SUCCEEDED
+
+
+def test_an_image_that_would_execute_a_dry_run_is_never_launched() -> None:
+    with pytest.raises(LaunchBlocked) as blocked:
+        compile_run(run(dryRun=True), config(image="mine:1"), defaults=DEFAULTS, runner_account="")
+    assert (blocked.value.reason, blocked.value.is_retryable) == (Reason.INVALID_SPEC, False)
+    assert "spec.dryRun" in blocked.value.message
+    assert "'mine:1'" in blocked.value.message
+
+
+def test_limits_and_policies_are_copied() -> None:
+    snapshot = compiled(
+        spec={
+            "autoDeletePolicy": "DeleteOnSuccess",
+            "autoDeleteDelaySeconds": 0,
+            "ttlSecondsAfterFinished": 0,
+            "imagePullPolicy": "Never",
+            "credentialsRef": {"name": "pull", "namespace": "elsewhere"},
+            "runAsUser": 1000,
+            "resources": {"requests": {"cpu": 1, "memory": "64Mi"}, "limits": {}},
+        },
+        timeoutSeconds=60,
+        pendingTimeoutSeconds=900,
+    )
+    assert snapshot.auto_delete_policy is AutoDeletePolicy.DELETE_ON_SUCCESS
+    assert (snapshot.auto_delete_delay_seconds, snapshot.ttl_seconds_after_finished) == (0, 0)
+    assert snapshot.pending_timeout_seconds == 900
+    assert (snapshot.image_pull_policy, snapshot.pull_secret, snapshot.pull_secret_namespace) == (
+        "Never",
+        "pull",
+        "elsewhere",
+    )
+    assert snapshot.run_as_user == 1000
+    assert snapshot.resources["requests"] == {"cpu": "1", "memory": "64Mi", "ephemeral-storage": "100Mi"}
+    assert snapshot.resources["limits"] == {"memory": "2Gi", "ephemeral-storage": "24Gi"}
+
+
+@pytest.mark.parametrize(
+    ("given", "requests", "limits"),
+    [
+        ({}, {"cpu": "50m", "memory": "128Mi"}, {"memory": "2Gi"}),
+        ({"requests": {"memory": "1Gi"}}, {"cpu": "50m", "memory": "1Gi"}, {"memory": "2Gi"}),
+        ({"requests": {"memory": "4Gi"}}, {"cpu": "50m", "memory": "4Gi"}, {}),
+        ({"limits": {"memory": "64Mi", "cpu": 2}}, {}, {"memory": "64Mi", "cpu": "2"}),
+    ],
+)
+def test_resources_that_a_config_does_not_mention_have_the_defaults_of_the_installation(
+    given: dict[str, Any], requests: dict[str, str], limits: dict[str, str]
+) -> None:
+    defaults = Defaults(runner_requests=("cpu=50m", "memory=128Mi"), runner_limits=("memory=2Gi",))
+    expected = {"requests": requests, "limits": limits}
+    assert compiled(spec={"resources": given}, defaults=defaults).resources == {
+        part: amounts for part, amounts in expected.items() if amounts
+    }
+
+
+def test_the_root_file_system_is_read_only_for_our_runner_alone() -> None:
+    assert compiled().is_root_read_only
+    assert compiled(spec={"image": DEFAULTS.runner_image}).is_root_read_only
+    assert not compiled(spec={"image": "mine:1"}).is_root_read_only
+    assert compiled().tmp_size == "20Gi"
+
+
+def test_a_snapshot_that_is_too_large_for_a_message_is_rejected() -> None:
+    limits = {f"example.com/{'r' * 300}{number}": 1 for number in range(32)}
+    with pytest.raises(LaunchBlocked, match="at most 8192 are allowed") as blocked:
+        compiled(spec={"resources": {"limits": limits}})
+    assert blocked.value.reason is Reason.CONTRACT_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("named", "installed", "expected"), [(None, "", ""), (None, "runner", "runner"), ("own", "runner", "own")]
+)
+def test_the_configs_service_account_overrides_the_installations(
+    named: str | None, installed: str, expected: str
+) -> None:
+    spec = {"serviceAccountName": named, "image": "custom:1"}
+    assert compiled(spec=spec, account=installed).service_account == expected
+
+
+def test_our_own_runner_does_not_get_the_installations_service_account() -> None:
+    assert compiled(account="runner").service_account == ""
+    assert compiled(spec={"image": DEFAULTS.runner_image}, account="runner").service_account == ""
+    assert compiled(spec={"serviceAccountName": "own"}, account="runner").service_account == "own"
+
+
+def test_without_a_fixed_user_the_cluster_assigns_it() -> None:
+    assigned = DEFAULTS.model_copy(update={"fixed_user": False})
+    snapshot = compile_run(run(), config(), defaults=assigned, runner_account="").snapshot
+    assert (snapshot.run_as_user, snapshot.has_fixed_group) == (None, False)
+    chosen = compile_run(run(), config(runAsUser=1000), defaults=assigned, runner_account="").snapshot
+    assert chosen.run_as_user == 1000
+
+
+def test_the_secrets_of_input_and_output_are_found_with_their_namespaces() -> None:
+    storage = {"input": krateo({"name": "in", "namespace": "shared"}), "output": krateo({"name": "out"})}
+    assert compiled(spec={"storage": storage}).endpoints == (
+        Endpoint(end="input", secret="in", named_namespace="shared"),
+        Endpoint(end="output", secret="out"),
+    )
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        {"input": {"krateo": None}},
+        {"input": {"krateo": "text"}},
+        {"input": {"krateo": {"api": []}}},
+        {"input": {"krateo": {"api": {"endpointRef": "name"}}}},
+        {"input": {"krateo": {"api": {"endpointRef": {"name": 5}}}}},
+        {"input": {"own": {"api": {"endpointRef": "x"}}}},
+        {"input": None, "output": None},
+    ],
+)
+def test_unknown_storage_has_no_secret_and_is_no_error(storage: dict[str, Any]) -> None:
+    assert compiled(spec={"storage": storage}).endpoints == ()
+
+
+def test_the_claims_of_input_and_output_are_found() -> None:
+    storage = {"input": {"file": {"claimName": "rows"}}, "output": {"file": {"claimName": "rows", "path": "out"}}}
+    assert compiled(spec={"storage": storage}).claims == (
+        Claim(end="input", name="rows"),
+        Claim(end="output", name="rows"),
+    )
+
+
+def test_only_the_name_of_a_queue_is_inherited_by_default() -> None:
+    labels = {
+        "kueue.x-k8s.io/queue-name": "small",
+        "kueue.x-k8s.io/priority-class": "high",
+        "team": "a",
+        "inferrun.dev/run-uid": "forged",
+    }
+    snapshot = compile_run(run(metadata={"labels": labels}), config(), defaults=DEFAULTS, runner_account="").snapshot
+    assert snapshot.labels == {"kueue.x-k8s.io/queue-name": "small"}
+
+
+def test_the_operator_chooses_which_labels_are_inherited() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a"}
+    given = run(metadata={"labels": labels})
+    chosen = DEFAULTS.model_copy(update={"propagated_labels": ("team",)})
+    assert compile_run(given, config(), defaults=chosen, runner_account="").snapshot.labels == {"team": "a"}
+
+
+def annotations_of(annotations: dict[str, str], *, excluded: tuple[str, ...] | None = None) -> dict[str, str]:
+    chosen = DEFAULTS if excluded is None else DEFAULTS.model_copy(update={"excluded_annotations": excluded})
+    given = run(metadata={"annotations": annotations})
+    return compile_run(given, config(), defaults=chosen, runner_account="").snapshot.annotations
+
+
+def test_annotations_are_inherited_except_for_those_that_are_excluded() -> None:
+    annotations = {
+        "example.com/owner": "team-a",
+        "sidecar.istio.io/inject": "false",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "kueue.x-k8s.io/retriable-in-group": "true",
+        "argocd.argoproj.io/sync-wave": "1",
+    }
+    assert annotations_of(annotations) == {"example.com/owner": "team-a", "sidecar.istio.io/inject": "false"}
+    assert annotations_of(annotations, excluded=("sidecar.*", "k*", "argo*")) == {"example.com/owner": "team-a"}
+    assert annotations_of(annotations, excluded=("*",)) == {}
+
+
+def test_our_own_annotations_are_never_inherited() -> None:
+    own = {"inferrun.dev/signature": "forged", "krateo.io/paused": "true", "inferrun.dev/stopped": "true"}
+    assert annotations_of(own, excluded=()) == {}
+
+
+def test_annotations_beyond_two_kibibytes_are_left_out() -> None:
+    annotations = {f"example.com/{name}": "x" * 900 for name in "abcd"}
+    assert list(annotations_of(annotations)) == ["example.com/a", "example.com/b"]
+
+
+def test_an_oversized_contract_is_rejected_with_the_sizes() -> None:
+    large = run(parameters={f"p{number}": "x" * 60_000 for number in range(5)})
+    with pytest.raises(LaunchBlocked) as caught:
+        compile_run(large, config(), defaults=DEFAULTS, runner_account="")
+    assert caught.value.reason is Reason.CONTRACT_TOO_LARGE
+    assert "262144" in caught.value.message
+    assert "30" in caught.value.message
+    assert "spec.parameters" in caught.value.message
+
+
+def test_the_size_counts_bytes_and_not_characters() -> None:
+    with pytest.raises(LaunchBlocked):
+        compile_run(
+            run(parameters={f"p{number}": "漢" * 30_000 for number in range(3)}),
+            config(),
+            defaults=DEFAULTS,
+            runner_account="",
+        )
+
+
+def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
+    storage = {"input": krateo({"name": "in"}), "output": {"file": {"claimName": "rows"}}}
+    first = compile_run(run(timeoutSeconds=5), config(storage=storage), defaults=DEFAULTS, runner_account="a")
+    again = CompiledRun.read(first.texts, base_name=first.base_name)
+    assert again == first
+
+
+@pytest.mark.parametrize("data", [{}, {"contract.json": "{}"}, {"contract.json": "{", "snapshot.json": "{}"}])
+def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
+    with pytest.raises((KeyError, ValueError)):
+        CompiledRun.read(data, base_name="inf-iris")
+
+
+def test_the_secrets_of_headers_are_part_of_the_snapshot() -> None:
+    source = {"name": "X-Api-Key", "secretKeyRef": {"name": "handler", "key": "key"}}
+    api = {"path": "/", "endpointRef": {"name": "handler"}, "headersFrom": [source]}
+    snapshot = compiled(spec={"storage": {"input": {"krateo": {"api": api}}, "output": {"krateo": {"api": api}}}})
+    assert [(one.end, one.index, one.secret, one.key) for one in snapshot.header_secrets] == [
+        ("input", 0, "handler", "key"),
+        ("output", 0, "handler", "key"),
+    ]
+
+
+def s3(**more: object) -> dict[str, Any]:
+    return {"s3": {"bucket": "data", "path": "in", "credentialsRef": {"name": "keys"}, **more}}
+
+
+def test_the_audience_of_the_model_servers_token_is_kept() -> None:
+    kserve = {"modelUrl": "http://llm", "tokenAudience": "models"}
+    snapshot = compiled(spec={"kserve": kserve, "serviceAccountName": "caller"})
+    assert (snapshot.model_token_audience, snapshot.service_account) == ("models", "caller")
+    assert compiled(spec={}).model_token_audience == ""
+
+
+def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
+    kserve = {"modelUrl": "http://llm", "protocolVersion": "openai", "credentialsRef": {"name": "llm-key"}}
+    snapshot = compiled(spec={"kserve": kserve, "storage": {"input": s3(), "output": s3()}})
+    assert snapshot.endpoints == (
+        Endpoint(end="input", secret="keys"),
+        Endpoint(end="output", secret="keys"),
+        Endpoint(end="model", secret="llm-key"),
+    )
+    assert snapshot.claims == ()
+
+
+def test_a_plugin_declares_its_mounts_in_its_storage_object() -> None:
+    storage = {"input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "lake-key"}}}, "output": s3()}
+    ours = compiled(spec={"image": DEFAULTS.runner_image, "storage": storage})
+    assert ours.claims == (Claim(end="input", name="lake"),)
+    assert [endpoint.secret for endpoint in ours.endpoints] == ["lake-key", "keys"]
+
+
+def test_a_custom_image_gets_no_mounts_for_its_own_labels() -> None:
+    storage = {"input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "k"}}}, "output": s3()}
+    custom = compiled(spec={"image": "custom:1", "storage": storage})
+    assert (custom.claims, custom.endpoints) == ((), ())
+
+
+def test_the_settings_of_requests_are_passed_to_our_runner_only() -> None:
+    requests = {"maxBatchRecords": 64, "targetSeconds": 0, "concurrency": 32, "timeoutSeconds": 60}
+    limits = {
+        "INFERRUN_BATCH_ROWS": "64",
+        "INFERRUN_REQUEST_SECONDS": "0",
+        "INFERRUN_CONCURRENCY": "32",
+        "INFERRUN_REQUEST_TIMEOUT": "60",
+    }
+    assert compiled(spec={"requests": requests}).limits == limits
+    assert compiled(spec={"requests": requests, "image": "custom:1"}).limits == {}
+
+
+ADDRESS = ModelAddress(
+    url="http://a/v2/models/iris/infer", model_name="iris", protocol="v2", generation=3, revision="r1"
+)
+REFERENCE = {"serviceRef": {"kind": "InferenceService", "name": "iris"}}
+
+
+def test_a_config_with_an_object_of_kserve_gets_a_contract_with_what_was_found_out() -> None:
+    given = config(kserve={**REFERENCE, "modelInputName": "x"})
+    compiled = compile_run(run(), given, defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    assert json.loads(compiled.contract_json)["kserve"] == {
+        "modelName": "iris",
+        "modelUrl": "http://a/v2/models/iris/infer",
+        "modelInputName": "x",
+        "protocolVersion": "v2",
+        "service": {
+            "kind": "InferenceService",
+            "namespace": "models",
+            "name": "iris",
+            "generation": 3,
+            "revision": "r1",
+        },
+    }
+
+
+def test_a_later_launch_has_a_config_map_of_its_own_only_if_the_model_has_moved() -> None:
+    first = compile_run(run(), config(kserve=REFERENCE), defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    assert compile_with_model(first, ADDRESS) is first
+    moved = compile_with_model(first, replace(ADDRESS, url="http://b/v2/models/iris/infer"))
+    assert (moved.base_name, moved.snapshot_json) == (first.base_name, first.snapshot_json)
+    assert moved.config_map.startswith(f"{first.base_name}-m")
+    assert (
+        moved.config_map == compile_with_model(first, replace(ADDRESS, url="http://b/v2/models/iris/infer")).config_map
+    )
+    assert moved.model.model_url == "http://b/v2/models/iris/infer"
+
+
+def test_a_later_launch_does_not_exceed_the_size_of_a_contract_either() -> None:
+    """Whoever may write the status of an object of KServe chooses the certificates in it."""
+    first = compile_run(run(), config(kserve=REFERENCE), defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    with pytest.raises(LaunchBlocked) as blocked:
+        compile_with_model(first, replace(ADDRESS, ca_certificates="x" * 300_000))
+    assert blocked.value.reason is Reason.CONTRACT_TOO_LARGE
+
+
+def test_a_config_with_a_url_never_has_a_model_found_for_it() -> None:
+    compiled = compile_run(run(), config(modelUrl="http://m"), defaults=DEFAULTS, runner_account="")
+    assert compiled.snapshot.service is None
+    assert compile_with_model(compiled, ADDRESS) is compiled
+
+
+def test_a_certificate_that_the_pods_cannot_mount_is_warned_about() -> None:
+    """A Pod can mount only Secrets of its own namespace."""
+    own = replace(ADDRESS, ca_secret="iris-certs", warnings=())
+    for namespace, warning in (
+        (None, ""),
+        (
+            "elsewhere",
+            (
+                "the certificate of InferenceService elsewhere/iris is in its Secret iris-certs, which Pods of another namespace "
+                "cannot mount; copy the certificate to a ConfigMap in the run's namespace, and name that with spec.caBundle in "
+                "the InferenceConfig"
+            ),
+        ),
+    ):
+        reference = {"serviceRef": {"name": "iris", "namespace": namespace}}
+        compiled = compile_run(run(), config(kserve=reference), defaults=DEFAULTS, runner_account="", address=own)
+        assert compiled.service is not None
+        assert compiled.service.warning == warning
+
+
+FILES = {"input": {"file": {"claimName": "data"}}, "output": {"s3": {"bucket": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_config", "expected"), [(None, None, 1), (None, 5, 5), (3, 5, 3), (1, 5, 1), (4, None, 4)]
+)
+def test_the_shards_of_the_run_override_those_of_the_config(
+    of_run: int | None, of_config: int | None, expected: int
+) -> None:
+    spec = {"image": None, "storage": FILES, "shards": of_config}
+    assert compiled(spec=spec, shards=of_run).shards == expected
+    assert compiled(spec=spec, shards=of_run, dryRun=True).shards == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"image": "mine:1"}, "requires the built-in runner, but the InferenceConfig names the image 'mine:1'"),
+        ({"storage": {**FILES, "input": {"sql": {}}}}, "requires an input of the label file or s3"),
+        ({"storage": {**FILES, "output": {"krateo": {}}}}, "spec.storage.output has krateo"),
+        ({"canaryRecords": 5}, "not allowed together with spec.canaryRecords (5)"),
+    ],
+)
+def test_a_run_that_cannot_be_divided_is_never_launched(spec: dict[str, Any], why: str) -> None:
+    with pytest.raises(LaunchBlocked) as blocked:
+        compiled(spec={"image": None, "storage": FILES, **spec}, shards=2)
+    assert (blocked.value.reason, blocked.value.is_retryable) == (Reason.INVALID_SPEC, False)
+    assert str(blocked.value).startswith('spec.shards is "2"; more than 1 ')
+    assert why in str(blocked.value)
+
+
+def test_the_names_of_the_hosts_of_all_shards_must_fit() -> None:
+    spec = {"image": None, "storage": FILES}
+    for shards, most in ((64, 43), (10, 44), (2, 44)):
+        fitting, too_long = (run(metadata={"name": "a" * (most + more)}, shards=shards) for more in (0, 1))
+        compile_run(fitting, config(**spec), defaults=DEFAULTS, runner_account="")
+        with pytest.raises(LaunchBlocked, match=f"metadata.name of at most {most} characters"):
+            compile_run(too_long, config(**spec), defaults=DEFAULTS, runner_account="")

@@ -1,0 +1,216 @@
+"""The runs that schedules and programs create, and the finished ones that are pruned."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from activities.submitting.child_runs import (
+    in_progress,
+    result_of,
+    schedule_of,
+    scheduled_run,
+    submitted_run,
+    to_prune,
+)
+from activities.submitting.submission_status import adopted
+from inferrun import wellknown
+from inferrun.kube.objects import Object
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_ref import RunRef
+from inferrun.submission import parse_submission
+from workflows.messages import SubmissionState
+
+DUE = datetime(2026, 11, 21, 9, 0, 0, 123456, tzinfo=UTC)
+SPEC = {
+    "configRef": {"name": "iris", "namespace": "models"},
+    "parameters": {"day": "monday"},
+    "timeoutSeconds": 60,
+    "backoffLimit": 0,
+    "pendingTimeoutSeconds": 30,
+    "errorThreshold": "5%",
+    "canaryRecords": 10,
+    "shards": 3,
+    "schedule": "0 9 * * *",
+    "timeZone": "Europe/Rome",
+    "concurrencyPolicy": "Allow",
+    "successfulJobsHistoryLimit": 2,
+    "failedJobsHistoryLimit": 0,
+}
+
+
+LABELS = ("kueue.x-k8s.io/queue-name",)
+EXCLUDED = ("example.com/*",)
+
+
+def parent(**spec: object) -> InferenceRun:
+    labels = {"kueue.x-k8s.io/queue-name": "gpu", "team": "a"}
+    annotations = {"example.com/private": "1", "team.example/owner": "a", wellknown.ANNOTATION_WORKFLOW_ID: "forged"}
+    metadata = {
+        "name": "nightly",
+        "namespace": "team",
+        "uid": "parent-uid",
+        "labels": labels,
+        "annotations": annotations,
+    }
+    return parse_run({"metadata": metadata, "spec": {**SPEC, **spec}})
+
+
+def child(schedule: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
+    return scheduled_run(
+        schedule, workflow_id=workflow_id, nominal_time=nominal_time, labels=LABELS, excluded_annotations=EXCLUDED
+    )
+
+
+def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> InferenceRun:
+    return parse_run({**manifest, "metadata": {**manifest["metadata"], "uid": uid}, "status": status})
+
+
+def finished(number: int, phase: Phase) -> InferenceRun:
+    manifest = child(parent(), workflow_id=f"w-{number}", nominal_time=DUE.replace(minute=number))
+    ended = DUE.replace(minute=number, second=30).isoformat()
+    return stored(manifest, uid=f"uid-{number}", phase=phase, completionTime=ended)
+
+
+def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
+    made = child(parent(), workflow_id="w", nominal_time=DUE)
+    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:8]}
+
+
+def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:
+    made = child(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    assert made["name"] == "nightly-20261121090000"
+    assert made["annotations"] == {
+        "team.example/owner": "a",
+        wellknown.ANNOTATION_WORKFLOW_ID: "w",
+        wellknown.ANNOTATION_SCHEDULED_TIME: "2026-11-21T09:00:00Z",
+    }
+    [owner] = made["ownerReferences"]
+    assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("parent-uid", True, False)
+
+
+def test_a_schedules_child_inherits_only_queue_labels() -> None:
+    made = child(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
+    assert made["labels"] == {"kueue.x-k8s.io/queue-name": "gpu", wellknown.LABEL_SCHEDULE_UID: "parent-uid"}
+
+
+def test_the_same_nominal_time_finds_the_same_child() -> None:
+    made = child(parent(), workflow_id="first", nominal_time=DUE)
+    again = child(parent(), workflow_id="second", nominal_time=DUE)
+    assert adopted(again, stored(made)).standing is SubmissionState.UNDER_WAY
+
+
+def test_a_run_created_by_hand_with_a_childs_name_is_foreign() -> None:
+    made = child(parent(), workflow_id="w", nominal_time=DUE)
+    by_hand = parse_run({"metadata": {"name": made["metadata"]["name"], "namespace": "team"}, "spec": made["spec"]})
+    assert adopted(made, by_hand).reason is Reason.NAME_TAKEN
+
+
+def submission(**changes: object) -> Object:
+    argument = {"namespace": "team", "configRef": "iris", "parameters": {"day": "monday"}, **changes}
+    return submitted_run(parse_submission(argument), workflow_id="daily/2026:11")
+
+
+def test_a_submitted_run_carries_its_workflows_id_and_the_requests_hash() -> None:
+    made = submission(timeoutSeconds=60, labels={"kueue.x-k8s.io/queue-name": "gpu"})
+    annotations = made["metadata"]["annotations"]
+    assert annotations[wellknown.ANNOTATION_WORKFLOW_ID] == "daily/2026:11"
+    assert len(annotations[wellknown.ANNOTATION_REQUEST_HASH]) == 64
+    assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "gpu"}
+    assert made["spec"] == {"configRef": {"name": "iris"}, "parameters": {"day": "monday"}, "timeoutSeconds": 60}
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({}, True),
+        ({"configRef": {"name": "iris"}}, True),
+        ({"parameters": {"day": "tuesday"}}, False),
+        ({"timeoutSeconds": 1}, False),
+    ],
+)
+def test_the_same_id_with_a_different_request_is_detected(*, changes: dict[str, object], is_same: bool) -> None:
+    status = adopted(submission(**changes), stored(submission()))
+    assert (status.reason is not Reason.REQUEST_MISMATCH) is is_same
+
+
+def test_history_keeps_the_newest_runs_of_each_phase() -> None:
+    runs = [finished(number, Phase.SUCCEEDED) for number in (5, 1, 4, 2)]
+    runs += [finished(3, Phase.FAILED), finished(6, Phase.FAILED)]
+    gone = to_prune(parent(), runs)
+    assert [run.metadata.uid for run in gone] == ["uid-1", "uid-2", "uid-3", "uid-6"]
+
+
+def test_by_default_three_succeeded_runs_and_one_failed_run_are_kept() -> None:
+    schedule = parent(successfulJobsHistoryLimit=None, failedJobsHistoryLimit=None)
+    runs = [finished(number, Phase.SUCCEEDED) for number in range(5)] + [
+        finished(number, Phase.FAILED) for number in (7, 8)
+    ]
+    assert [run.metadata.uid for run in to_prune(schedule, runs)] == ["uid-0", "uid-1", "uid-7"]
+
+
+def test_history_limits_affect_neither_active_runs_nor_those_of_others() -> None:
+    schedule = parent(successfulJobsHistoryLimit=0)
+    under_way = stored(
+        child(schedule, workflow_id="w", nominal_time=DUE),
+        phase=Phase.RUNNING,
+    )
+    other = schedule.model_copy(update={"metadata": schedule.metadata.model_copy(update={"uid": "other-uid"})})
+    foreign = stored(
+        child(other, workflow_id="w", nominal_time=DUE),
+        phase=Phase.SUCCEEDED,
+    )
+    labelled = parse_run(
+        {
+            "metadata": {"name": "by-hand", "labels": {wellknown.LABEL_SCHEDULE_UID: "parent-uid"}},
+            "spec": {"configRef": {"name": "iris"}},
+            "status": {"phase": "Succeeded"},
+        }
+    )
+    assert to_prune(schedule, [under_way, foreign, labelled]) == []
+
+
+def test_a_child_knows_its_schedule() -> None:
+    assert schedule_of(finished(1, Phase.SUCCEEDED)) == RunRef(namespace="team", name="nightly", uid="parent-uid")
+    assert schedule_of(stored(submission())) is None
+
+
+def test_the_result_of_a_run_comes_from_its_status() -> None:
+    run = stored(
+        submission(),
+        phase="Succeeded",
+        reason="Succeeded",
+        message="150 of 150 records predicted",
+        exitCode=0,
+        records={"total": 150, "completed": 150},
+        delivery="AtLeastOnce",
+        output={"location": "table p"},
+        duration="7s",
+    )
+    result = result_of(run)
+    assert (result.phase, result.reason, result.exit_code, result.duration) == (
+        Phase.SUCCEEDED,
+        Reason.SUCCEEDED,
+        0,
+        "7s",
+    )
+    assert result.records is not None
+    assert (result.records.total, result.records.completed, result.records.failed) == (150, 150, 0)
+
+
+def test_an_unknown_reason_of_another_version_is_tolerated() -> None:
+    result = result_of(stored(submission(), phase="Failed", reason="SomethingNew", message="it was new"))
+    assert (result.phase, result.message) == (Phase.FAILED, "it was new")
+
+
+def test_the_runs_of_a_schedule_in_progress_are_those_that_it_owns_and_that_have_not_ended() -> None:
+    runs = [
+        stored(child(parent(), workflow_id="w", nominal_time=DUE.replace(minute=number)), uid=f"uid-{number}", **status)
+        for number, status in enumerate(({}, {"phase": "Pending"}, {"phase": "Running"}, {"phase": "Suspended"}))
+    ]
+    foreign = child(parent(), workflow_id="w", nominal_time=DUE)
+    del foreign["metadata"]["ownerReferences"]
+    deleted = child(parent(), workflow_id="w", nominal_time=DUE)
+    deleted["metadata"]["deletionTimestamp"] = DUE.isoformat()
+    others = [finished(8, Phase.FAILED), finished(9, Phase.SUCCEEDED), stored(foreign), stored(deleted)]
+    assert in_progress(parent().ref, [*others, *reversed(runs)]) == runs

@@ -1,0 +1,24 @@
+"""Links into the Temporal UI."""
+
+import pytest
+
+from control.ui_links import workflow_url
+
+ID = "inferencerun/models/iris/5be07ada"
+ENCODED = "inferencerun%2Fmodels%2Firis%2F5be07ada"
+
+
+@pytest.mark.parametrize("base", ["http://ui:8233", "http://ui:8233/"])
+def test_an_ids_slashes_are_percent_encoded(base: str) -> None:
+    url = workflow_url(base, namespace="default", workflow_id=ID, run_id="r-1")
+    assert url == f"http://ui:8233/namespaces/default/workflows/{ENCODED}/r-1/history"
+
+
+def test_without_a_run_id_it_is_the_page_of_the_workflow() -> None:
+    url = workflow_url("http://ui", namespace="a/b", workflow_id=ID, run_id="")
+    assert url == f"http://ui/namespaces/a%2Fb/workflows/{ENCODED}"
+
+
+@pytest.mark.parametrize(("base", "workflow_id"), [("", ID), ("http://ui", "")])
+def test_without_an_address_or_an_id_there_is_no_link(base: str, workflow_id: str) -> None:
+    assert workflow_url(base, namespace="default", workflow_id=workflow_id, run_id="r") is None

@@ -1,0 +1,293 @@
+"""The work queue: a key is queued once and never processed twice at a time; a bad object delays only itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import uvloop
+
+from control.work_queue import WorkQueue
+
+IN_TIME = 5
+
+
+@asynccontextmanager
+async def working(reconcile: Callable[[str], Awaitable[None]], *, workers: int = 2) -> AsyncIterator[WorkQueue[str]]:
+    queue: WorkQueue[str] = WorkQueue(reconcile, workers=workers)
+    task = asyncio.create_task(queue.run())
+    try:
+        yield queue
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(IN_TIME):
+        while not is_so():  # noqa: ASYNC110 -- what is waited for has no event of its own
+            await asyncio.sleep(0)
+
+
+async def test_a_key_that_is_added_often_is_reconciled_once() -> None:
+    seen: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        seen.append(key)
+
+    async with working(reconcile) as queue:
+        for _ in range(100):
+            queue.add("a")
+        queue.add("b")
+        await until(lambda: len(seen) >= 2)
+    assert sorted(seen) == ["a", "b"]
+
+
+async def test_a_change_during_a_reconcile_causes_one_more_and_never_two_at_a_time() -> None:
+    go_on, calls, at_once = asyncio.Event(), 0, 0
+
+    async def reconcile(_key: str) -> None:
+        nonlocal calls, at_once
+        calls += 1
+        at_once += 1
+        assert at_once == 1
+        await go_on.wait()
+        at_once -= 1
+
+    async with working(reconcile, workers=5) as queue:
+        queue.add("a")
+        await until(lambda: calls == 1)
+        for _ in range(10):
+            queue.add("a")
+        go_on.set()
+        await until(lambda: calls == 2 and at_once == 0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert calls == 2
+
+
+async def test_a_reconcile_that_hangs_does_not_block_other_keys() -> None:
+    seen: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        if key == "bad":
+            await asyncio.Event().wait()
+        seen.append(key)
+
+    async with working(reconcile, workers=2) as queue:
+        queue.add("bad")
+        for number in range(20):
+            queue.add(f"good-{number}")
+        await until(lambda: len(seen) == 20)
+
+
+async def test_at_most_one_key_per_worker_is_reconciled_at_a_time() -> None:
+    go_on, busy, most, done = asyncio.Event(), 0, 0, 0
+
+    async def reconcile(_key: str) -> None:
+        nonlocal busy, most, done
+        busy += 1
+        most = max(most, busy)
+        await go_on.wait()
+        busy -= 1
+        done += 1
+
+    async with working(reconcile, workers=3) as queue:
+        for number in range(9):
+            queue.add(str(number))
+        await until(lambda: busy == 3)
+        go_on.set()
+        await until(lambda: done == 9)
+    assert most == 3
+
+
+async def test_a_reconcile_that_fails_is_retried_and_its_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    tries: list[float] = []
+    clock = asyncio.get_running_loop().time
+
+    async def reconcile(_key: str) -> None:
+        tries.append(clock())
+        if len(tries) < 3:
+            raise RuntimeError("the API server is away")
+
+    async with working(reconcile) as queue:
+        queue.add("a")
+        await until(lambda: len(tries) == 3)
+    assert tries[1] - tries[0] >= 0.2
+    assert tries[2] - tries[1] >= 0.4
+    assert "RuntimeError: the API server is away" in str([vars(record) for record in caplog.records])
+
+
+async def test_a_success_resets_the_pause() -> None:
+    tries: list[float] = []
+    clock = asyncio.get_running_loop().time
+    fails = {0, 1, 3}
+
+    async def reconcile(_key: str) -> None:
+        tries.append(clock())
+        if len(tries) - 1 in fails:
+            raise RuntimeError
+
+    async with working(reconcile) as queue:
+        queue.add("a")
+        await until(lambda: len(tries) == 3)
+        queue.add("a")
+        await until(lambda: len(tries) == 5)
+    assert 0.2 <= tries[4] - tries[3] < 0.4
+
+
+async def test_only_the_latest_timer_of_a_key_fires() -> None:
+    seen: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        seen.append(key)
+
+    async with working(reconcile) as queue:
+        queue.add_later("a", 0.02)
+        queue.add_later("a", 0.05)
+        queue.add_later("b", 0.08)
+        await until(lambda: "b" in seen)
+    assert seen == ["a", "b"]
+
+
+async def test_fresh_keys_precede_background_keys() -> None:
+    """Background keys may already hold half of the workers, and no more."""
+    order: list[str] = []
+    go_on = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        order.append(key)
+        if key.startswith("old"):
+            await go_on.wait()
+
+    async with working(reconcile, workers=4) as queue:
+        for number in range(10_000):
+            queue.add(f"old-{number}", background=True)
+        await until(lambda: len(order) == 2)
+        queue.add("new")
+        await until(lambda: "new" in order)
+        assert order == ["old-0", "old-1", "new"]
+        go_on.set()
+        queue.add("newer")
+        await until(lambda: len(order) == 10_002)
+    assert order.index("newer") < 10
+
+
+async def test_a_background_key_that_changes_becomes_fresh_and_is_reconciled_once() -> None:
+    order: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        order.append(key)
+
+    async with working(reconcile, workers=1) as queue:
+        for key in ("a", "b", "c"):
+            queue.add(key, background=True)
+        queue.add("c")
+        await until(lambda: len(order) == 3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert order == ["c", "a", "b"]
+
+
+async def test_groups_take_turns() -> None:
+    order: list[str] = []
+
+    async def reconcile(key: tuple[str, str]) -> None:
+        order.append(key[0])
+
+    queue: WorkQueue[tuple[str, str]] = WorkQueue(reconcile, workers=1, group=lambda key: key[0])
+    for number in range(1_000):
+        queue.add(("crowded", str(number)))
+    queue.add(("other", "first"))
+    queue.add(("other", "second"))
+    task = asyncio.create_task(queue.run())
+    await until(lambda: len(order) == 1_002)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert order[:4] == ["crowded", "other", "crowded", "other"]
+
+
+async def test_failed_keys_do_not_delay_a_fresh_key() -> None:
+    failed: list[str] = []
+    seen = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        if key == "new":
+            seen.set()
+        elif key in failed:  # the second try hangs
+            await asyncio.Event().wait()
+        else:
+            failed.append(key)
+            raise RuntimeError("Temporal is away")
+
+    async with working(reconcile, workers=2) as queue:
+        for number in range(10):
+            queue.add(f"bad-{number}")
+        await until(lambda: len(failed) == 10)
+        await asyncio.sleep(0.25)  # the retries are due
+        queue.add("new")
+        async with asyncio.timeout(IN_TIME):
+            await seen.wait()
+
+
+async def test_a_key_is_reconciled_within_the_time_of_its_first_timer() -> None:
+    seen: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        seen.append(key)
+
+    async with working(reconcile) as queue:
+        queue.add_within("a", 0.02)
+        queue.add_within("a", 60)
+        await until(lambda: bool(seen))
+    assert seen == ["a"]
+
+
+def test_no_key_is_reconciled_before_its_time() -> None:
+    """uvloop, on which the programs run, rounds delays to milliseconds. A key that comes early finds nothing due, and nobody wakes
+    it again.
+    """
+    early: list[float] = []
+
+    async def observe() -> None:
+        loop, due = asyncio.get_running_loop(), dict[str, float]()
+
+        async def reconcile(key: str) -> None:
+            early.append(max(0.0, due.pop(key) - loop.time()))
+
+        async with working(reconcile) as queue:
+            for number in range(200):
+                seconds = 0.01 + number * 0.00011
+                due[str(number)] = loop.time() + seconds
+                queue.add_later(str(number), seconds)
+                await asyncio.sleep(0.001)
+            await until(lambda: not due)
+
+    uvloop.run(observe())
+    assert len(early) == 200
+    assert max(early) == 0.0
+
+
+async def test_of_a_group_only_so_many_keys_are_processed_at_a_time_whoever_is_idle() -> None:
+    begun: list[str] = []
+    ends = asyncio.Semaphore(0)
+
+    async def reconcile(key: str) -> None:
+        begun.append(key)
+        await ends.acquire()
+
+    queue: WorkQueue[str] = WorkQueue(reconcile, workers=4, group=lambda key: key[:1], per_group=2)
+    task = asyncio.create_task(queue.run())
+    try:
+        for key in ("a1", "a2", "a3", "a4"):
+            queue.add(key)
+        await until(lambda: len(begun) == 2)
+        queue.add("b1")
+        await until(lambda: begun == ["a1", "a2", "b1"])
+        for count in (4, 5):
+            ends.release()
+            await until(lambda count=count: len(begun) == count)  # type: ignore[misc]
+        assert begun[3:] == ["a3", "a4"]
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

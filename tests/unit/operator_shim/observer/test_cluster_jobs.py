@@ -1,0 +1,93 @@
+"""What is done with the Job of a run that has ended."""
+
+import pytest
+
+from activities.watching.observation import Launch
+from inferrun import wellknown
+from inferrun.kube.objects import Object, Resource
+from inferrun.run_defaults import Defaults
+from operator_shim.observer.cluster_jobs import ClusterJobs
+from tests.unit.activities.api_servers import StoredObjects
+from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_run
+
+
+class Deletions(StoredObjects):
+    """Notes what is deleted."""
+
+    def __init__(self, **objects: Object) -> None:
+        super().__init__(**objects)
+        self.deleted: list[str] = []
+
+    async def delete(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None,  # noqa: ARG002
+        name: str,
+        *,
+        uid: str,  # noqa: ARG002
+        version: str | None = None,  # noqa: ARG002
+        grace: int | None = None,  # noqa: ARG002
+    ) -> None:
+        self.deleted.append(name)
+
+
+@pytest.mark.parametrize(
+    ("phase", "job_uid", "is_kept"),
+    [
+        ("Succeeded", JOB_UID, True),
+        ("Succeeded", "another", False),
+        ("Failed", JOB_UID, False),
+    ],
+)
+async def test_only_the_job_of_a_success_finishes_by_itself(*, phase: str, job_uid: str, is_kept: bool) -> None:
+    job = live_job()
+    api = Deletions(jobs=job, inferenceruns=live_run(phase=phase, job_uid=job_uid))
+    launch = Launch.of_job(job)
+    assert launch is not None
+    await ClusterJobs(api, installation="tests", defaults=Defaults).withdraw(launch)
+    assert api.deleted == ([] if is_kept else [JOB_NAME])
+
+
+class Patches(StoredObjects):
+    """Notes the labels that Jobs get."""
+
+    def __init__(self, **objects: Object) -> None:
+        super().__init__(**objects)
+        self.labelled: list[str] = []
+
+    async def patch(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        body: Object,
+        *,
+        sub: str | None = None,  # noqa: ARG002
+    ) -> Object:
+        self.labelled.append(body["metadata"]["labels"][wellknown.LABEL_INSTALLATION])
+        return body
+
+
+async def test_installations_of_two_clusters_do_not_label_a_job_in_turn_for_ever() -> None:
+    job, clock = live_job(), [0.0]
+    api = Patches(jobs=job)
+    jobs = ClusterJobs(api, installation="own.here", defaults=Defaults, now=lambda: clock[0])
+    launch = Launch.of_job(job)
+    assert launch is not None
+    for second in range(0, 1100, 5):  # the other one takes it back each time
+        clock[0] = second
+        job["metadata"]["labels"][wellknown.LABEL_INSTALLATION] = "other.there"
+        await jobs.watch_again(launch, job)
+    assert api.labelled == ["own.here", "own.here"]
+
+
+async def test_labels_that_users_remove_are_restored_each_time() -> None:
+    job = live_job()
+    api = Patches(jobs=job)
+    jobs = ClusterJobs(api, installation="own.here", defaults=Defaults)
+    launch = Launch.of_job(job)
+    assert launch is not None
+    for _ in range(3):
+        job["metadata"]["labels"].pop(wellknown.LABEL_INSTALLATION, None)
+        await jobs.watch_again(launch, job)
+    assert api.labelled == ["own.here"] * 3

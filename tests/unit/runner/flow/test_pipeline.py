@@ -1,0 +1,375 @@
+"""The pipeline under random faults, sizes and limits: every record is written once, in order, and every chunk is committed."""
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+import orjson
+import pytest
+
+from inferrun.plugins import (
+    Batch,
+    Block,
+    Checkpoint,
+    Chunk,
+    ChunkCommit,
+    CommittedRun,
+    Counts,
+    Delivery,
+    Fault,
+    FaultKind,
+    InferenceError,
+    InputError,
+    InputPlan,
+    JsonRecords,
+    Limits,
+    ModelProtocol,
+    Output,
+    RecordError,
+    ResultCounts,
+    Results,
+    TokenUsage,
+)
+from inferrun.plugins.limits import MIB
+from runner.flow.pipeline import Pipeline
+from runner.formats.json_text import json_texts
+from runner.sending.error_budget import ErrorBudget
+from runner.sending.reorder_window import ReorderWindow
+from runner.sending.sender import Sender
+from tests.unit.runner.batches import decoded, records, results
+
+RECORDS = 300
+
+
+class Numbers:
+    """An input of consecutive numbers in chunks and blocks of random sizes."""
+
+    fingerprint = "numbers"
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        cuts = sorted({0, RECORDS, *chance.sample(range(1, RECORDS), chance.randint(0, 10))})
+        ranges = itertools.pairwise(cuts)
+        self.all = tuple(
+            Chunk(index, unit=0, start=start, end=end, first=start, records=end - start)
+            for index, (start, end) in enumerate(ranges)
+        )
+
+    def plan(self) -> InputPlan:
+        return InputPlan(fingerprint=self.fingerprint, chunks=self.all)
+
+    def read(self, chunk: Chunk) -> Iterator[Block]:
+        first = chunk.start
+        while first < chunk.end:
+            count = min(self._chance.randint(1, 40), chunk.end - first)
+            yield Block(records([index] for index in range(first, first + count)))
+            first += count
+
+    def verify(self) -> None:
+        return
+
+
+_MOST_FAULTS, _MOST_ALONE = 4, 2
+"""The waits between tries double: a long row of faults would take minutes. A record that is lost alone more often may be blamed."""
+
+
+class FaultyModel:
+    """A model that fails, times out and responds out of order at random; numbers divisible by 50 are errors of their record."""
+
+    max_records: ClassVar[int | None] = None
+
+    def __init__(self, chance: random.Random, *, concurrency: int) -> None:
+        self._chance = chance
+        self._concurrency = concurrency
+        self._in_flight = 0
+        self._faults: Counter[int] = Counter()
+
+    async def prepare(self) -> None:
+        return
+
+    async def predict(self, batch: Batch) -> Results:
+        self._in_flight += 1
+        assert self._in_flight <= self._concurrency
+        await asyncio.sleep(self._chance.choice([0, 0, 0.001, 0.003]))
+        self._in_flight -= 1
+        numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+        assert numbers == list(range(batch.first, batch.first + len(batch)))
+        kinds = [FaultKind.BUSY, FaultKind.LOST, FaultKind.TIMEOUT, FaultKind.UNAVAILABLE, FaultKind.TOO_LARGE]
+        kind = self._chance.choice([None] * 12 + [*kinds] * 2)
+        if kind is FaultKind.TOO_LARGE and len(batch) == 1:
+            kind = None
+        retry_after = 0.001 if kind is FaultKind.BUSY and self._chance.random() < 0.5 else None
+        if retry_after is None and self._faults[batch.first] >= (_MOST_FAULTS if len(batch) > 1 else _MOST_ALONE):
+            kind = None
+        self._faults[batch.first] += kind is not None and retry_after is None
+        if kind:
+            raise Fault(InferenceError("test"), kind=kind, retry_after=retry_after)
+        return results([self._one(number) for number in numbers])
+
+    def _one(self, number: int) -> object:
+        return RecordError("invalid_prediction", "test") if number % 50 == 0 else number
+
+
+class Recorder:
+    """An output that records what it receives."""
+
+    delivery: Delivery = "ExactlyOnce"
+    commits_chunks = True
+
+    def __init__(self) -> None:
+        self.written: dict[int, object] = {}
+        self.committed: list[int] = []
+
+    def writer(self, chunk: Chunk) -> "Writer":
+        return Writer(self, chunk)
+
+    async def open(self) -> Checkpoint:
+        return Checkpoint()
+
+    async def begin(self, plan: InputPlan) -> InputPlan:
+        return plan
+
+    async def finish(self, counts: Counts) -> CommittedRun:
+        return CommittedRun(counts.total, counts.completed, counts.failed, Output())
+
+
+class Writer:
+    """Records one chunk."""
+
+    def __init__(self, recorder: Recorder, chunk: Chunk) -> None:
+        self._recorder = recorder
+        self._chunk = chunk
+        self._next = chunk.first
+        self._counts = ResultCounts(0)
+
+    async def write(self, batch: Batch, results: Results) -> None:
+        assert batch.first == self._next
+        assert len(batch) == len(results) > 0
+        self._next += len(batch)
+        self._counts += results.counts
+        self._recorder.written |= dict(enumerate(decoded(results), start=batch.first))
+
+    async def commit(self) -> ChunkCommit:
+        assert self._next == self._chunk.stop
+        self._recorder.committed.append(self._chunk.index)
+        return ChunkCommit(self._counts, usage=TokenUsage(total_tokens=self._counts.total))
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_every_record_is_written_once_and_in_order(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  not for security
+    limits = Limits(
+        concurrency=chance.choice([1, 2, 3, 8]),
+        batch_rows=chance.choice([5, 40, 1000]),
+        window_bytes=chance.choice([1 << 20, 64 << 20]),
+        request_seconds=chance.choice([0.0, 0.002, 5.0]),
+        retry_seconds=60.0,
+    )
+    source, sink, reports = Numbers(chance), Recorder(), list[Counts]()
+    model = FaultyModel(chance, concurrency=limits.concurrency)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=reports.append)
+    async with asyncio.timeout(120):
+        counts = await pipeline.run(source.plan(), Checkpoint())
+    assert [index if isinstance(one, RecordError) else one for index, one in sink.written.items()] == list(
+        range(RECORDS)
+    )
+    usage = TokenUsage(total_tokens=RECORDS)
+    assert counts == Counts(total=RECORDS, completed=RECORDS - 6, failed=6, usage=usage)
+    assert sink.committed == [chunk.index for chunk in source.all]
+    ends = dict.fromkeys(report.completed + report.failed for report in reports)  # a search is reported as well
+    assert list(ends) == [0, *(chunk.end for chunk in source.all)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  not for security
+    source, sink = Numbers(chance), Recorder()
+    done = {chunk.index: chunk for chunk in source.all if chance.random() < 0.5}
+    committed = {index: ChunkCommit(ResultCounts(chunk.records - 1, 1)) for index, chunk in done.items()}
+    checkpoint = Checkpoint(plan=source.plan(), committed=committed)
+    model = FaultyModel(chance, concurrency=2)
+    limits = Limits(concurrency=2, request_seconds=0, batch_rows=64)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
+    counts = await pipeline.run(source.plan(), checkpoint)
+    missing = [chunk for chunk in source.all if chunk.index not in done]
+    assert sink.committed == [chunk.index for chunk in missing]
+    assert list(sink.written) == [index for chunk in missing for index in range(chunk.first, chunk.stop)]
+    assert counts.completed + counts.failed == RECORDS
+
+
+async def test_an_error_ends_the_pipeline_although_the_reader_is_waiting() -> None:
+    class BrokenModel(FaultyModel):
+        async def predict(self, batch: Batch) -> Results:
+            raise InferenceError(f"broken at {batch.first}")
+
+    chance = random.Random(2)  # noqa: S311  not for security
+    source = Numbers(chance)
+    model = BrokenModel(chance, concurrency=1)
+    pipeline = Pipeline(source, model, Recorder(), limits=Limits(concurrency=1), report=lambda _: None)
+    with pytest.raises(ExceptionGroup) as failed:
+        async with asyncio.timeout(10):
+            await pipeline.run(source.plan(), Checkpoint())
+    assert failed.group_contains(InferenceError, match="broken at 0")
+
+
+class PickyModel(FaultyModel):
+    """A model that rejects every request with a record that it does not like."""
+
+    def __init__(self, *bad: int, kind: FaultKind = FaultKind.REJECTED) -> None:
+        super().__init__(random.Random(1), concurrency=8)  # noqa: S311  not for security
+        self._bad = set(bad)
+        self._kind = kind
+        self.requests = 0
+
+    async def predict(self, batch: Batch) -> Results:
+        self.requests += 1
+        if self._bad & set(range(batch.first, batch.first + len(batch))):
+            raise Fault(InferenceError("bad record"), kind=self._kind)
+        return results([[index, 0] for index in range(batch.first, batch.first + len(batch))])
+
+
+async def predict_with(model: PickyModel, sink: Recorder) -> Counts:
+    source = Numbers(random.Random(3))  # noqa: S311  not for security
+    limits = Limits(request_seconds=0, batch_rows=100, retry_seconds=1)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
+    async with asyncio.timeout(30):
+        return await pipeline.run(source.plan(), Checkpoint())
+
+
+@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.TOO_LARGE])
+async def test_a_rejected_record_costs_one_record(kind: FaultKind) -> None:
+    model, sink = PickyModel(17, 250, kind=kind), Recorder()
+    counts = await predict_with(model, sink)
+    assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
+    errors = {index: value for index, value in sink.written.items() if isinstance(value, RecordError)}
+    assert {index: (error.code, error.message) for index, error in errors.items()} == dict.fromkeys(
+        (17, 250), (kind, "bad record")
+    )
+    assert model.requests < 60
+
+
+async def test_another_number_of_predictions_than_records_costs_one_record() -> None:
+    class Forgetful(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            kept = [index for index in range(batch.first, batch.first + len(batch)) if index not in self._bad]
+            return results(kept)
+
+    sink = Recorder()
+    counts = await predict_with(Forgetful(17, 250), sink)
+    assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
+    assert {index: one for index, one in sink.written.items() if index not in (17, 250)} == {
+        index: index for index in range(RECORDS) if index not in (17, 250)
+    }
+
+
+async def send_alone(model: ModelProtocol, records_in_request: int) -> Results:
+    """Send one batch without a pipeline around it."""
+    chosen = Limits(request_seconds=0, batch_rows=100, retry_seconds=30)
+    window = ReorderWindow(limit=chosen.window_bytes, in_flight=lambda: 2)
+    sender = Sender(model, window, limits=chosen, budget=ErrorBudget(total=0), recall=None)
+    batch = Batch(first=0, records=records([index] for index in range(records_in_request)))
+    async with asyncio.timeout(30):
+        await window.enter(batch)
+        sender.expect(batch)
+        return await sender.send(batch)
+
+
+async def test_an_error_says_how_often_its_record_was_sent() -> None:
+    found = await send_alone(PickyModel(3), 8)
+    assert found.errors == {3: RecordError("rejected", "bad record", attempts=4)}  # with 7 others, 3, 1 and alone
+
+
+async def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
+    class Busy(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            self.requests += 1
+            if self.requests < 3:
+                raise Fault(InferenceError(f"busy at {batch.first}"), kind=FaultKind.BUSY, retry_after=0.0)
+            wrong = {0: RecordError("invalid_prediction", "nan"), 1: RecordError("invalid_input", "null")}
+            return replace(results([[0], [1], [2]]), errors=wrong)
+
+    found = await send_alone(Busy(), 3)
+    assert {at: error.attempts for at, error in found.errors.items()} == {0: 3, 1: 0}
+
+
+async def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response() -> None:
+    class Recovering(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            sent.update(range(batch.first, batch.first + len(batch)))
+            if sent.total() <= 8:
+                raise Fault(InferenceError("broken"), kind=FaultKind.INVALID)
+            return await super().predict(batch)
+
+    sent: Counter[int] = Counter()
+    found = await send_alone(Recovering(1, kind=FaultKind.INVALID), 2)
+    assert {at: error.attempts for at, error in found.errors.items()} == {1: sent[1]}
+    assert sent[1] > 4
+
+
+async def test_requests_larger_than_the_window_are_sent_as_many_at_a_time_as_the_config_says() -> None:
+    class Wide(Numbers):
+        def read(self, chunk: Chunk) -> Iterator[Block]:
+            for index in range(chunk.start, chunk.end):
+                yield Block(JsonRecords([b'[%d,"%b"]' % (index, b"x" * 100_000)]))
+
+    class Echo(PickyModel):
+        async def predict(self, batch: Batch) -> Results:
+            self._in_flight += 1
+            assert self._in_flight <= 64
+            if self._in_flight == 64:
+                are_in_flight.set()
+            await are_in_flight.wait()
+            self._in_flight -= 1
+            return Results(batch.records)
+
+    are_in_flight = asyncio.Event()
+    limits = Limits(request_seconds=0, batch_rows=1, window_bytes=MIB, concurrency=64)
+    source = Wide(random.Random(4))  # noqa: S311  not for security
+    pipeline = Pipeline(source, Echo(), Recorder(), limits=limits, report=lambda _: None)
+    async with asyncio.timeout(30):
+        await pipeline.run(source.plan(), Checkpoint())
+
+
+@pytest.mark.parametrize("bad", [range(20), range(RECORDS)], ids=["the first", "all"])
+async def test_a_rejection_is_an_error_of_its_record_although_none_was_accepted_before(bad: range) -> None:
+    counts = await predict_with(PickyModel(*bad), Recorder())
+    assert (counts.completed, counts.failed) == (RECORDS - len(bad), len(bad))
+
+
+async def test_a_model_that_rejects_a_thousand_records_in_a_row_ends_the_run() -> None:
+    with pytest.raises(InferenceError, match="bad record"):
+        await send_alone(PickyModel(*range(1_000)), 1_000)
+
+
+@pytest.mark.parametrize("bad", [range(RECORDS), range(100, RECORDS)], ids=["all", "most"])
+async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(bad: range) -> None:
+    class Broken(PickyModel):
+        """Once broken, it is broken for all records."""
+
+        async def predict(self, batch: Batch) -> Results:
+            if batch.first in self._bad:
+                self._bad = set(range(RECORDS))
+            return await super().predict(batch)
+
+    model = Broken(*bad, kind=FaultKind.INVALID)
+    with pytest.raises(ExceptionGroup) as failed:
+        await predict_with(model, Recorder())
+    assert failed.group_contains(InferenceError, match="bad record")
+    assert model.requests < 1000
+
+
+async def test_a_chunk_that_lost_records_is_an_input_error() -> None:
+    class Shrunk(Numbers):
+        def read(self, chunk: Chunk) -> Iterator[Block]:
+            yield Block(records([0] for _ in range(chunk.records - 1)))
+
+    source = Shrunk(random.Random(1))  # noqa: S311  not for security
+    model = PickyModel()
+    pipeline = Pipeline(source, model, Recorder(), limits=Limits(), report=lambda _: None)
+    with pytest.raises(ExceptionGroup) as failed:
+        await pipeline.run(source.plan(), Checkpoint())
+    assert failed.group_contains(InputError, match="the input changed")

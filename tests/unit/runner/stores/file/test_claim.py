@@ -1,0 +1,76 @@
+"""The files of a claim: a name that exists is never given to another file."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from inferrun.plugins import OutputError
+from runner.stores.file.claim import ClaimFiles
+from runner.stores.file.spec import FileSpec
+
+
+def claim_at(folder: Path) -> ClaimFiles:
+    return ClaimFiles(folder, FileSpec(claim_name="claim", path="out"))
+
+
+def no_links(*_: object, **__: object) -> None:
+    raise OSError(errno.EPERM, "no links")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_name_that_exists_is_not_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_links: bool
+) -> None:
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+    claim = claim_at(tmp_path)
+    claim.check("out/run")
+    assert claim.create("out/run/a.json", b"first")
+    assert not claim_at(tmp_path).create("out/run/a.json", b"second")
+    assert claim.read("out/run/a.json") == b"first"
+    assert [one.name for one in claim.list_below("out/run/")] == ["out/run/a.json"]
+
+
+def test_a_draft_that_a_process_left_behind_does_not_change_the_file_that_was_published_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        assert claim_at(tmp_path).create("out/a.json", b"first")
+    assert len(list((tmp_path / "out").iterdir())) == 2
+    assert not claim_at(tmp_path).create("out/a.json", b"second")
+    assert claim_at(tmp_path).read("out/a.json") == b"first"
+
+
+def test_a_file_that_is_put_replaces_an_earlier_one(tmp_path: Path) -> None:
+    claim, source = claim_at(tmp_path), tmp_path / "source"
+    source.write_bytes(b"second")
+    claim.put("out/a.json", b"first")
+    claim.put("out/a.json", source)
+    assert claim.read("out/a.json") == b"second"
+    assert [(one.name, one.size) for one in claim.list_below("out/")] == [("out/a.json", 6)]
+
+
+def test_what_does_not_exist_is_empty_and_need_not_be_deleted(tmp_path: Path) -> None:
+    claim = claim_at(tmp_path)
+    assert (claim.read("out/a"), claim.list_below("out/")) == (None, [])
+    claim.delete(["out/a"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_from_which_everything_was_deleted_is_deleted(tmp_path: Path) -> None:
+    claim = claim_at(tmp_path)
+    for name in ("out/a/1", "out/a/2", "out/b/1", "out/b/2"):
+        claim.put(name, b"")
+    claim.delete(["out/a/1", "out/a/2", "out/b/1"])
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["out", "out/b", "out/b/2"]
+
+
+def test_a_check_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim_at(tmp_path).check("out/run")
+    monkeypatch.setattr(os, "link", os.replace)
+    with pytest.raises(OutputError, match="supports neither hard links nor no-replace renames"):
+        claim_at(tmp_path).check("out/run")
+    assert list(tmp_path.iterdir()) == []

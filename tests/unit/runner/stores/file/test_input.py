@@ -1,0 +1,114 @@
+"""The input on a claim: what is read, and which names and links are refused."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from inferrun.plugins import Contract, InputError, Limits, StoreContext
+from runner.formats.json_text import json_texts
+from runner.formats.jsonl.format import Jsonl
+from runner.stores.file.input import open_input
+
+
+def context(claim: Path) -> StoreContext:
+    return StoreContext(
+        contract=Contract(job_id="uid", job_name="inf-a"),
+        limits=Limits(),
+        pod_uid="pod",
+        input_dir=claim,
+        output_dir=claim,
+        endpoints_dir=claim,
+        spool_dir=claim,
+        format_named=lambda _name, _field: Jsonl(),
+    )
+
+
+async def rows_of(claim: Path, path: str) -> list[object]:
+    async with open_input({"claimName": "claim", "path": path}, context(claim)) as source:
+        blocks = [block for chunk in source.plan().chunks for block in source.read(chunk)]
+        source.verify()
+        return [json.loads(text) for block in blocks for text in json_texts(block.records)]
+
+
+async def errors_of(claim: Path, path: str) -> list[str]:
+    async with open_input({"claimName": "claim", "path": path}, context(claim)) as source:
+        blocks = [block for chunk in source.plan().chunks for block in source.read(chunk)]
+        return [block.errors[at].message for block in blocks for at in sorted(block.errors)]
+
+
+async def refusal(claim: Path, path: str) -> InputError:
+    with pytest.raises(InputError) as refused:
+        await rows_of(claim, path)
+    return refused.value
+
+
+@pytest.fixture
+def claim(tmp_path: Path) -> Path:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "token.jsonl").write_text("c4nary\n")
+    root = tmp_path / "claim"
+    (root / "in").mkdir(parents=True)
+    (root / "in" / "a.jsonl").write_text("[1]\n")
+    (root / "in" / "b.jsonl").write_text("[2]\n")
+    return root
+
+
+async def test_a_file_and_a_folder_are_read(claim: Path) -> None:
+    assert await rows_of(claim, "in/a.jsonl") == [[1]]
+    assert await rows_of(claim, "in") == [[1], [2]]
+
+
+async def test_a_link_within_the_claim_is_read(claim: Path) -> None:
+    (claim / "latest").symlink_to("in")
+    (claim / "one.jsonl").symlink_to("latest/b.jsonl")
+    assert await rows_of(claim, "latest") == [[1], [2]]
+    assert await rows_of(claim, "one.jsonl") == [[2]]
+
+
+@pytest.mark.parametrize("target", ["../secret/token.jsonl", "/etc/passwd"])
+async def test_a_file_behind_a_link_out_of_the_claim_is_not_read(claim: Path, target: str) -> None:
+    (claim / "link.jsonl").symlink_to(target)
+    refused = await refusal(claim, "link.jsonl")
+    assert "leads out of the claim" in str(refused)
+    assert "c4nary" not in str(refused)
+
+
+async def test_a_folder_behind_a_link_out_of_the_claim_is_neither_read_nor_listed(claim: Path) -> None:
+    (claim / "link").symlink_to("../secret")
+    assert "leads out of the claim" in str(await refusal(claim, "link"))
+    assert "token" not in str(await refusal(claim, "link/none.jsonl"))
+
+
+async def test_a_link_among_the_files_of_a_folder_is_refused(claim: Path) -> None:
+    (claim / "in" / "c.jsonl").symlink_to("../../secret/token.jsonl")
+    refused = await refusal(claim, "in")
+    assert "c.jsonl is a link" in str(refused)
+    assert not refused.is_retryable
+
+
+async def test_a_pipe_is_not_read(claim: Path) -> None:
+    os.mkfifo(claim / "in" / "c.jsonl")
+    assert "c.jsonl is not a file" in str(await refusal(claim, "in"))
+
+
+async def test_a_name_that_is_not_utf_8_is_an_input_error(claim: Path) -> None:
+    (claim / "in" / os.fsdecode(b"\xff.jsonl")).write_text("[3]\n")
+    refused = await refusal(claim, "in")
+    assert "the name of file \\xff.jsonl is not UTF-8" in str(refused)
+    assert not refused.is_retryable
+
+
+async def test_a_malformed_record_is_reported_without_its_content(claim: Path) -> None:
+    (claim / "in" / "a.jsonl").write_text('[1]\n["c4nary"]\nc4nary\n')
+    texts = await errors_of(claim, "in/a.jsonl")
+    assert texts[0] == "a.jsonl line 2 has 1 strings, others have 1 numbers"
+    assert texts[1].startswith("a.jsonl line 3 is not valid JSON")
+    assert "c4nary" not in str(texts)
+
+
+async def test_a_path_that_does_not_exist_is_reported_with_what_does(claim: Path) -> None:
+    assert "'in' contains a.jsonl, b.jsonl" in str(await refusal(claim, "in/none.jsonl"))
+    assert "the claim contains in" in str(await refusal(claim, "none/none.jsonl"))
+    assert "does not exist" in str(await refusal(claim, "in/a.jsonl/x"))

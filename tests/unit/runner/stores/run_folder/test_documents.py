@@ -1,0 +1,44 @@
+"""The documents of a run's output."""
+
+import hashlib
+
+from inferrun.contract import Contract, Model, ModelService, dump_contract
+from inferrun.plugins import Counts, InputPlan
+from runner.contract_file import parse_contract
+from runner.stores.run_folder.documents import ENDED_RUN, Manifest, manifest_of
+
+CONTRACT = Contract(
+    job_id="a",
+    run_id="b",
+    job_name="inf-c",
+    kserve=Model(model_name="iris", model_url="http://user:secret@iris.models/?key=secret", protocol_version="grpc-v2"),
+    input={"file": {"claimName": "given", "path": "rows.jsonl"}},
+)
+
+
+def manifest(contract: Contract) -> Manifest:
+    return manifest_of(contract, InputPlan("files"), {}, Counts(total=0))
+
+
+def test_the_manifest_says_how_its_output_was_made() -> None:
+    text = dump_contract(CONTRACT)
+    found = manifest(parse_contract(text.encode()))  # what a Pod reads from its ConfigMap
+    assert (found.model_name, found.model_url, found.protocol) == ("iris", "http://iris.models/", "grpc-v2")
+    assert found.contract_sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert found.runner_version
+    assert "secret" not in found.text().decode()
+
+
+def test_the_version_of_a_model_of_kserve_is_its_revision() -> None:
+    service = ModelService(kind="InferenceService", namespace="models", name="iris", revision="iris-00007")
+    model = CONTRACT.kserve.model_copy(update={"service": service})
+    assert manifest(CONTRACT.model_copy(update={"kserve": model})).model_version == "iris-00007"
+    assert manifest(CONTRACT).model_version is None
+
+
+def test_a_manifest_without_what_was_added_later_is_read() -> None:
+    old = (
+        b'{"inferrun":"v1","runId":"b","jobName":"inf-c","modelName":"iris","modelUrl":"http://iris","fingerprint":"files",'
+        b'"records":{"total":0,"completed":0,"failed":0},"parts":[]}'
+    )
+    assert isinstance(ENDED_RUN.validate_json(old), Manifest)

@@ -1,0 +1,34 @@
+"""Which objects below a prefix are read, and which are reported as not read."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from runner.stores.run_folder.files import ListedFile
+from runner.stores.s3.bucket import Bucket
+from runner.stores.s3.input import _find
+from runner.stores.s3.spec import S3Spec
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A bucket with some objects, as the client lists them: without the slash at the end of a key."""
+
+    keys: tuple[str, ...]
+
+    def head(self, _key: str) -> None:
+        """There is no object of the name of the folder."""
+
+    def list_below(self, prefix: str) -> list[ListedFile]:
+        return [ListedFile(key, 0, "") for key in self.keys if f"{key}/".startswith(prefix)]
+
+
+def test_the_object_of_the_folder_itself_which_consoles_create_is_not_reported() -> None:
+    bucket = cast("Bucket", Listing(("in", "in/a.jsonl", "in/b.txt", "in/old", "in/old/c.jsonl")))
+    for path in ("in", "in/"):
+        spec = S3Spec.model_validate({"bucket": "records", "path": path, "endpoint": "http://s3.test"})
+        found, skipped = _find(bucket, spec, suffix=".jsonl")
+        assert [one.name for one in found] == ["in/a.jsonl"]
+        assert [(one.reason, one.names) for one in skipped] == [
+            ("OtherExtension", ("b.txt",)),
+            ("NestedFolder", ("old",)),
+        ]

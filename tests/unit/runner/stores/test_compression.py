@@ -1,0 +1,84 @@
+"""Compressed input files."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pytest
+
+from inferrun.plugins import InputError, Limits
+from runner.stores.compression import decompressed, has_suffix
+from runner.stores.memory_file import MemoryFile
+
+TEXT = b"".join(b"[%d, 2.5]\n" % index for index in range(5000))
+
+
+def zstd(content: bytes) -> bytes:
+    compressed: bytes = pyarrow.Codec("zstd").compress(content, asbytes=True)
+    return compressed
+
+
+COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "zst": zstd}
+
+
+@pytest.fixture(params=COMPRESSIONS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def read(kind: str, content: bytes, folder: Path, *, spool_bytes: int = 1 << 20) -> bytes:
+    limits = Limits(spool_bytes=spool_bytes)
+    with decompressed([MemoryFile(f"rows.jsonl.{kind}", content)], folder, limits) as (file,):
+        assert file.name == f"rows.jsonl.{kind}"
+        with file.open() as source:
+            found = source.read()
+        assert file.size == len(found)
+    assert list(folder.iterdir()) == []
+    return found
+
+
+def test_a_compressed_file_is_read_as_its_content(kind: str, tmp_path: Path) -> None:
+    assert read(kind, COMPRESSIONS[kind](TEXT), tmp_path) == TEXT
+
+
+def test_several_compressed_parts_are_one_file(kind: str, tmp_path: Path) -> None:
+    compress = COMPRESSIONS[kind]
+    assert read(kind, compress(TEXT[:1000]) + compress(TEXT[1000:]), tmp_path) == TEXT
+
+
+def test_an_empty_file_is_empty(kind: str, tmp_path: Path) -> None:
+    assert read(kind, COMPRESSIONS[kind](b""), tmp_path) == b""
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[:-5], lambda text: text[: len(text) // 2], lambda _: b"[1.0]\n"])
+def test_a_damaged_file_is_an_input_error(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"rows\.jsonl\.\w+ is not a complete \w+ file"):
+        read(kind, damage(COMPRESSIONS[kind](TEXT)), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bomb_is_stopped_at_the_limit(kind: str, tmp_path: Path) -> None:
+    bomb = COMPRESSIONS[kind](bytes(1 << 24))
+    assert len(bomb) < 1 << 17
+    with pytest.raises(InputError, match="more than 1048576 bytes") as raised:
+        read(kind, bomb, tmp_path)
+    assert not raised.value.is_retryable
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_not_compressed_is_not_copied(tmp_path: Path) -> None:
+    file = MemoryFile("rows.jsonl", TEXT)
+    with decompressed([file], tmp_path, Limits()) as files:
+        assert files == [file]
+
+
+def test_a_file_that_is_not_read_is_not_decompressed(tmp_path: Path) -> None:
+    with decompressed([MemoryFile("rows.jsonl.gz", b"damaged")], tmp_path, Limits()):
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"])
+def test_a_compressed_file_has_the_extension_of_its_format(name: str) -> None:
+    assert has_suffix(name, ".jsonl")
+    assert not has_suffix(name, ".csv")

@@ -1,0 +1,144 @@
+"""Dividing files into byte ranges."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferrun.contract import Contract
+from inferrun.plugins import InputError, Limits, RecordFormat
+from inferrun.plugins.limits import KIB, MIB
+from runner.formats.csv.format import CSV
+from runner.formats.jsonl.format import JSONL
+from runner.stores.file.local_files import LocalFile, fingerprint_of
+from runner.stores.file_ranges import FileRanges, chunk_size
+from runner.stores.run_folder.documents import RunDocument, document_of
+from tests.unit.runner.batches import decoded
+
+
+@pytest.mark.parametrize(
+    ("total", "configured", "size"),
+    [(0, 0, 16 * KIB), (400 * KIB, 0, 16 * KIB), (128 * MIB, 0, MIB), (10_000 * MIB, 0, 4 * MIB), (50, 7, 7)],
+)
+def test_the_chunk_size_is_a_fraction_of_the_input_within_limits(total: int, configured: int, size: int) -> None:
+    assert chunk_size(total, configured=configured) == size
+
+
+def ranges(folder: Path, *names: str, limits: Limits | None = None, record_format: RecordFormat = JSONL) -> FileRanges:
+    def find() -> list[LocalFile]:
+        files = [folder / name for name in names]
+        return [LocalFile(folder=folder, name=file.name, size=file.stat().st_size) for file in files]
+
+    files = find()
+    return FileRanges(
+        files,
+        fingerprint=fingerprint_of(files),
+        record_format=record_format,
+        limits=limits or Limits(),
+        current_fingerprint=lambda: fingerprint_of(find()),
+    )
+
+
+def test_files_are_divided_one_after_the_other_without_gaps(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1]\n[2]\n[3]\n")
+    (tmp_path / "b.jsonl").write_text("")
+    (tmp_path / "c.jsonl").write_text("[4]\n[5]")
+    source = ranges(tmp_path, "a.jsonl", "b.jsonl", "c.jsonl", limits=Limits(chunk_bytes=5))
+    plan = source.plan()
+    chunks = plan.chunks
+    assert plan.total == 5
+    assert [(chunk.index, chunk.unit, chunk.start, chunk.end, chunk.first, chunk.records) for chunk in chunks] == [
+        (0, 0, 0, 5, 0, 2), (1, 0, 5, 10, 2, 1), (2, 2, 0, 5, 3, 2),
+    ]  # fmt: skip
+    assert [row for chunk in chunks for block in source.read(chunk) for row in decoded(block)] == [
+        [1], [2], [3], [4], [5],
+    ]  # fmt: skip
+
+
+def rows_of(source: FileRanges) -> list[object]:
+    return [row for chunk in source.plan().chunks for block in source.read(chunk) for row in decoded(block)]
+
+
+def test_small_files_are_grouped_into_chunks(tmp_path: Path) -> None:
+    names = [f"{number:03}.jsonl" for number in range(100)]
+    for number, name in enumerate(names):
+        (tmp_path / name).write_text(f"[{number}]\n[{number}.5]\n")
+    source = ranges(tmp_path, *names, limits=Limits(chunk_bytes=100))
+    plan = source.plan()
+    assert plan.total == 200
+    assert len(plan.chunks) < 13
+    assert [chunk.first for chunk in plan.chunks[1:]] == [chunk.stop for chunk in plan.chunks[:-1]]
+    assert rows_of(source) == [[number + half] for number in range(100) for half in (0, 0.5)]
+
+
+@settings(deadline=None, derandomize=True)  # a time limit per example fails on a loaded machine
+@given(st.lists(st.integers(min_value=0, max_value=12), max_size=12), st.integers(min_value=1, max_value=60))
+def test_every_record_is_in_one_chunk_whatever_the_sizes(counts: list[int], chunk_bytes: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, expected = Path(folder), []
+        for unit, count in enumerate(counts):
+            rows = [[unit, at] for at in range(count)]
+            (path / f"{unit:02}.jsonl").write_text("".join(f"{row}\n" for row in rows))
+            expected += rows
+        source = ranges(path, *sorted(file.name for file in path.iterdir()), limits=Limits(chunk_bytes=chunk_bytes))
+        assert rows_of(source) == expected
+        first = source.first_chunk()
+        assert first is None if not expected else first is not None and expected[0] in decoded(next(source.read(first)))
+
+
+def test_a_group_stored_in_a_plan_is_read_in_the_same_way(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.jsonl").write_text(f"[{number}]\n")
+    source = ranges(tmp_path, "0.jsonl", "1.jsonl", "2.jsonl")
+    contract = Contract(job_id="uid", job_name="inf-run")
+    stored = RunDocument.model_validate_json(document_of(source.plan(), contract).text()).plan()
+    assert stored == source.plan()
+    (chunk,) = stored.chunks
+    assert [row for block in source.read(chunk) for row in decoded(block)] == [[0], [1], [2]]
+
+
+def test_records_of_different_widths_are_rejected_across_grouped_files(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1]\n")
+    (tmp_path / "b.jsonl").write_text("[2, 3]\n")
+    source = ranges(tmp_path, "a.jsonl", "b.jsonl")
+    (chunk,) = source.plan().chunks
+    with pytest.raises(InputError, match=r"b\.jsonl: record 1 has 2 numbers, previous records have 1"):
+        list(source.read(chunk))
+
+
+def test_records_of_different_widths_are_rejected_across_chunks(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1]\n[2, 3]\n")
+    source = ranges(tmp_path, "a.jsonl", limits=Limits(chunk_bytes=4))
+    first, second, *_ = source.plan().chunks
+    list(source.read(first))
+    with pytest.raises(InputError, match=r"a\.jsonl: record 1 has 2 numbers, previous records have 1"):
+        list(source.read(second))
+
+
+def test_a_change_of_the_input_is_detected(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1]\n")
+    source = ranges(tmp_path, "a.jsonl")
+    source.verify()
+    (tmp_path / "a.jsonl").write_text("[1]\n[2]\n")
+    with pytest.raises(InputError, match="changed while it was being read"):
+        source.verify()
+
+
+def test_a_file_that_another_pod_begins_with_must_have_the_form_of_the_first(tmp_path: Path) -> None:
+    for name, columns in (("a.csv", "a,b"), ("b.csv", "b,a"), ("c.csv", "a,b")):
+        (tmp_path / name).write_text(f"{columns}\n1,2\n")
+    limits = Limits(chunk_bytes=4)
+    _, second, third = ranges(tmp_path, "a.csv", "b.csv", "c.csv", limits=limits, record_format=CSV).plan().chunks
+    source = ranges(tmp_path, "a.csv", "b.csv", "c.csv", limits=limits, record_format=CSV)
+    assert [decoded(block) for block in source.read(third)] == [[[1, 2]]]
+    with pytest.raises(InputError, match=r"b\.csv has other columns, or columns of other types or in another order"):
+        list(source.read(second))
+
+
+def test_a_width_is_compared_with_that_of_the_first_record_whoever_read_it(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("[1]\n[2]\n[3,4]\n")
+    *_, last = ranges(tmp_path, "a.jsonl", limits=Limits(chunk_bytes=4)).plan().chunks
+    with pytest.raises(InputError, match="record 2 has 2 numbers, previous records have 1"):
+        list(ranges(tmp_path, "a.jsonl", limits=Limits(chunk_bytes=4)).read(last))
