@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.processes import Launch, Process, free_port, listens, serve
+from benchmarks.processes import Launch, Process, free_port, listens, serve, serves_temporal
 from inferrun.temporal.connection import ATTRIBUTES
 from tools.devcluster.components import GO_RUNTIME
 
@@ -65,7 +65,7 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
         def temporal_server(port: int) -> Launch:
             nonlocal metrics
             metrics = free_port()
-            return Launch(_temporal(folder, binaries, port, metrics), listens(port))
+            return Launch(_temporal(folder, binaries, port, metrics), serves_temporal(port))
 
         temporal = up("temporal", temporal_server)
         etcd = up("etcd", lambda port: Launch(_etcd(folder, port, free_port()), listens(port)))

@@ -13,12 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+
 STOP_SECONDS = 20
 POLL_SECONDS = 0.05
 START_ATTEMPTS = 3
 """Times that a server is started, each on another port: another process may take a port between its choice and its use."""
 SERVER_PORTS = range(15_000, 30_000)
 TICKS = os.sysconf("SC_CLK_TCK")
+DESCRIBE_NAMESPACE = "/temporal.api.workflowservice.v1.WorkflowService/DescribeNamespace"
+DEFAULT_NAMESPACE = b"\n\x07default"
+"""A DescribeNamespaceRequest whose first field is the name."""
 
 
 class StartFailed(Exception):
@@ -150,6 +155,18 @@ def listens(port: int) -> Callable[[], bool]:
 
     def condition() -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        return False
+
+    return condition
+
+
+def serves_temporal(port: int) -> Callable[[], bool]:
+    """A probe that asks a Temporal server for its default namespace: its port is open some time before it answers."""
+
+    def condition() -> bool:
+        with suppress(grpc.RpcError), grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            channel.unary_unary(DESCRIBE_NAMESPACE)(DEFAULT_NAMESPACE, timeout=5)
             return True
         return False
 

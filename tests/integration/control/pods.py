@@ -169,7 +169,12 @@ async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> As
         await api.delete(JOBS, namespace, name, uid=created["metadata"]["uid"])
         return None
 
+    async def counts() -> bool | None:
+        quota = await api.get(QUOTAS, namespace, name)
+        return quota["status"]["used"]["count/jobs.batch"] == str(than) or None
+
     await eventually(acts, what="the quota to be in force")
+    await eventually(counts, what=f"the quota to count {than} Jobs: it counts those just deleted for a moment")
     try:
         yield
     finally:

@@ -13,10 +13,9 @@ from secrets import token_hex
 
 import pytest
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane, control_plane
-from benchmarks.processes import Launch, listens, serve
+from benchmarks.processes import Launch, serve, serves_temporal
 from control.search_attributes import SearchAttributes
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
@@ -51,7 +50,7 @@ def other_temporal(tmp_path: Path) -> Iterator[str]:
     command = [str(CLUSTER_FILES / "bin" / "temporal"), "server", "start-dev", "--headless", "--log-level", "error"]
 
     def at(port: int) -> Launch:
-        return Launch([*command, "--ip", "127.0.0.1", "--port", str(port)], listens(port))
+        return Launch([*command, "--ip", "127.0.0.1", "--port", str(port)], serves_temporal(port))
 
     program, port = serve("temporal", at, logs=tmp_path, environment={}, seconds=60)
     try:
@@ -100,19 +99,7 @@ async def wire(plane: ControlPlane) -> AsyncIterator[Gateway]:
 @pytest.fixture
 async def temporal(plane: ControlPlane) -> Client:
     """A client of the Temporal server that bypasses the gateway."""
-    client = await Client.connect(plane.temporal_address, lazy=True, plugins=[inferrun_plugin()])
-    async with asyncio.timeout(60):
-        while not await _is_healthy(client):  # noqa: ASYNC110 -- a server has no event of its own
-            await asyncio.sleep(0.1)
-    return client
-
-
-async def _is_healthy(client: Client) -> bool:
-    """A server that listens is not healthy at once, and rejects requests until then."""
-    try:
-        return await client.service_client.check_health()
-    except RPCError:
-        return False
+    return await Client.connect(plane.temporal_address, lazy=True, plugins=[inferrun_plugin()])
 
 
 @pytest.fixture
