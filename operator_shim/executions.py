@@ -158,7 +158,7 @@ class Executions:
         action = decide(run, rules=self._rules())
         if action.kind is ActionKind.REJECT:
             self._reject(key)
-        elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):
+        elif action.kind is ActionKind.CLEAN_UP:
             self._clean_up(run)
         elif action.kind is ActionKind.CANCEL:
             await self._ensure(run)  # only a workflow records an outcome

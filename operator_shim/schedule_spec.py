@@ -1,7 +1,7 @@
 """Translates the spec of a scheduled run into a description of a Temporal schedule. Pure.
 
-A description contains explicit values, so that it can be compared with the schedule that the server stores. Cron combines two restricted day fields with OR, a Temporal calendar combines them with AND: such an
-expression becomes two calendars.
+A description contains explicit values, so that it can be compared with the schedule that the server stores. Cron combines two
+restricted day fields with OR, a Temporal calendar combines them with AND: such an expression becomes two calendars.
 """
 
 from collections.abc import Sequence

@@ -70,8 +70,8 @@ CALLS = frozenset(
         ("activities.judging.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
         # The observer
         ("operator_shim.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
-        ("operator_shim.observer.run_signals:RunSignals._send", "signal ended"),
-        ("operator_shim.observer.run_signals:RunSignals._send", "signal started"),
+        ("operator_shim.observer.run_signals:RunSignals.ended", "signal ended"),
+        ("operator_shim.observer.run_signals:RunSignals.started", "signal started"),
         ("operator_shim.observer.run_signals:RunSignals.look_again", "signal look_again"),
         ("operator_shim.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
