@@ -13,7 +13,7 @@ CALLS = frozenset(
         ("operator_shim.deletions:Deletions._reconcile", "cancel a workflow"),
         ("operator_shim.deletions:Deletions._reconcile", "delete schedule"),
         ("operator_shim.deletions:Deletions._remove_legacy_finalizer", "patch inferenceruns"),
-        ("operator_shim.executions:Executions._cancel", "cancel a workflow"),
+        ("operator_shim.executions:Executions._reconcile", "cancel a workflow"),
         ("operator_shim.executions:Executions._send_recheck", "signal look_again"),
         ("operator_shim.executions:Executions._send_edits", "patch inferenceruns/status"),
         ("operator_shim.executions:Executions._send_edits", "signal spec_changed"),
