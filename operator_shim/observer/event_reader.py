@@ -7,12 +7,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from activities.watching.pod_logs import RateLimit
 from activities.watching.trimming import trim_events
 from control.informer import Key
 from control.work_queue import WorkQueue
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import Object
+from operator_shim.observer.rate_limit import RateLimit
 
 logger = logging.getLogger(__name__)
 

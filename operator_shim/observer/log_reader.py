@@ -9,10 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from activities.watching.pod_logs import RateLimit
 from control.informer import Key
 from control.work_queue import WorkQueue
 from inferrun.kube.errors import KubeError
+from operator_shim.observer.rate_limit import RateLimit
 
 logger = logging.getLogger(__name__)
 

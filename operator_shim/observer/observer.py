@@ -11,8 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from activities.objects.signing_key import SigningKey
-from activities.watching.job_objects import list_events
-from activities.watching.pod_logs import MAX_BYTES, TAIL_LINES
+from activities.watching.job_objects import list_events, read_log
 from activities.watching.seen_ends import write_ends
 from activities.watching.trimming import slim_event
 from control.leases import LeaderElection
@@ -120,6 +119,4 @@ class Observer:
         return events
 
     async def _read_log(self, namespace: str, pod_name: str, container: str) -> str:
-        return await self._client.log(
-            namespace, pod_name, container=container, tail_lines=TAIL_LINES, limit_bytes=MAX_BYTES
-        )
+        return await read_log(self._client, namespace, pod_name, container=container)
