@@ -95,6 +95,7 @@ async def test_the_status_of_a_schedule_lists_its_next_times(
     ids=["does not exist", "occurs twice", "hourly"],
 )
 async def test_a_local_time_that_does_not_exist_is_left_out_and_one_that_occurs_twice_fires_once(
+    *,
     api: KubeClient,
     temporal: Client,
     schedules: Schedules,
