@@ -187,8 +187,8 @@ class LeaderElection:
 
     async def _renew(self) -> None:
         """Renew once. If another candidate holds the Lease, stop leading."""
-        renewed = {"holderIdentity": self._identity, "acquireTime": self._term, "renewTime": _now()}
-        renewed = {**self._spec, **renewed, "leaseDurationSeconds": self._timing.duration}
+        term = {"holderIdentity": self._identity, "acquireTime": self._term}
+        renewed = {**self._spec, **term, "renewTime": _now(), "leaseDurationSeconds": self._timing.duration}
         try:
             await self._write(renewed)
         except (Conflict, NotFound):

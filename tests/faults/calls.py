@@ -75,7 +75,7 @@ CALLS = frozenset(
         ("operator_shim.observer.run_signals:RunSignals.look_again", "signal look_again"),
         ("operator_shim.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
-        ("control.installation:_record", "create leases"),
+        ("control.installation:installation_id", "create leases"),
         ("control.leases:LeaderElection._release", "patch leases"),
         ("control.leases:LeaderElection._renew", "create leases"),
         ("control.leases:LeaderElection._renew", "patch leases"),

@@ -134,7 +134,7 @@ async def test_a_leader_gives_up_before_another_takes_over(elect: Elect, proxy: 
     first, second = elect("first", client=client), elect("second")
     times: dict[str, float] = {}
 
-    async def note(name: str, moment: Awaitable[None]) -> None:
+    async def note(name: str, moment: Awaitable[object]) -> None:
         await moment
         times[name] = asyncio.get_running_loop().time()
 
