@@ -27,7 +27,6 @@ class ActionKind(StrEnum):
     CANCEL = "Cancel"
     SCHEDULE = "Schedule"
     CLEAN_UP = "CleanUp"
-    REMOVE_LEGACY_FINALIZER = "RemoveLegacyFinalizer"
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,7 @@ NO_LIMITS: Final = RunRules()
 def decide(run: InferenceRun, *, rules: RunRules = NO_LIMITS) -> Action:
     """The action for an existing run."""
     if run.metadata.is_being_deleted:
-        has_finalizer = wellknown.LEGACY_FINALIZER in run.metadata.finalizers
-        return Action(ActionKind.REMOVE_LEGACY_FINALIZER if has_finalizer else ActionKind.CLEAN_UP)
+        return Action(ActionKind.CLEAN_UP)
     if run.is_paused or run.status.is_terminal or was_executed_by_krateo_controller(run):
         return NOTHING
     seconds = rules.min_schedule_interval_seconds

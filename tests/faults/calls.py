@@ -13,7 +13,7 @@ CALLS = frozenset(
         ("operator_shim.deletions:Deletions._reconcile", "cancel a workflow"),
         ("operator_shim.deletions:Deletions._reconcile", "delete schedule"),
         ("operator_shim.deletions:Deletions._remove_legacy_finalizer", "patch inferenceruns"),
-        ("operator_shim.executions:Executions._cancel", "cancel a workflow"),
+        ("operator_shim.executions:Executions._reconcile", "cancel a workflow"),
         ("operator_shim.executions:Executions._send_recheck", "signal look_again"),
         ("operator_shim.executions:Executions._send_edits", "patch inferenceruns/status"),
         ("operator_shim.executions:Executions._send_edits", "signal spec_changed"),
@@ -70,8 +70,8 @@ CALLS = frozenset(
         ("activities.judging.verify_output:OutputVerifier._publish", "patch inferenceruns/status"),
         # The observer
         ("operator_shim.observer.cluster_jobs:ClusterJobs.withdraw", "delete jobs"),
-        ("operator_shim.observer.run_signals:RunSignals._send", "signal ended"),
-        ("operator_shim.observer.run_signals:RunSignals._send", "signal started"),
+        ("operator_shim.observer.run_signals:RunSignals.ended", "signal ended"),
+        ("operator_shim.observer.run_signals:RunSignals.started", "signal started"),
         ("operator_shim.observer.run_signals:RunSignals.look_again", "signal look_again"),
         ("operator_shim.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
