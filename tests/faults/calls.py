@@ -57,7 +57,7 @@ CALLS = frozenset(
         ("activities.launching.launch_job:JobLauncher._announce", "delete jobs"),
         ("activities.watching.publish_status:StatusPublisher.publish_status", "delete jobs"),
         ("activities.watching.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
-        ("activities.judging.record_outcome:OutcomeRecorder._notify", "signal look_again"),
+        ("activities.judging.record_outcome:OutcomeRecorder.record_outcome", "signal look_again"),
         ("activities.judging.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
         ("activities.judging.job_marks:mark_stopped", "patch jobs"),
         ("activities.judging.stop_launch:LaunchStopper._delete_job", "delete jobs"),
