@@ -46,14 +46,6 @@ whole list unreadable."""
 RETRY_SECONDS = 3.0
 """Between two attempts to connect to the servers."""
 
-COLLECTION_THRESHOLDS = (10_000, 5, 1)
-"""Python's default for the first is 700: of the objects of a run, most would be traversed several times before they are freed.
-
-A workflow is some 180 objects that refer to each other, and has long been in the oldest generation when it leaves the worker's
-cache. That generation is collected after 120,000 further objects if a quarter of it is new; with 20 and 20, it would be after four
-million, and the worker would keep every workflow until then.
-"""
-
 P = TypeVar("P", bound=Program)
 
 
@@ -91,8 +83,9 @@ def leave(code: int) -> NoReturn:
 
 
 async def _serve(settings: ControlSettings, start: Callable[[ControlSettings], AbstractAsyncContextManager[P]]) -> None:
-    stopped = _stop_event()
-    probes = Probes()
+    stopped, probes = asyncio.Event(), Probes()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     server = await _serve_health(port=settings.health_port, probes=probes)
     try:
         async with AsyncExitStack() as stack:
@@ -100,7 +93,7 @@ async def _serve(settings: ControlSettings, start: Callable[[ControlSettings], A
             if program is None:
                 return
             probes.program = program
-            relieve_collector()
+            gc.freeze()  # what was loaded so far lives as long as the process, and takes 70 ms to traverse
             await program.run_until(stopped)
     finally:
         await server.cleanup()
@@ -125,15 +118,6 @@ async def until_started(
     return None
 
 
-def relieve_collector() -> None:
-    """Exempt what was loaded so far from garbage collection: a hundred thousand objects, which live as long as the process and take
-    70 ms to traverse.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTION_THRESHOLDS)
-
-
 async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None]"]) -> None:
     """Wait until `stopped` is set or a background task ends; an error of a task is raised."""
     ending = asyncio.create_task(stopped.wait())
@@ -145,15 +129,6 @@ async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None
         for task in (*background, ending):
             task.cancel()
         await asyncio.gather(*background, ending, return_exceptions=True)
-
-
-def _stop_event() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set."""
-    event = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, event.set)
-    return event
 
 
 @dataclass

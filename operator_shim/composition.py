@@ -68,13 +68,11 @@ class ShimProcess:
             api, namespace=settings.namespace, name=f"{settings.release}-shim", identity=settings.identity
         )
         events = EventRecorder(api, reporter=settings.identity, component="shim")
-        signals = RunSignals(client)
         self._observer = Observer(
             api,
             watch=self._watch,
             leadership=self._election,
-            signals=signals,
-            look_again=signals.look_again,
+            signals=RunSignals(client),
             writer=StatusWriter(RunStore(api), events=events),
             defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),

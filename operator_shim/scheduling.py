@@ -52,7 +52,7 @@ class Scheduling:
         if action.kind is ActionKind.REJECT:
             children = self._children(run)
             await self._schedules.reject(run, children=children, reason=action.reason, message=action.message)
-        elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):
+        elif action.kind is ActionKind.CLEAN_UP:
             self._clean_up(run)
         elif action.kind is ActionKind.SCHEDULE:
             seconds = await self._schedules.reconcile(run, children=self._children(run))

@@ -132,10 +132,6 @@ class Shim:
         """Whether runs and configs have been listed."""
         return self._run_watch.is_synced and self._config_watch.is_synced
 
-    def models_in_memory(self) -> dict[str, list[Key]]:
-        """The objects of KServe that are kept, by the kinds that are watched."""
-        return self._models.in_memory()
-
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
@@ -158,7 +154,7 @@ class Shim:
                 if _is_schedule(item):
                     self._scheduling.add(key, background=True)
                 else:
-                    self._executions.ensure_again(key, item["metadata"]["uid"], background=True)
+                    self._executions.ensure_again(key, item["metadata"]["uid"])
                 await asyncio.sleep(1 / RESYNC_PER_SECOND)
             for key in self._config_watch.keys():  # noqa: SIM118 -- not a dict
                 self._config_queue.add(key, background=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -22,7 +23,6 @@ from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.text import code_span, shell_command
 from inferrun.timestamps import rfc3339
-from operator_shim.stuck_workflows import OpenWorkflow
 from workflows import messages
 from workflows.messages import CleanupInput, RunInput, SpecChanged
 from workflows.run_clock import timeout_of
@@ -62,6 +62,18 @@ class FailingStarts:
     def end(self) -> None:
         """A start has succeeded."""
         self._first = None
+
+
+@dataclass(frozen=True)
+class OpenWorkflow:
+    """The open workflow under the id of a run: how often its task was tried, and the length of its history."""
+
+    id: str
+    run_id: str
+    task_attempt: int
+    events: int
+    is_ours: bool = True
+    """Whether this installation executes it."""
 
 
 class RunWorkflows:

@@ -1,30 +1,60 @@
 """Checks who calls an activity before it is executed: the Temporal namespace is an entry point for other programs.
 
-A workflow's id and type are chosen by whoever starts it, but our own workflow code is executed only for workflows on our
-task queue. A local activity is called by code in this process; for any other one, the server is asked on which task
-queue its workflow is. A submission on behalf of a schedule must have been started by the schedule.
+Whoever may start workflows there can start ours with any argument, and workflows of their own that call our activities. They
+choose a workflow's id and type, but our own workflow code is executed only for workflows on our task queue. A local activity is
+called by code in this process; for any other one, the server is asked on which task queue its workflow is. A submission on behalf
+of a schedule must have been started by the schedule.
 """
 
 import asyncio
+import re
 from collections import OrderedDict
-from collections.abc import Collection
-from datetime import timedelta
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from temporalio import activity
-from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, ScheduleDescription
+from temporalio.client import (
+    Client,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleDescription,
+    ScheduleRange,
+    ScheduleSpec,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.submitting.callers import Caller, refusal
 from control.deadline import SCHEDULE_CALL_SECONDS, call_deadline
-from inferrun.names import schedule_id
+from inferrun.names import (
+    LABEL_PATTERN,
+    cleanup_workflow_id,
+    is_subdomain,
+    recover_workflow_id,
+    run_workflow_id,
+    schedule_id,
+)
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
+from inferrun.submission import WORKFLOW_TYPE
 from inferrun.timestamps import parse
-from worker.fire_times import is_fire_time
-from workflows.messages import SubmitInput
+from workflows import activity_options, messages
+from workflows.messages import DeleteRunInput, DeleteScheduleInput, OriginInput, RunRequest, SubmitInput
+
+_OF_RUNS: Final = frozenset(
+    options.name
+    for options in (
+        activity_options.LAUNCH,
+        activity_options.INSPECT,
+        activity_options.STOP_LAUNCH,
+        activity_options.READ_SPEC,
+        activity_options.VERIFY,
+        activity_options.PUBLISH,
+        activity_options.RECORD,
+    )
+)
+"""The activities that only the workflow of the run in their argument may call."""
 
 KNOWN_LIMIT: Final = 10_000
 """Workflows on our task queue that are remembered."""
@@ -52,27 +82,62 @@ class CallerCheck(Interceptor):
     async def check(self, argument: object) -> None:
         """Raises ApplicationError if the workflow that called the current activity may not do so."""
         info = activity.info()
-        caller = Caller(info.workflow_type or "", info.workflow_id or "", info.workflow_run_id or "")
-        text = refusal(info.activity_type, argument, caller, served=self._served)
+        caller, text = info.workflow_id or "", self._refusal(argument, info)
         if text:
             raise _refused(text)
         if not info.is_local:
-            await self._check_task_queue(caller)
+            await self._check_task_queue(caller, info.workflow_run_id or "")
         if isinstance(argument, SubmitInput) and argument.submission.parent is not None:
             await self._check_schedule(argument, caller)
 
-    async def _check_task_queue(self, caller: Caller) -> None:
-        if caller.run_id in self._known:
+    def _refusal(self, argument: object, info: activity.Info) -> str:
+        """Why the workflow must not call the activity with this argument, empty if it may."""
+        named = getattr(argument, "run", None) or getattr(argument, "parent", None)
+        if isinstance(named, RunRef) and not _is_possible(named):
+            return "the argument names a run that cannot exist"
+        if isinstance(argument, OriginInput):
+            is_ours = info.workflow_type in (messages.RUN_WORKFLOW, WORKFLOW_TYPE)
+            return "" if is_ours else "only workflows of this installation may do that"
+        if info.activity_type in _OF_RUNS:
+            own = run_workflow_id(named) if isinstance(named, RunRef) else ""
+            is_own = info.workflow_type == messages.RUN_WORKFLOW and info.workflow_id in (own, recover_workflow_id(own))
+            return "" if own and is_own else f"only the workflow of run {named}, {own!r}, may act on it"
+        if isinstance(argument, DeleteRunInput):
+            wanted = cleanup_workflow_id(run_workflow_id(argument.run))
+            is_own = (info.workflow_type, info.workflow_id) == (messages.CLEANUP_WORKFLOW, wanted)
+            return "" if is_own else f"only workflow {wanted!r} may delete run {argument.run}"
+        if info.workflow_type != WORKFLOW_TYPE:
+            return f"only workflows of type {WORKFLOW_TYPE} may do that"
+        return self._refusal_of_submission(argument, info.workflow_id or "")
+
+    def _refusal_of_submission(self, argument: object, caller: str) -> str:
+        if isinstance(argument, SubmitInput):
+            namespace = argument.submission.namespace
+        elif isinstance(argument, RunRequest):
+            namespace = argument.run.namespace
+        elif isinstance(argument, DeleteScheduleInput):
+            namespace = argument.parent.namespace
+        else:
+            return "the argument names no namespace"
+        if isinstance(argument, SubmitInput) and argument.workflow_id != caller:
+            return f"the submission is that of workflow {argument.workflow_id!r}"
+        if self._served is not None and namespace not in self._served:
+            allowed = ", ".join(sorted(self._served)) or "none"
+            return f"namespace: {namespace!r} is not served by this installation; allowed: {allowed}"
+        return ""
+
+    async def _check_task_queue(self, caller: str, run_id: str) -> None:
+        if run_id in self._known:
             return
         async with call_deadline():
-            found = await self._temporal.get_workflow_handle(caller.workflow_id, run_id=caller.run_id).describe()
+            found = await self._temporal.get_workflow_handle(caller, run_id=run_id).describe()
         if found.task_queue != self._task_queue:
-            raise _refused(f"workflow {caller.workflow_id!r} is not executed by this installation")
-        self._known[caller.run_id] = None
+            raise _refused(f"workflow {caller!r} is not executed by this installation")
+        self._known[run_id] = None
         while len(self._known) > KNOWN_LIMIT:
             self._known.popitem(last=False)
 
-    async def _check_schedule(self, request: SubmitInput, caller: Caller) -> None:
+    async def _check_schedule(self, request: SubmitInput, caller: str) -> None:
         parent = request.submission.parent
         if parent is None or request.nominal_time is None:
             raise _refused("parent: unknown field; it is set by schedules")
@@ -84,7 +149,7 @@ class CallerCheck(Interceptor):
             found = await self._describe(schedule)
             if found is None:
                 break
-            if is_fire_time(found.schedule.spec, due) or _has_started(found, caller):
+            if _is_fire_time(found.schedule.spec, due) or _has_started(found, caller):
                 return
             await asyncio.sleep(1)
         raise _refused("parent: unknown field; it is set by schedules, and this workflow was not started by one")
@@ -109,11 +174,41 @@ class _CheckedActivity(ActivityInboundInterceptor):
         return await self.next.execute_activity(input)
 
 
-def _has_started(found: ScheduleDescription, caller: Caller) -> bool:
+def _is_possible(run: RunRef) -> bool:
+    """Whether an object can have these names. Otherwise a run would have a second one, and a second workflow."""
+    is_namespace = re.fullmatch(LABEL_PATTERN, run.namespace) is not None
+    return is_namespace and is_subdomain(run.name) and re.fullmatch("[-A-Za-z0-9]{1,128}", run.uid) is not None
+
+
+def _has_started(found: ScheduleDescription, caller: str) -> bool:
     """Whether the schedule lists the workflow among its latest actions, as after a trigger by hand."""
     actions = [*found.info.running_actions, *(recent.action for recent in found.info.recent_actions)]
-    started = [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
-    return caller.workflow_id in started
+    return caller in [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
+
+
+def _is_fire_time(spec: ScheduleSpec, due: datetime) -> bool:
+    """Whether one of the schedule's calendars contains this time."""
+    try:
+        local = due.astimezone(ZoneInfo(spec.time_zone_name or "UTC"))
+    except (ZoneInfoNotFoundError, ValueError):
+        return False
+
+    def is_in(ranges: Iterable[ScheduleRange], value: int) -> bool:
+        return any(
+            one.start <= value <= max(one.start, one.end) and (value - one.start) % max(1, one.step) == 0
+            for one in ranges
+        )
+
+    return local.microsecond == 0 and any(
+        is_in(one.second, local.second)
+        and is_in(one.minute, local.minute)
+        and is_in(one.hour, local.hour)
+        and is_in(one.day_of_month, local.day)
+        and is_in(one.month, local.month)
+        and is_in(one.day_of_week, local.isoweekday() % 7)
+        and (not one.year or is_in(one.year, local.year))
+        for one in spec.calendars
+    )
 
 
 def _refused(text: str) -> ApplicationError:

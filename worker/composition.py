@@ -27,7 +27,6 @@ from activities.submitting.submit_run import RunSubmitter
 from activities.submitting.submitted_runs import RunCanceller, RunReader
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from activities.watching.publish_status import StatusPublisher
 from control.installation import installation_id
 from control.process import Part, work_until
@@ -43,7 +42,7 @@ from inferrun.temporal.connection import register_at_start
 from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
-from worker.lanes import Activity, LaneSettings, lane_workers, serving
+from worker.lanes import Activity, lane_workers, serving
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import RunWorkflow
 from workflows.submit import SubmitInferenceRun
@@ -97,11 +96,32 @@ class WorkerProcess:
             namespace=settings.namespace,
         )
         self._runs = RunStore(api)
-        self._callers = CallerCheck(client, task_queue=settings.task_queue, served=settings.served_namespaces)
-        self._origins = OriginChecker(client, task_queue=settings.task_queue)
+        callers = CallerCheck(client, task_queue=settings.task_queue, served=settings.served_namespaces)
+        origins = OriginChecker(client, task_queue=settings.task_queue)
         run_activities = self._run_activities()
-        self._main = self._main_worker(run_activities)
-        self._lanes = lane_workers(client, run_activities, self._lane_settings())
+        main = Worker(
+            client,
+            task_queue=settings.task_queue,
+            workflows=[RunWorkflow, InferenceRunCleanup, SubmitInferenceRun],
+            activities=[*run_activities, *self._submission_activities(), origins.check_origin],
+            interceptors=[callers],
+            max_concurrent_activities=ACTIVITY_SLOTS,
+            max_concurrent_workflow_tasks=WORKFLOW_TASKS,
+            max_concurrent_workflow_task_polls=WORKFLOW_POLLS,
+            nonsticky_to_sticky_poll_ratio=SHARE_OF_NEW_WORKFLOWS,
+            max_cached_workflows=CACHED_WORKFLOWS,
+            sticky_queue_schedule_to_start_timeout=STICKY_SECONDS,
+            graceful_shutdown_timeout=SHUTDOWN_SECONDS,
+        )
+        lanes = lane_workers(
+            client,
+            run_activities,
+            task_queue=settings.task_queue,
+            slots=ACTIVITY_SLOTS,
+            shutdown=SHUTDOWN_SECONDS,
+            interceptors=[callers],
+        )
+        self._workers = (main, *lanes)
 
     @classmethod
     @asynccontextmanager
@@ -122,8 +142,7 @@ class WorkerProcess:
     @property
     def is_ready(self) -> bool:
         """Whether all Temporal workers poll and Temporal answers."""
-        is_polling = all(worker.is_running for worker in (self._main, *self._lanes))
-        return is_polling and self._monitor.is_ready
+        return all(worker.is_running for worker in self._workers) and self._monitor.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Serve until `stopped` is set; if one part ends with an error, the process ends."""
@@ -137,88 +156,65 @@ class WorkerProcess:
             *rotations_of(self._client, on_change=self._reconnect),
         ]
         background = [asyncio.create_task(part.run()) for part in parts]
-        async with serving((self._main, *self._lanes)):
+        async with serving(self._workers):
             logger.info("the worker is serving", extra={"task_queue": self._settings.task_queue})
             await work_until(stopped, background)
 
     def _reconnect(self) -> None:
-        for worker in (self._main, *self._lanes):
+        for worker in self._workers:
             worker.client = self._client
-
-    def _lane_settings(self) -> LaneSettings:
-        settings = self._settings
-        return LaneSettings(
-            task_queue=settings.task_queue,
-            slots=ACTIVITY_SLOTS,
-            shutdown=SHUTDOWN_SECONDS,
-            interceptors=(self._callers,),
-        )
-
-    def _main_worker(self, run_activities: list[Activity]) -> Worker:
-        settings = self._settings
-        return Worker(
-            self._client,
-            task_queue=settings.task_queue,
-            workflows=[RunWorkflow, InferenceRunCleanup, SubmitInferenceRun],
-            activities=[*run_activities, *self._submission_activities(), self._origins.check_origin],
-            interceptors=[self._callers],
-            max_concurrent_activities=ACTIVITY_SLOTS,
-            max_concurrent_workflow_tasks=WORKFLOW_TASKS,
-            max_concurrent_workflow_task_polls=WORKFLOW_POLLS,
-            nonsticky_to_sticky_poll_ratio=SHARE_OF_NEW_WORKFLOWS,
-            max_cached_workflows=CACHED_WORKFLOWS,
-            sticky_queue_schedule_to_start_timeout=STICKY_SECONDS,
-            graceful_shutdown_timeout=SHUTDOWN_SECONDS,
-        )
 
     def _run_activities(self) -> list[Activity]:
         """The activities of a run's workflows."""
+        api, runs, settings, defaults = self._api, self._runs, self._settings, self._defaults.current
+        signatures = Signatures(api, installation=self._installation)
+        launches = LaunchReader(api, runs, is_signer=signatures.is_signer, defaults=defaults)
+        pruner = HistoryPruner(api, runs, events=self._events, postpone=self._prune_later)
         launcher = JobLauncher(
-            self._api,
-            self._runs,
+            api,
+            runs,
             installation=self._installation,
             defaults=self._current_defaults,
-            runner_account=self._settings.runner_account,
+            runner_account=settings.runner_account,
             events=self._events,
         )
-        pruner = HistoryPruner(self._api, self._runs, events=self._events, postpone=self._prune_later)
         recorder = OutcomeRecorder(
-            self._api,
-            self._runs,
+            api,
+            runs,
             events=self._events,
             temporal=self._client,
             installation=self._installation,
-            configs=ConfigReader(
-                self._api, defaults=self._defaults.current, runner_account=self._settings.runner_account
-            ),
-            defaults=self._defaults.current,
-            prune=pruner.prune,
-        )
-        launches = LaunchReader(
-            self._api,
-            self._runs,
-            is_signer=Signatures(self._api, installation=self._installation).is_signer,
-            defaults=self._defaults.current,
+            configs=ConfigReader(api, defaults=defaults, runner_account=settings.runner_account),
+            defaults=defaults,
+            pruner=pruner,
         )
         return [
             launcher.launch_job,
-            LaunchInspector(
-                self._api,
-                self._runs,
-                launches,
-                installation=self._installation,
-                logs=PodLogs(self._api),
-            ).inspect_launch,
-            LaunchStopper(
-                self._api,
-                self._runs,
-                launches,
-            ).stop_launch,
-            RunReader(self._runs).read_spec,
-            StatusPublisher(self._api, self._runs, events=self._events).publish_status,
-            OutputVerifier(self._api, self._runs, installation=self._installation).verify_output,
+            LaunchInspector(api, runs, launches, installation=self._installation).inspect_launch,
+            LaunchStopper(api, runs, launches).stop_launch,
+            RunReader(runs).read_spec,
+            StatusPublisher(api, runs, events=self._events).publish_status,
+            OutputVerifier(api, runs, installation=self._installation).verify_output,
             recorder.record_outcome,
-            RunDeleter(self._api, self._runs, events=self._events, prune=pruner.prune).delete_run,
+            RunDeleter(api, runs, events=self._events, pruner=pruner).delete_run,
+        ]
+
+    def _submission_activities(self) -> list[Activity]:
+        """The activities of the front door."""
+        canceller = RunCanceller(self._api, self._runs, temporal=self._client)
+        submitter = RunSubmitter(
+            self._api,
+            self._runs,
+            events=self._events,
+            history=SubmissionHistory(self._client, task_queue=self._settings.task_queue),
+            defaults=self._defaults.current,
+            cancel=canceller.cancel,
+        )
+        return [
+            submitter.submit_run,
+            RunReader(self._runs).read_run,
+            canceller.cancel_run,
+            ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
         ]
 
     async def _prune_later(self, run: RunRef, seconds: int) -> None:
@@ -230,22 +226,3 @@ class WorkerProcess:
         defaults = self._defaults.current()
         own = (self._client.service_client.config.target_host, self._api.address, *self._api_servers.addresses)
         return defaults.model_copy(update={"refused_addresses": (*defaults.refused_addresses, *own)})
-
-    def _submission_activities(self) -> list[Activity]:
-        """The activities of the front door."""
-        canceller = RunCanceller(self._api, self._runs, temporal=self._client)
-        submitter = RunSubmitter(
-            self._api,
-            self._runs,
-            events=self._events,
-            history=SubmissionHistory(self._client, task_queue=self._settings.task_queue),
-            labels=lambda: self._defaults.current().propagated_labels,
-            excluded_annotations=lambda: self._defaults.current().excluded_annotations,
-            cancel=canceller.cancel,
-        )
-        return [
-            submitter.submit_run,
-            RunReader(self._runs).read_run,
-            canceller.cancel_run,
-            ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
-        ]

@@ -7,7 +7,6 @@ step that gets stuck (stops on a dead node, say) takes no slot from the others.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 from temporalio.client import Client
@@ -18,26 +17,26 @@ from workflows.activity_options import LANES, lane_queue
 Activity = Callable[..., object]
 
 
-@dataclass(frozen=True)
-class LaneSettings:
-    """Slots of each lane, and the time that activities get to end when the worker stops."""
-
-    task_queue: str
-    slots: int
-    shutdown: timedelta
-    interceptors: Sequence[Interceptor] = ()
-
-
-def lane_workers(client: Client, activities: Sequence[Activity], settings: LaneSettings) -> list[Worker]:
-    """One Temporal worker per lane; each serves all activities, workflows choose the lane."""
+def lane_workers(
+    client: Client,
+    activities: Sequence[Activity],
+    *,
+    task_queue: str,
+    slots: int,
+    shutdown: timedelta,
+    interceptors: Sequence[Interceptor] = (),
+) -> list[Worker]:
+    """One Temporal worker per lane; each serves all activities, workflows choose the lane. Each has that many slots, and its
+    activities get the time `shutdown` to end when the worker stops.
+    """
     return [
         Worker(
             client,
-            task_queue=lane_queue(settings.task_queue, lane),
+            task_queue=lane_queue(task_queue, lane),
             activities=activities,
-            interceptors=settings.interceptors,
-            max_concurrent_activities=settings.slots,
-            graceful_shutdown_timeout=settings.shutdown,
+            interceptors=interceptors,
+            max_concurrent_activities=slots,
+            graceful_shutdown_timeout=shutdown,
         )
         for lane in LANES
     ]

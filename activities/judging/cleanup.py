@@ -1,18 +1,15 @@
 """Whether and when a finished run is deleted, and the start of the workflow that deletes it."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Self
 
 from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.launching.snapshot import Snapshot
 from activities.objects.installation import Installation
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase
-from inferrun.resources import AutoDeletePolicy, InferenceConfig
+from inferrun.resources import AutoDeletePolicy
 from inferrun.run_ref import RunRef
 from workflows import messages
 from workflows.messages import CleanupInput
@@ -25,16 +22,6 @@ class AutoDelete:
     policy: AutoDeletePolicy
     delay_seconds: int
 
-    @classmethod
-    def of_snapshot(cls, snapshot: Snapshot) -> Self:
-        """What the run was started with."""
-        return cls(snapshot.auto_delete_policy, snapshot.auto_delete_delay_seconds)
-
-    @classmethod
-    def of_config(cls, config: InferenceConfig) -> Self:
-        """For a run that ended before it was started."""
-        return cls(config.spec.auto_delete_policy or AutoDeletePolicy.NONE, config.spec.delete_after_seconds)
-
     @property
     def because(self) -> str:
         """Why a run is deleted, for its Event and the result of the clean-up."""
@@ -45,10 +32,6 @@ class AutoDelete:
         if self.policy is AutoDeletePolicy.DELETE_ON_SUCCESS:
             return phase is Phase.SUCCEEDED
         return self.policy is AutoDeletePolicy.DELETE_ON_COMPLETION
-
-    def due(self, phase: Phase, *, now: datetime) -> datetime | None:
-        """When a run that ends now, in this phase, is deleted; None if it is kept."""
-        return now + timedelta(seconds=self.delay_seconds) if self.deletes(phase) else None
 
 
 async def start_cleanup(

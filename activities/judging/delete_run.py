@@ -6,7 +6,8 @@ status, and not by the caller.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from temporalio import activity
@@ -34,9 +35,6 @@ TOLERANCE = timedelta(seconds=5)
 """The clocks of the processes may differ."""
 
 
-Prune = Callable[[RunRef], Awaitable[Collection[str]]]
-"""Deletes the finished runs that a schedule does not keep; returns their names."""
-
 Postpone = Callable[[RunRef, int], Awaitable[None]]
 """Has a run pruned after so many seconds; may raise RPCError."""
 
@@ -44,14 +42,7 @@ Postpone = Callable[[RunRef, int], Awaitable[None]]
 class HistoryPruner:
     """Deletes the finished runs of any schedule that its history limits do not keep."""
 
-    def __init__(
-        self,
-        api: KubeClient,
-        runs: RunStore,
-        *,
-        events: EventRecorder,
-        postpone: Postpone,
-    ) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, postpone: Postpone) -> None:
         self._api = api
         self._runs = runs
         self._events = events
@@ -88,11 +79,11 @@ class HistoryPruner:
 class RunDeleter:
     """One instance serves all runs of a worker."""
 
-    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, prune: Prune) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, pruner: HistoryPruner) -> None:
         self._api = api
         self._runs = runs
         self._events = events
-        self._prune = prune
+        self._pruner = pruner
 
     @activity.defn(name=activity_options.DELETE_RUN.name)
     async def delete_run(self, request: DeleteRunInput) -> DeletionResult:
@@ -109,10 +100,7 @@ class RunDeleter:
         if schedule is not None:
             return await self._delete_child(run, schedule)
         _check_end(run)
-        due, now = (
-            run.status.delete_after,
-            self._api.now(),
-        )  # in the status since the end, and users cannot write it there
+        due, now = run.status.delete_after, self._api.now()  # in the status, which users cannot write
         if due is None:
             raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
         if due - TOLERANCE > now:
@@ -120,7 +108,11 @@ class RunDeleter:
         config, why = run.spec.config_ref.name, one_line(request.because, limit=BECAUSE_LIMIT)
         because = f"autoDeletePolicy in InferenceConfig {config}{f'; {why}' if why else ''}"
         message = f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: {because}"
-        await self._report(run, message)
+        await self._events.record(run.ref, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
+        with suppress(KubeError):  # another Event is on the config, which still exists when users look for the run
+            found = await self._api.get(CONFIGS, run.config_namespace, config)
+            subject = Subject(wellknown.CONFIG_KIND, run.config_namespace, config, found["metadata"]["uid"])
+            await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
@@ -132,20 +124,9 @@ class RunDeleter:
         if left := seconds_kept(run, now=now):
             raise _too_early(run, until=now + timedelta(seconds=left), now=now)
         limits = f"the history limits of {schedule.name}"
-        if run.metadata.name in await self._prune(schedule):
+        if run.metadata.name in await self._pruner.prune(schedule):
             return DeletionResult(deleted=True, message=f"InferenceRun {run.ref} is deleted: {limits} do not keep it")
         return DeletionResult(gone=False, message=f"InferenceRun {run.ref} is kept by {limits}")
-
-    async def _report(self, run: InferenceRun, message: str) -> None:
-        """On the run, whose Events outlast it, and on its config, which still exists when users look for the run."""
-        await self._events.record(run.ref, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
-        namespace, name = run.config_namespace, run.spec.config_ref.name
-        try:
-            config = await self._api.get(CONFIGS, namespace, name)
-        except KubeError:
-            return  # an Event is a courtesy
-        subject = Subject(wellknown.CONFIG_KIND, namespace, name, config["metadata"]["uid"])
-        await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
 
 
 def _check_end(run: InferenceRun) -> None:

@@ -6,14 +6,15 @@ only after the outcome has been stored, and again by a retry.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Callable
+from datetime import timedelta
 
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 
 from activities.judging.cleanup import AutoDelete, start_cleanup
+from activities.judging.delete_run import HistoryPruner
 from activities.judging.job_marks import set_time_to_live
 from activities.launching.config_maps import find_snapshot
 from activities.launching.config_reader import ConfigReader
@@ -34,7 +35,7 @@ from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from inferrun.resources import InferenceRun, InferenceRunStatus
+from inferrun.resources import AutoDeletePolicy, InferenceRun, InferenceRunStatus
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.run_status import ended_status
@@ -46,13 +47,6 @@ logger = logging.getLogger(__name__)
 
 PRUNE_ATTEMPTS = 5
 """Tries of the activity in which a schedule's history must be pruned."""
-
-
-class Prune(Protocol):
-    """Prunes the finished runs of a schedule."""
-
-    def __call__(self, parent: RunRef, /, *, ending: RunRef) -> Awaitable[object]:
-        """Prune them, after the end of the run that is `ending`. Raises KubeError, RPCError or pydantic.ValidationError."""
 
 
 class OutcomeRecorder:
@@ -68,7 +62,7 @@ class OutcomeRecorder:
         installation: Installation,
         configs: ConfigReader,
         defaults: Callable[[], Defaults],
-        prune: Prune,
+        pruner: HistoryPruner,
     ) -> None:
         self._api = api
         self._runs = runs
@@ -78,7 +72,7 @@ class OutcomeRecorder:
         self._configs = configs
         self._models = ModelReader(api)
         self._defaults = defaults
-        self._prune = prune
+        self._pruner = pruner
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
@@ -88,12 +82,39 @@ class OutcomeRecorder:
         generation, revision = await self._model_at_end(snapshot)
 
         def decide(run: InferenceRun) -> InferenceRunStatus:
-            return self._outcome(run, request, auto_delete, generation=generation, revision=revision)
+            workflow, now, delete_after = None, self._api.now(), None
+            if run.status.job_status is None:  # the run ended before a launch has written this
+                info = activity.info()
+                workflow = self._installation.workflow_reference(
+                    workflow_id=info.workflow_id, run_id=info.workflow_run_id
+                )
+            # A schedule's runs have its history limits.
+            if schedule_of(run) is None and auto_delete is not None and auto_delete.deletes(request.phase):
+                delete_after = now + timedelta(seconds=auto_delete.delay_seconds)
+            return ended_status(
+                run,
+                phase=request.phase,
+                reason=request.reason,
+                message=request.message,
+                now=now,
+                finished=parse(request.finished_at) if request.finished_at else None,
+                start_time=parse(request.started_at) if request.started_at else None,
+                attempt=request.attempt,
+                attempts=[item.model_dump() for item in request.attempts] or None,
+                exit_code=request.exit_code,
+                records=request.records.model_dump() if request.records else None,
+                usage=request.usage.model_dump() if request.usage else None,
+                delivery=request.delivery,
+                output=request.output.model_dump() if request.output else None,
+                workflow=workflow.model_dump() if workflow is not None else None,
+                delete_after=delete_after,
+                model=at_the_end(run.status.model, generation=generation, revision=revision),
+            )
 
         written = await self._runs.update_status(request.run, decide)
         result, run = result_of_update(written.run), written.run
         if run is None:
-            await self._notify(request.submitter, request.run)
+            await notify_submitter(self._temporal, request.submitter, request.run, signal=messages.LOOK_AGAIN_SIGNAL)
             return result
         if request.held_job_name:
             name, uid = request.held_job_name, request.held_job_uid
@@ -104,7 +125,8 @@ class OutcomeRecorder:
             await start_cleanup(
                 self._temporal, run.ref, delay_seconds=delay, because=because, installation=self._installation
             )
-        await self._notify(run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""), run.ref)
+        submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
+        await notify_submitter(self._temporal, submitter, run.ref, signal=messages.LOOK_AGAIN_SIGNAL)
         if schedule is not None:
             await self._prune_history(schedule, ending=run.ref)
         is_warning, message = result.phase is not Phase.SUCCEEDED, result.message or "done"
@@ -115,40 +137,6 @@ class OutcomeRecorder:
         only = (request.only_job_name, request.only_job_uid)
         await set_time_to_live(self._api, run.ref, seconds=seconds, only_job=only if all(only) else None)
         return result
-
-    def _outcome(
-        self,
-        run: InferenceRun,
-        request: RecordInput,
-        auto_delete: AutoDelete | None,
-        *,
-        generation: int | None,
-        revision: str,
-    ) -> InferenceRunStatus:
-        workflow, now = None, self._api.now()
-        if run.status.job_status is None:  # the run ended before a launch has written this
-            info = activity.info()
-            workflow = self._installation.workflow_reference(workflow_id=info.workflow_id, run_id=info.workflow_run_id)
-        is_kept = auto_delete is None or schedule_of(run) is not None  # a schedule's runs have its history limits
-        return ended_status(
-            run,
-            phase=request.phase,
-            reason=request.reason,
-            message=request.message,
-            now=now,
-            finished=parse(request.finished_at) if request.finished_at else None,
-            start_time=parse(request.started_at) if request.started_at else None,
-            attempt=request.attempt,
-            attempts=[item.model_dump() for item in request.attempts] or None,
-            exit_code=request.exit_code,
-            records=request.records.model_dump() if request.records else None,
-            usage=request.usage.model_dump() if request.usage else None,
-            delivery=request.delivery,
-            output=request.output.model_dump() if request.output else None,
-            workflow=workflow.model_dump() if workflow is not None else None,
-            delete_after=None if is_kept or auto_delete is None else auto_delete.due(request.phase, now=now),
-            model=at_the_end(run.status.model, generation=generation, revision=revision),
-        )
 
     async def _model_at_end(self, snapshot: Snapshot | None) -> tuple[int | None, str]:
         """Generation and revision of the object that serves the model; unknown if it cannot be read: an outcome does not wait."""
@@ -163,21 +151,19 @@ class OutcomeRecorder:
     async def _auto_delete(self, ref: RunRef, snapshot: Snapshot | None) -> AutoDelete | None:
         """What becomes of the run: as it was started with, or, if it never was, as its config says. None: it is kept."""
         if snapshot is not None:
-            return AutoDelete.of_snapshot(snapshot)
+            return AutoDelete(snapshot.auto_delete_policy, snapshot.auto_delete_delay_seconds)
         run = await self._runs.read(ref)
         config = await self._configs.find(run) if run is not None else None
-        return AutoDelete.of_config(config) if config is not None else None
-
-    async def _notify(self, submitter: str, run: RunRef) -> None:
-        """Signal the end to the workflow that submitted the run, if there is one."""
-        await notify_submitter(self._temporal, submitter, run, signal=messages.LOOK_AGAIN_SIGNAL)
+        if config is None:
+            return None
+        return AutoDelete(config.spec.auto_delete_policy or AutoDeletePolicy.NONE, config.spec.delete_after_seconds)
 
     async def _prune_history(self, schedule: RunRef, *, ending: RunRef) -> None:
         """A failure is repeated a few times, with the activity, and then only logged, because an outcome must not wait for other
         runs; the next child prunes again, perhaps in a month.
         """
         try:
-            await self._prune(schedule, ending=ending)
+            await self._pruner.prune(schedule, ending=ending)
         except (KubeError, ValidationError) as error:
             if isinstance(error, KubeError) and activity.info().attempt < PRUNE_ATTEMPTS:
                 raise

@@ -20,10 +20,6 @@ from inferrun.timestamps import parse
 from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
 
-FINER_REASONS = frozenset({Reason.ERROR_THRESHOLD_EXCEEDED})
-"""Reasons that the built-in runner reports instead of that of its exit code, because the model server did what it was asked."""
-
-
 MAX_DIGITS = 12
 """Of a number of seconds. Users can edit the annotation."""
 
@@ -172,14 +168,15 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     if end.exit_code == ExitCode.DEADLINE and _had_its_time(evidence.job, end):
         message = result.message if result else "the runner exited at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
-    if end.exit_code == ExitCode.INFERENCE and result is not None and result.reason in FINER_REASONS:
+    if end.exit_code == ExitCode.INFERENCE and result is not None and result.reason is Reason.ERROR_THRESHOLD_EXCEEDED:
+        # The built-in runner reports it instead of that of its exit code: the model server did what it was asked.
         return _verdict(VerdictKind.FAILED, result.reason, one_line(result.message), end, result, may_retry=False)
     last_message = _last_message(evidence.snapshot, end, result)
     if end.reason == "OOMKilled" and result is None:
         limit = evidence.snapshot.resources.get("limits", {}).get("memory", "the node's memory")
         text = f"the container used more memory than {limit}; raise spec.resources.limits.memory in the InferenceConfig"
         return _verdict(VerdictKind.FAILED, Reason.OUT_OF_MEMORY, text, end, result)
-    if end.reason in ("StartError", "ContainerCannotRun"):
+    if end.reason in pod_state.NOT_STARTED:
         text = f"the container of image {pod_state.image_of(pod)!r} could not be started: {one_line(end.message)}"
         return _verdict(VerdictKind.FAILED, Reason.CONTAINER_NOT_STARTED, text, end, result)
     reason = reason_of(end.exit_code)

@@ -7,12 +7,11 @@ under way; a later one, after the observer's signal, names it by its UID and rea
 from temporalio import activity
 
 from activities.judging.job_marks import mark_ended, start_job, take_out_of_queue
-from activities.judging.output_evidence import unanswerable, unknown
 from activities.launching import manifests
 from activities.launching.config_maps import ConfigMaps
 from activities.launching.ended_jobs import make_room, make_room_for_pod
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.snapshot import CompiledRun
+from activities.launching.snapshot import CompiledRun, Snapshot
 from activities.objects.deletion import delete_if_present
 from activities.objects.installation import Installation
 from activities.objects.object_metadata import name_of, uid_of
@@ -27,7 +26,7 @@ from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_status import status_after
-from inferrun.runner_report import OutputFinding, parse_finding
+from inferrun.runner_report import OutputFinding, OutputState, parse_finding
 from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
@@ -58,7 +57,7 @@ class OutputVerifier:
         except LaunchBlocked as blocker:
             if blocker.is_retryable and not _is_time_up(request):
                 raise
-            return VerifyResult(finding=unknown(blocker.message))
+            return VerifyResult(finding=_unknown(blocker.message))
         answer = unanswerable(compiled.snapshot if compiled is not None else None)
         if answer is not None or compiled is None:
             return VerifyResult(finding=answer)
@@ -80,11 +79,11 @@ class OutputVerifier:
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             return await self._wait_for_admission(request, run, error)
         if job is None:
-            return VerifyResult(finding=unknown(f"Job {name_of(body)} exists and does not belong to this run"))
+            return VerifyResult(finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run"))
         namespace, name, uid = request.run.namespace, name_of(job), uid_of(job)
         finding = await self._finding(job)
         if finding is None and request.must_conclude:
-            finding = unknown(f"Job {name} did not end in time")
+            finding = _unknown(f"Job {name} did not end in time")
         if finding is not None and job_state.is_finished(job):
             await mark_ended(self._api, request.run, name)
             return VerifyResult(finding=finding, job_uid=uid)
@@ -101,7 +100,7 @@ class OutputVerifier:
         """Raises the error, so that the activity is tried again, unless that is hopeless or the time for it is up."""
         rejection = one_line(f"the verifying Job was not admitted: {error}")
         if isinstance(error, Invalid) or _is_time_up(request):
-            return VerifyResult(finding=unknown(rejection))
+            return VerifyResult(finding=_unknown(rejection))
         written = await self._publish(request, run, rejection=rejection)
         if written.run is None or written.run.status.is_terminal:
             return VerifyResult(gone=True)
@@ -143,7 +142,7 @@ class OutputVerifier:
             return None
         failed = job_state.condition(job, "Failed") or {}
         last = ends[-1].message if ends else f"{failed.get('reason', '')} {failed.get('message', '')}"
-        return unknown(f"Job {name_of(job)} could not find out: {one_line(last, limit=256)}")
+        return _unknown(f"Job {name_of(job)} could not find out: {one_line(last, limit=256)}")
 
     async def _publish(self, request: VerifyInput, run: InferenceRun, *, rejection: str = "") -> Written:
         """Say that it is under way, or why it is not yet; the Job of the launch is done with."""
@@ -168,6 +167,23 @@ class OutputVerifier:
         if request.job_name:
             await mark_ended(self._api, request.run, request.job_name)
         return written
+
+
+def unanswerable(snapshot: Snapshot | None) -> OutputFinding | None:
+    """What can be said without asking, if nobody can be asked; None if the store can answer."""
+    if snapshot is None:
+        return _unknown("the run's snapshot is missing, so its output cannot be found")
+    if snapshot.is_dry_run:
+        return OutputFinding(state=OutputState.NOT_COMMITTED, message="a dry run stores nothing")
+    if not snapshot.is_our_runner:
+        return _unknown("only the custom image knows its output")
+    if any(endpoint.end == "output" for endpoint in snapshot.endpoints):
+        return _unknown("a data handler cannot be asked what it has stored")
+    return None
+
+
+def _unknown(why: str) -> OutputFinding:
+    return OutputFinding(state=OutputState.UNKNOWN, message=why)
 
 
 def _is_time_up(request: VerifyInput) -> bool:

@@ -8,7 +8,7 @@ from typing import Self
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, KubeError
-from inferrun.kube.objects import EVENTS, Object
+from inferrun.kube.objects import EVENTS
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
@@ -16,22 +16,18 @@ from inferrun.timestamps import rfc3339, utc_now
 
 logger = logging.getLogger(__name__)
 
-REMEMBERED = 4096
-"""Events that a process remembers to have created, so that a repeated step does not send them again."""
-
 MESSAGE_LIMIT = 1000
 """Characters of an Event's message; the API server accepts 1,024."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The object that an Event is about: a run or config, unless `api_version` says otherwise."""
+    """The object that an Event is about: a run or a config."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    api_version: str = wellknown.API_VERSION
 
     @classmethod
     def of_run(cls, run: RunRef) -> Self:
@@ -46,7 +42,6 @@ class EventRecorder:
         self._api = api
         self._reporter = reporter
         self._component = component
-        self._created: dict[str, None] = {}
 
     async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
         """Create an Event on the run. The same reason and message create it once; an error is ignored, because Events
@@ -56,54 +51,34 @@ class EventRecorder:
 
     async def record_on(self, subject: Subject, *, reason: Reason, message: str, is_warning: bool) -> None:
         """Create an Event on a run or a config, in the same way."""
-        event = event_for(
-            subject,
-            reason,
-            message,
-            is_warning=is_warning,
-            component=self._component,
-            reporter=self._reporter,
-            now=rfc3339(utc_now()),
-        )
-        key = f"{subject.uid} {event['metadata']['name']}"
-        if key in self._created:
-            return
+        # The name is derived from the content, so that creating the Event again finds the first one.
+        digest = hashlib.sha256(f"{subject.uid} {reason} {message}".encode()).hexdigest()[:16]
+        now = rfc3339(utc_now())
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{subject.name[:230]}.{digest}", "namespace": subject.namespace},
+            "involvedObject": {
+                "apiVersion": wellknown.API_VERSION,
+                "kind": subject.kind,
+                "name": subject.name,
+                "namespace": subject.namespace,
+                "uid": subject.uid,
+            },
+            "reason": str(reason),
+            "message": one_line(message, limit=MESSAGE_LIMIT),
+            "type": "Warning" if is_warning else "Normal",
+            "source": {"component": "inferrun"},
+            "reportingComponent": f"{wellknown.DOMAIN}/{self._component}",
+            "reportingInstance": self._reporter[:128],
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
         try:
             await self._api.create(EVENTS, subject.namespace, event)
         except AlreadyExists:
-            pass
+            return
         except KubeError as error:
             fields = {"kind": subject.kind, "namespace": subject.namespace, "object": subject.name}
             logger.info("an Event was not created", extra={**fields, "reason": str(reason), "error": str(error)[:500]})
-            return
-        self._created[key] = None
-        if len(self._created) > REMEMBERED:
-            del self._created[next(iter(self._created))]
-
-
-def event_for(
-    subject: Subject, reason: Reason, message: str, *, is_warning: bool, component: str, reporter: str, now: str
-) -> Object:
-    """The Event object; its name is derived from its content, so that creating it again finds the first one."""
-    digest = hashlib.sha256(f"{subject.uid} {reason} {message}".encode()).hexdigest()[:16]
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{subject.name[:230]}.{digest}", "namespace": subject.namespace},
-        "involvedObject": {
-            "apiVersion": subject.api_version,
-            "kind": subject.kind,
-            "name": subject.name,
-            "namespace": subject.namespace,
-            "uid": subject.uid,
-        },
-        "reason": str(reason),
-        "message": one_line(message, limit=MESSAGE_LIMIT),
-        "type": "Warning" if is_warning else "Normal",
-        "source": {"component": "inferrun"},
-        "reportingComponent": f"{wellknown.DOMAIN}/{component}",
-        "reportingInstance": reporter[:128],
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }

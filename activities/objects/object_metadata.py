@@ -1,12 +1,9 @@
 """Reads the metadata that all Kubernetes objects share. Pure."""
 
 import sys
-from collections.abc import Iterable
-from datetime import datetime
 
 from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
-from inferrun.timestamps import parse
 
 
 def name_of(item: Object) -> str:
@@ -19,19 +16,9 @@ def uid_of(item: Object) -> str:
     return str(item["metadata"]["uid"])
 
 
-def age_seconds(item: Object, *, now: datetime) -> float:
-    """Seconds since the object was created."""
-    return (now - parse(item["metadata"]["creationTimestamp"])).total_seconds()
-
-
 def is_owned_by(item: Object, run: RunRef) -> bool:
     """Whether an owner reference names the run with exactly this UID."""
     return any(owner.get("uid") == run.uid for owner in item["metadata"].get("ownerReferences") or [])
-
-
-def controlled_by(items: Iterable[Object], *, uid: str) -> list[Object]:
-    """The objects that the one with this UID controls."""
-    return [item for item in items if controller_of(item) == uid]
 
 
 def controller_of(item: Object) -> str | None:

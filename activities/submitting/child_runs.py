@@ -5,7 +5,7 @@ run. A schedule's child is named after its parent and its nominal time, so that 
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from inferrun.names import scheduled_run_name, submitted_run_name
 from inferrun.reasons import Phase, known_reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import Submission
@@ -60,23 +61,16 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
     return _run(metadata, submission.run_spec())
 
 
-def scheduled_run(
-    parent: InferenceRun,
-    *,
-    workflow_id: str,
-    nominal_time: datetime,
-    labels: Collection[str],
-    excluded_annotations: Collection[str],
-) -> Object:
-    """The child of a schedule for one nominal time; it inherits the labels with these keys, and annotations except these."""
+def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults) -> Object:
+    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on."""
     due = rfc3339(nominal_time)
-    inherited = propagated_labels(parent, allowed=labels)
+    inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
     metadata: Object = {
         "name": scheduled_run_name(parent.metadata.name, due),
         "namespace": parent.metadata.namespace,
         "labels": {**inherited, wellknown.LABEL_SCHEDULE_UID: parent.metadata.uid},
         "annotations": {
-            **propagated_annotations(parent, excluded=excluded_annotations),
+            **propagated_annotations(parent, excluded=defaults.excluded_annotations),
             wellknown.ANNOTATION_WORKFLOW_ID: workflow_id,
             wellknown.ANNOTATION_SCHEDULED_TIME: due,
         },

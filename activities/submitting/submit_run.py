@@ -8,8 +8,8 @@ Temporal applies a schedule's `concurrencyPolicy` to the workflows that it remem
 are in progress in the cluster.
 """
 
-from collections.abc import Awaitable, Callable, Collection
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import NoReturn
 
 from temporalio import activity
@@ -30,6 +30,7 @@ from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse
 from workflows import activity_options
@@ -40,8 +41,8 @@ REPLACEMENT_DELAY = timedelta(seconds=2)
 
 
 class RunSubmitter:
-    """`labels` are the keys that schedules pass on, `excluded_annotations` those that they do not. `cancel` requests the
-    cancellation of a run. Which namespaces submissions may reach is checked for each activity (`activities.submitting.callers`).
+    """`defaults` say which labels and annotations schedules pass on. `cancel` requests the cancellation of a run. Which namespaces
+    submissions may reach is checked for each activity (`worker.caller_check`).
     """
 
     def __init__(
@@ -51,16 +52,14 @@ class RunSubmitter:
         *,
         events: EventRecorder,
         history: SubmissionHistory,
-        labels: Callable[[], Collection[str]],
-        excluded_annotations: Callable[[], Collection[str]],
+        defaults: Callable[[], Defaults],
         cancel: Callable[[RunRef], Awaitable[None]],
     ) -> None:
         self._api = api
         self._runs = runs
         self._events = events
         self._history = history
-        self._labels = labels
-        self._excluded_annotations = excluded_annotations
+        self._defaults = defaults
         self._cancel = cancel
 
     @activity.defn(name=activity_options.SUBMIT.name)
@@ -89,18 +88,13 @@ class RunSubmitter:
             return SubmissionStatus(standing=SubmissionState.NO_PARENT)
         namespace = schedule.metadata.namespace
         due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
-        wanted = scheduled_run(
-            schedule,
-            workflow_id=request.workflow_id,
-            nominal_time=due,
-            labels=self._labels(),
-            excluded_annotations=self._excluded_annotations(),
-        )
+        wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due, defaults=self._defaults())
         found = await self._find(namespace, name_of(wanted))
         if found is not None:
             return await self._reported(schedule, adopted(wanted, found))
         others = await self._in_progress(schedule)
-        missed = missed_because(schedule, nominal_time=due, now=_temporal_time(), others=others)
+        # By the clock that decides when a schedule is due.
+        missed = missed_because(schedule, nominal_time=due, now=activity.info().started_time, others=others)
         if missed is not None:
             return await self._reported(schedule, rejected(Reason.MISSED, missed))
         if others:
@@ -160,8 +154,3 @@ class RunSubmitter:
         except (Invalid, NotFound) as error:
             return rejected(Reason.REQUEST_REFUSED, str(error))
         return status_of(created.ref, created)
-
-
-def _temporal_time() -> datetime:
-    """By the clock that decides when a schedule is due."""
-    return activity.info().started_time

@@ -8,13 +8,15 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from activities.objects.object_metadata import age_seconds, name_of
+from activities.objects.object_metadata import name_of
 from activities.watching import job_state, pod_state
+from activities.watching.trimming import observed_time
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.nesting import load_bounded
 from inferrun.reasons import Reason
 from inferrun.text import one_line, shell_command
+from inferrun.timestamps import parse
 
 SLOW_PULL_AFTER = 20.0
 """Seconds after which an image pull in progress is reported."""
@@ -117,8 +119,14 @@ def _image(job: Object, pod: Object, events: list[Object], *, now: datetime) -> 
         fix = "fix spec.image in the InferenceConfig, then delete and recreate the run (a started run keeps its image)"
         return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {fix}", is_warning=True)
     pulling = _latest(events, "Pulling")
-    if pulling and not _latest(events, "Pulled") and age_seconds(pod, now=now) >= SLOW_PULL_AFTER:
-        return Wait(Reason.IMAGE_PULLING, f"the pull of image {image!r} has been in progress since {_time_of(pulling)}")
+    if (
+        pulling
+        and not _latest(events, "Pulled")
+        and (now - parse(pod["metadata"]["creationTimestamp"])).total_seconds() >= SLOW_PULL_AFTER
+    ):
+        return Wait(
+            Reason.IMAGE_PULLING, f"the pull of image {image!r} has been in progress since {observed_time(pulling)}"
+        )
     return None
 
 
@@ -192,10 +200,4 @@ def _container(pod: Object) -> Wait | None:
 
 def _latest(events: list[Object], reason: str) -> Object | None:
     found = [event for event in events if event.get("reason") == reason]
-    return max(found, key=_time_of, default=None)
-
-
-def _time_of(event: Object) -> str:
-    series = event.get("series") or {}
-    latest = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return str(latest or event["metadata"].get("creationTimestamp", ""))
+    return max(found, key=observed_time, default=None)

@@ -13,15 +13,17 @@ from activities.judging.job_marks import mark_limited, start_job
 from activities.launching.config_maps import ConfigMaps
 from activities.launching.ended_jobs import make_room_for_pod
 from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.manifests import CONTAINER
 from activities.launching.snapshot import Snapshot
 from activities.objects.installation import Installation
 from activities.objects.object_metadata import name_of
 from activities.objects.signatures import Signatures
 from activities.watching import pod_state
+from activities.watching.job_objects import read_log
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.launch_report import LaunchObjects
-from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import KubeError
 from inferrun.kube.runs import RunStore
 from inferrun.resources.status import LOG_LIMIT
 from inferrun.runner_report import last_messages
@@ -30,8 +32,7 @@ from workflows import activity_options
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
 
 LOG_SECONDS = 2.0
-"""How long a verdict waits for the log: less than the activity's own time limit, because the kubelet may be dead and the
-reads of all runs share a budget."""
+"""How long a verdict waits for the log: less than the activity's own time limit, because the kubelet may be dead."""
 
 
 class LaunchInspector:
@@ -44,14 +45,12 @@ class LaunchInspector:
         launches: LaunchReader,
         *,
         installation: Installation,
-        logs: PodLogs,
     ) -> None:
         self._api = api
         self._runs = runs
         self._installation = installation
         self._config_maps = ConfigMaps(api, Signatures(api, installation=installation))
         self._launches = launches
-        self._logs = logs
 
     @activity.defn(name=activity_options.INSPECT.name)
     async def inspect_launch(self, request: InspectInput) -> LaunchReport:
@@ -98,9 +97,9 @@ class LaunchInspector:
         if not snapshot.is_our_runner and not snapshot.foreign_log_tail:
             return report
         log = ""
-        with suppress(TimeoutError):  # then it is left out
+        with suppress(KubeError, TimeoutError):  # then it is left out
             async with asyncio.timeout(LOG_SECONDS):
-                log = await self._logs.tail(request.run.namespace, name_of(pod))
+                log = await read_log(self._api, request.run.namespace, name_of(pod), container=CONTAINER)
         if snapshot.is_our_runner:
             messages = last_messages(log, limit=LOG_LIMIT)
             return report.model_copy(update={"verdict": verdict.model_copy(update={"log": messages})})

@@ -17,6 +17,9 @@ MAX_EVENTS = "500"
 EVENTS_BYTES = 1024 * 1024
 """Of the Events that are read. Fifty have 50 KiB, but users may write others."""
 
+LOG_LINES = 20
+LOG_BYTES = 64 * 1024
+
 PODS_PAGE = 100
 JOBS_PAGE = 100
 
@@ -57,6 +60,11 @@ async def list_pods_and_orphans(api: KubeClient, namespace: str, job_uid: str) -
     labelled = [slim_pod(pod) async for pod in api.items(PODS, namespace, page_size=PODS_PAGE, labelSelector=selector)]
     pods = [pod for pod in labelled if controller_of(pod) == job_uid]
     return pods, [pod for pod in labelled if controller_of(pod) is None]
+
+
+async def read_log(api: KubeClient, namespace: str, pod: str, *, container: str) -> str:
+    """The end of a container's log. Raises KubeError."""
+    return await api.log(namespace, pod, container=container, tail_lines=LOG_LINES, limit_bytes=LOG_BYTES)
 
 
 async def list_events(api: KubeClient, namespace: str, subject: Object) -> list[Object]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from activities.launching.config_maps import find_snapshot
 from activities.launching.snapshot import Snapshot
-from activities.objects.object_metadata import controlled_by, uid_of
+from activities.objects.object_metadata import controller_of, uid_of
 from activities.watching import pod_state
 from activities.watching.job_objects import list_events, list_pods_and_others
 from activities.watching.launch_report import LaunchObjects, report_on
@@ -58,7 +58,7 @@ class LaunchReader:
             shape = shape_of_job(job) if known is not None and known.uid == request.job_uid else ""
         pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
         ended, foreign = split_by_shape(await self._ended_pods(request), shape=shape)
-        is_contested = bool(foreign or controlled_by(others, uid=request.job_uid))
+        is_contested = bool(foreign or any(controller_of(pod) == request.job_uid for pod in others))
         return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
 
     async def snapshot(self, request: InspectInput) -> Snapshot | None:

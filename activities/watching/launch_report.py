@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from activities.judging.output_evidence import is_unclear
 from activities.judging.verdict import (
     Evidence,
     judge_deleted_job,
@@ -18,6 +17,7 @@ from activities.watching import job_state, pod_state
 from activities.watching.launch_period import Period, period_of
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
+from inferrun.runner_report import parse_result
 from inferrun.text import one_line
 from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 
@@ -76,18 +76,50 @@ def report_on(
         if lost is None:
             return _report_on_active(objects, job, pod_uid=pod_uid)
         verdict = _timed(lost, objects, snapshot)
-    stage = LaunchStage.ENDED if is_over else LaunchStage.STUCK
-    return LaunchReport(stage=stage, verdict=_with_clarity(verdict, objects, snapshot))
+    if verdict.kind is not VerdictKind.SUCCEEDED:
+        may_be_unseen = verdict.kind is not VerdictKind.NEVER_RAN
+        unclear = is_unclear(objects, snapshot=snapshot, may_be_unseen=may_be_unseen)
+        verdict = verdict.model_copy(update={"is_unclear": unclear})
+    return LaunchReport(stage=LaunchStage.ENDED if is_over else LaunchStage.STUCK, verdict=verdict)
 
 
-def _with_clarity(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) -> Verdict:
-    """The verdict, marked if it leaves open whether the output was committed."""
-    if verdict.kind is VerdictKind.SUCCEEDED:
-        return verdict
-    seen = {uid_of(pod): pod for pod in (*objects.ended_pods, *objects.pods)}
-    may_be_unseen = verdict.kind is not VerdictKind.NEVER_RAN
-    unclear = is_unclear(seen.values(), orphans=objects.orphans, snapshot=snapshot, may_be_unseen=may_be_unseen)
-    return verdict.model_copy(update={"is_unclear": unclear})
+def is_unclear(objects: LaunchObjects, *, snapshot: Snapshot | None, may_be_unseen: bool) -> bool:
+    """Whether a container of the launch may have committed the output without leaving a readable result.
+
+    The built-in runner leaves one whenever it ends by itself: a success only after the commit, a failure only after it has asked
+    the store once more. Whoever kills it, or removes the Pod before the result was read, leaves the question open.
+
+    `may_be_unseen` says whether a Pod may have run that is not known. The last Pod that ran decides: it began after all others
+    had ended, and looked for their commit. Of several shards, each Pod may have committed, and a shard without a known Pod may have
+    had one. What orphans report does not count.
+    """
+    if any(_has_run(orphan) for orphan in objects.orphans):
+        return True
+    known = list({uid_of(pod): pod for pod in (*objects.ended_pods, *objects.pods)}.values())
+    ran = [pod for pod in known if _has_run(pod)]
+    if snapshot is not None and snapshot.shards > 1:
+        # The Job controller names a Pod after its Job, its shard and five random characters.
+        shards = {name_of(pod).rpartition("-")[0] or name_of(pod) for pod in known}
+        is_unseen = may_be_unseen and len(shards) < snapshot.shards
+        return is_unseen or not all(_left_result(pod, snapshot) for pod in ran)
+    last = pod_state.newest(ran)
+    if last is None:
+        return may_be_unseen and not known
+    return not _left_result(last, snapshot)
+
+
+def _has_run(pod: Object) -> bool:
+    end = pod_state.container_end(pod)
+    return pod_state.started_at(pod) is not None if end is None else end.reason not in pod_state.NOT_STARTED
+
+
+def _left_result(pod: Object, snapshot: Snapshot | None) -> bool:
+    """Whether the container says how it ended: the built-in runner by its result, another image by its exit code."""
+    end = pod_state.container_end(pod)
+    if end is None or snapshot is None or not snapshot.is_our_runner:
+        return end is not None
+    result = parse_result(end.message)
+    return result is not None and (end.exit_code == 0) == (result.reason is snapshot.success)
 
 
 def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> LaunchReport:
@@ -167,7 +199,17 @@ def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queue
     Its container had ended by the time its replacement was created: a Job never has two Pods that may run.
     """
     end = pod_state.container_end(pod) if pod is not None else None
-    reason, message = _loss_of(pod, is_queued=is_queued)
+    name = f"Pod {name_of(pod)}" if pod is not None else "the Pod"
+    disruption = pod_state.condition(pod, "DisruptionTarget") if pod is not None else None
+    reason, message = Reason.POD_LOST, f"{name} is gone; the Job creates another one"
+    if disruption is not None:
+        detail = one_line(f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200)
+        reason, message = Reason.DISRUPTED, f"the cluster removed {name} ({detail}); the Job creates another one"
+    elif is_queued:
+        reason = Reason.QUEUED
+        message = (
+            f"the queueing system suspended the Job and {name} was deleted; it resumes the Job when there is capacity"
+        )
     return LaunchReport(
         stage=LaunchStage.POD_LOST,
         pod_uid=pod_uid,
@@ -180,18 +222,3 @@ def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queue
         started_at=pod_state.started_at(pod) if pod is not None else None,
         lost_at=end.finished_at if end is not None else replaced_at,
     )
-
-
-def _loss_of(pod: Object | None, *, is_queued: bool) -> tuple[Reason, str]:
-    """Why a Pod was lost."""
-    name = f"Pod {name_of(pod)}" if pod is not None else "the Pod"
-    disruption = pod_state.condition(pod, "DisruptionTarget") if pod is not None else None
-    if disruption is not None:
-        detail = one_line(f"{disruption.get('reason', '')}: {disruption.get('message', '')}", limit=200)
-        return Reason.DISRUPTED, f"the cluster removed {name} ({detail}); the Job creates another one"
-    if is_queued:
-        text = (
-            f"the queueing system suspended the Job and {name} was deleted; it resumes the Job when there is capacity"
-        )
-        return Reason.QUEUED, text
-    return Reason.POD_LOST, f"{name} is gone; the Job creates another one"

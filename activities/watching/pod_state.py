@@ -18,6 +18,9 @@ TOLERANCE = timedelta(seconds=1)
 MAX_GRACE = 366 * 86_400
 """Seconds of a grace period that are believed: whoever deletes a Pod chooses it."""
 
+NOT_STARTED = ("StartError", "ContainerCannotRun")
+"""Reasons of a container that ended without having run."""
+
 JOB_TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 """Removed by the Job controller once it has counted the Pod."""
 

@@ -60,8 +60,6 @@ LAUNCHED_KINDS = ("count/jobs.batch", "count/configmaps", "configmaps")
 
 _COUNT: Final = re.compile(r"([0-9]+)(k?)")
 
-_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller")
-
 
 def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
     """The Job as the observer needs it; None for one that is labelled as ended. `before` is what was kept of it."""
@@ -97,17 +95,12 @@ def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
 
 def trim_pod(pod: Object, *, share: Share = unshared) -> Object | None:
     """The Pod as the rules need it; None for one that is terminal or that no controller owns."""
-    metadata = pod["metadata"]
-    owner = controller_of(pod)
-    if owner is None or pod_state.is_terminal(pod):
+    if controller_of(pod) is None or pod_state.is_terminal(pod):
         return None
-    kept = _metadata(metadata)
-    kept[KEPT_SHAPE] = shape_of_pod(pod)
-    kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
-    kept["ownerReferences"] = [{"uid": owner, "controller": True}]
-    started = pod_state.started_at(pod)
-    spec, status = _pod_spec(pod.get("spec") or {}), _pod_status(pod.get("status") or {}, started_at=started)
-    return {"metadata": kept, "spec": share(spec), "status": share(status)}
+    slim = slim_pod(pod)
+    slim["metadata"].pop("finalizers")
+    status = _pod_status(slim["status"], started_at=pod_state.started_at(pod))
+    return {"metadata": slim["metadata"], "spec": share(slim["spec"]), "status": share(status)}
 
 
 def slim_pod(pod: Object) -> Object:
@@ -116,9 +109,8 @@ def slim_pod(pod: Object) -> Object:
     kept = _metadata(metadata)
     kept[KEPT_SHAPE] = shape_of_pod(pod)
     kept["labels"] = _picked(metadata.get("labels"), _POD_LABELS)
-    kept["ownerReferences"] = [
-        _picked(owner, _OWNER_FIELDS) for owner in metadata.get("ownerReferences") or () if owner.get("controller")
-    ]
+    owner = controller_of(pod)
+    kept["ownerReferences"] = [{"uid": owner, "controller": True}] if owner is not None else []
     kept["finalizers"] = [str(one) for one in (metadata.get("finalizers") or ())[:_FINALIZERS]]
     return {"metadata": kept, "spec": _pod_spec(pod.get("spec") or {}), "status": status}
 

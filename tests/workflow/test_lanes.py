@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from tests.workflow.submissions import until
-from worker.lanes import LaneSettings, lane_workers, serving
+from worker.lanes import lane_workers, serving
 from workflows.activity_options import LANES, lane_queue
 
 GRACE = timedelta(seconds=2)
@@ -41,7 +41,7 @@ async def test_lanes_with_activities_that_hang_stop_within_the_grace_period_of_o
         hanging.append(activity.info().task_queue)
         await asyncio.Event().wait()
 
-    lanes = lane_workers(temporal, [hang], LaneSettings(task_queue=task_queue, slots=1, shutdown=GRACE))
+    lanes = lane_workers(temporal, [hang], task_queue=task_queue, slots=1, shutdown=GRACE)
     main = Worker(temporal, task_queue=task_queue, workflows=[BusyLanes], graceful_shutdown_timeout=GRACE)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(serving([main, *lanes]))

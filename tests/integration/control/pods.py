@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from secrets import token_hex
 from typing import Any, TypeVar
 
 from temporalio.testing import ActivityEnvironment
@@ -16,7 +15,6 @@ from activities.launching import manifests
 from activities.launching.launch_job import JobLauncher
 from activities.watching import job_state
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import EVENTS, JOBS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
@@ -151,30 +149,16 @@ async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T
 @asynccontextmanager
 async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> AsyncIterator[None]:
     """A quota that is in force: the namespace may have one Job more than so many."""
-    name, hard = f"jobs-{token_hex(4)}", {"count/jobs.batch": str(than + 1)}
-    stored = await api.create(QUOTAS, namespace, {"metadata": {"name": name}, "spec": {"hard": hard}})
-    probe = {
-        "metadata": {"name": name},
-        "spec": {
-            "suspend": True,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "none", "image": "none"}]}},
-        },
-    }
+    hard = {"count/jobs.batch": str(than + 1)}
+    stored = await api.create(QUOTAS, namespace, {"metadata": {"generateName": "jobs-"}, "spec": {"hard": hard}})
+    name = stored["metadata"]["name"]
 
-    async def acts() -> bool | None:
-        try:
-            created = await api.create(JOBS, namespace, probe)
-        except Forbidden as error:
-            return "exceeded quota" in str(error) or None
-        await api.delete(JOBS, namespace, name, uid=created["metadata"]["uid"])
-        return None
+    async def is_in_force() -> bool | None:
+        status = (await api.get(QUOTAS, namespace, name))["status"]
+        jobs = (await api.list(JOBS, namespace))["items"]
+        return (status.get("hard") == hard and status["used"] == {"count/jobs.batch": str(len(jobs))}) or None
 
-    async def counts() -> bool | None:
-        quota = await api.get(QUOTAS, namespace, name)
-        return quota["status"]["used"]["count/jobs.batch"] == str(than) or None
-
-    await eventually(acts, what="the quota to be in force")
-    await eventually(counts, what=f"the quota to count {than} Jobs: it counts those just deleted for a moment")
+    await eventually(is_in_force, what="the quota to count the Jobs")
     try:
         yield
     finally:

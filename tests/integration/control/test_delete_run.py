@@ -39,7 +39,7 @@ def deleter_over(api: KubeClient, postponed: list[RunRef] | None = None) -> RunD
 
     runs, events = RunStore(api), EventRecorder(api, reporter="tests")
     pruner = HistoryPruner(api, runs, events=events, postpone=postpone)
-    return RunDeleter(api, runs, events=events, prune=pruner.prune)
+    return RunDeleter(api, runs, events=events, pruner=pruner)
 
 
 async def finished(

@@ -62,7 +62,7 @@ async def test_an_automatic_deletion_is_announced_on_the_run_and_its_config(
         status={"phase": "Succeeded", "reason": "Succeeded", "deleteAfter": "2026-01-01T00:00:00Z"},
     )
     pruner = pruner_over(api)
-    deleter = RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"), prune=pruner.prune)
+    deleter = RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"), pruner=pruner)
     request = DeleteRunInput(run=run.ref, because=BECAUSE)
     result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
     assert result.deleted

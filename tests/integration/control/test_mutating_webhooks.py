@@ -19,7 +19,6 @@ from activities.objects.signatures import MAX_SIGNERS, RECORD, record_signer
 from activities.objects.signing_key import SigningKey
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
@@ -154,7 +153,7 @@ async def verify(verifier: OutputVerifier, of: Launched, *, job_uid: str = "") -
 
 async def inspect(api: KubeClient, installation: Installation, of: Launched) -> LaunchReport:
     reader = LaunchReader(api, RunStore(api), defaults=Defaults)
-    inspector = LaunchInspector(api, RunStore(api), reader, installation=installation, logs=PodLogs(api))
+    inspector = LaunchInspector(api, RunStore(api), reader, installation=installation)
     given = of.result
     request = InspectInput(
         run=of.run.ref,

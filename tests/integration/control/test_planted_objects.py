@@ -14,7 +14,6 @@ from activities.launching.manifests import config_map, owner_reference
 from activities.launching.snapshot import CompiledRun
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
@@ -62,7 +61,6 @@ def inspector(api: KubeClient) -> LaunchInspector:
         RunStore(api),
         LaunchReader(api, RunStore(api), defaults=Defaults),
         installation=INSTALLATION,
-        logs=PodLogs(api),
     )
 
 

@@ -16,7 +16,6 @@ from activities.watching.diagnosis import diagnose_missing_pod
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.job_objects import list_events
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
@@ -97,7 +96,7 @@ async def other(api: KubeClient, job: Launched, make_run: MakeRun, make_config: 
 async def inspect(api: KubeClient, launched: Launched) -> None:
     runs = RunStore(api)
     launches = LaunchReader(api, runs, defaults=Defaults)
-    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api))
+    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION)
     result = launched.result
     inspected = InspectInput(
         run=launched.run.ref,

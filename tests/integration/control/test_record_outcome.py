@@ -4,6 +4,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.launching.config_reader import ConfigReader
 from activities.objects.events import EventRecorder
@@ -24,18 +25,20 @@ from tests.integration.control.proxy import Proxy
 from workflows.messages import RecordInput, StatusResult
 
 
-class Pruned:
+class Pruned(HistoryPruner):
     """Notes which schedules' runs were to be pruned."""
 
     def __init__(self) -> None:
         self.schedules: list[RunRef] = []
         self.error: KubeError | None = None
 
-    async def __call__(self, schedule: RunRef, /, *, ending: RunRef) -> None:
-        assert ending.namespace == schedule.namespace
+    async def prune(self, parent: RunRef, *, ending: RunRef | None = None) -> list[str]:
+        assert ending is not None
+        assert ending.namespace == parent.namespace
         if self.error is not None:
             raise self.error
-        self.schedules.append(schedule)
+        self.schedules.append(parent)
+        return []
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ async def recorder(api: KubeClient, pruned: Pruned) -> OutcomeRecorder:
         installation=INSTALLATION,
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
-        prune=pruned,
+        pruner=pruned,
     )
 
 

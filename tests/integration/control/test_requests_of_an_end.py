@@ -7,6 +7,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.judging.stop_launch import LaunchStopper
 from activities.launching.config_reader import ConfigReader
@@ -14,7 +15,6 @@ from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import controller_of
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
@@ -40,7 +40,8 @@ from workflows.messages import (
 pytestmark = pytest.mark.thorough
 
 
-async def _prune(_schedule: RunRef, /, *, ending: RunRef) -> None: ...
+async def no_postponement(run: RunRef, _seconds: int) -> None:
+    raise AssertionError(f"{run} is no run of a schedule")
 
 
 async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
@@ -49,7 +50,7 @@ async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: La
     ends = ends_of(await job.pod())
     runs = RunStore(api)
     launches = LaunchReader(api, runs, is_signer=is_of_shim, defaults=Defaults)
-    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION, logs=PodLogs(api))
+    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION)
     recorder = await recorder_of(api, runs)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
@@ -155,5 +156,5 @@ async def recorder_of(api: KubeClient, runs: RunStore) -> OutcomeRecorder:
         installation=INSTALLATION,
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
-        prune=_prune,
+        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
     )

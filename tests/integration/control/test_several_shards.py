@@ -15,7 +15,6 @@ from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
@@ -91,7 +90,6 @@ async def inspect(launch: Launched, *, pod_uid: str, seen: tuple[Object, ...] = 
         RunStore(launch.api),
         reader,
         installation=INSTALLATION,
-        logs=PodLogs(launch.api),
     )
     request = InspectInput(
         run=launch.run.ref,

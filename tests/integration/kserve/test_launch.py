@@ -7,6 +7,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_job import JobLauncher
@@ -20,6 +21,7 @@ from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
+from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.kserve.cluster import (
     BY_KIND,
@@ -505,7 +507,7 @@ async def test_the_end_of_a_run_records_a_model_that_has_changed(
         installation=INSTALLATION,
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
-        prune=_nothing,
+        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
     )
     request = RecordInput(
         run=run.ref, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="done", snapshot=launched.snapshot
@@ -521,5 +523,5 @@ async def test_the_end_of_a_run_records_a_model_that_has_changed(
     )
 
 
-async def _nothing(_: object, /, *, ending: object) -> None:
-    """No history is pruned."""
+async def no_postponement(run: RunRef, _seconds: int) -> None:
+    raise AssertionError(f"{run} is no run of a schedule")

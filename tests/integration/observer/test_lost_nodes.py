@@ -8,7 +8,6 @@ from temporalio.testing import ActivityEnvironment
 from activities.judging.stop_launch import LaunchStopper
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
@@ -55,7 +54,6 @@ async def inspect(api: KubeClient, launch: ObservedLaunch, pod: Object, *, secon
         RunStore(api),
         reader,
         installation=INSTALLATION,
-        logs=PodLogs(api),
     )
     report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request(launch, pod))
     return report

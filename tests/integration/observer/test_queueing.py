@@ -10,7 +10,6 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
@@ -54,7 +53,7 @@ async def pods(api: KubeClient, launch: ObservedLaunch) -> list[Object]:
 
 async def inspect(api: KubeClient, launch: ObservedLaunch, *, pod_uid: str) -> LaunchReport:
     reader = LaunchReader(api, RunStore(api), defaults=Defaults)
-    inspector = LaunchInspector(api, RunStore(api), reader, installation=INSTALLATION, logs=PodLogs(api))
+    inspector = LaunchInspector(api, RunStore(api), reader, installation=INSTALLATION)
     request = InspectInput(
         run=launch.run,
         job_name=launch.job["metadata"]["name"],

@@ -27,6 +27,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.submission import parse_submission
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.schedule_spec import schedule_of
@@ -51,8 +52,7 @@ def submitter_of(api: KubeClient, client: Client) -> RunSubmitter:
         runs,
         events=EventRecorder(api, reporter="tests"),
         history=SubmissionHistory(client, task_queue="any"),
-        excluded_annotations=tuple,
-        labels=tuple,
+        defaults=Defaults,
         cancel=RunCanceller(api, runs, temporal=client).cancel,
     )
 

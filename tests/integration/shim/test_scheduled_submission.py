@@ -17,6 +17,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.submission import parse_submission
 from inferrun.timestamps import rfc3339
@@ -39,8 +40,7 @@ def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
         RunStore(api),
         events=events,
         history=SubmissionHistory(temporal, task_queue="any"),
-        excluded_annotations=tuple,
-        labels=tuple,
+        defaults=Defaults,
         cancel=never,
     )
 

@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.delete_run import RunDeleter
+from activities.judging.delete_run import HistoryPruner, RunDeleter
 from activities.judging.stop_launch import LaunchStopper
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
@@ -18,7 +18,6 @@ from activities.submitting.submission_history import SubmissionHistory
 from activities.submitting.submit_run import RunSubmitter
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from activities.watching.pod_shape import shape_of_pod
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Object, Resource
@@ -104,13 +103,13 @@ async def test_a_node_is_lost_by_the_clock_of_the_control_plane_that_marked_its_
     pod = live_pod(running(at(60)), phase="Running", age=60, conditions=SILENT)
     api = StoredObjects(inferenceruns=live_run(), jobs=live_job(), pods=pod)
     api.time = NOW + timedelta(seconds=seconds)
-    inspector = LaunchInspector(api, RunStore(api), reader_of(api), installation=INSTALLATION, logs=PodLogs(api))
+    inspector = LaunchInspector(api, RunStore(api), reader_of(api), installation=INSTALLATION)
     report: LaunchReport = await inspector.inspect_launch(request())
     assert (report.stage, report.cluster_time) == (stage, api.time)
 
 
-async def no_pruning(_parent: RunRef) -> list[str]:
-    return []
+async def no_postponement(run: RunRef, _seconds: int) -> None:
+    raise AssertionError(f"{run} is no run of a schedule")
 
 
 @pytest.mark.parametrize("seconds", [-60, 0])
@@ -119,7 +118,12 @@ async def test_a_run_is_deleted_when_it_is_due_by_the_clock_that_said_when(secon
     api = StoredObjects(inferenceruns=live_run(**{**due, "job_uid": None}))  # type: ignore[arg-type]
     api.time = NOW + timedelta(seconds=seconds)
     events = EventRecorder(api, reporter="tests")
-    deleter = RunDeleter(api, RunStore(api), events=events, prune=no_pruning)
+    deleter = RunDeleter(
+        api,
+        RunStore(api),
+        events=events,
+        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
+    )
     if seconds < 0:
         with pytest.raises(Exception, match="is kept until") as refused:
             await deleter.delete_run(DeleteRunInput(run=RUN, because="it ended"))
@@ -160,8 +164,7 @@ async def test_a_run_of_a_schedule_is_late_by_the_clock_that_the_schedule_goes_b
         RunStore(api),
         events=EventRecorder(api, reporter="tests"),
         history=SubmissionHistory(cast("Client", None), task_queue="any"),  # not asked for runs of schedules
-        excluded_annotations=tuple,
-        labels=tuple,
+        defaults=Defaults,
         cancel=never,
     )
     given = SubmitInput(

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from control.informer import Key
-from control.namespaced_informers import NamespacedInformers
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import Page
@@ -18,7 +17,6 @@ from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from operator_shim.run_terms import terms_of
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.shim import Shim
@@ -257,11 +255,11 @@ async def test_the_edit_of_a_config_reads_only_the_unfinished_runs_that_use_it()
 async def test_a_sweep_reads_only_the_unfinished_runs() -> None:
     reads: Counter[str] = Counter()
     cluster = Cluster([*finished_runs(reads), run_of(reads, 1, "open", phase="Running")], [])
-    watch = NamespacedInformers(cluster, RUNS, namespaces=ALL, terms=terms_of)
+    watch = RunWatch(cluster, namespaces=ALL)
     task = asyncio.create_task(watch.run())
     restarted: list[str] = []
 
-    def ensure_again(_key: Key, uid: str, *, background: bool) -> None:
+    def ensure_again(_key: Key, uid: str) -> None:
         restarted.append(uid)
 
     try:

@@ -11,6 +11,7 @@ from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
+from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.sweep import Sweep
 from operator_shim.trimming import trim_run
@@ -43,7 +44,7 @@ class NoSchedules(Schedules):
         pass
 
 
-class Watched:
+class Watched(RunWatch):
     """The run as the shim's cache keeps it."""
 
     def __init__(self, run: Object) -> None:
@@ -78,7 +79,7 @@ async def test_a_workflow_gets_time_to_close_after_it_has_recorded_an_end_of_an_
         workflows,
         NoSchedules(),
         watch=Watched(run),
-        ensure_again=lambda _key, _uid, *, background: None,  # noqa: ARG005
+        ensure_again=lambda _key, _uid: None,
         namespaces=ALL,
     )
     await sweep.sweep()

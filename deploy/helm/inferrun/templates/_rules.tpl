@@ -54,7 +54,7 @@ programs, and delete runs according to their auto-delete policy.
   verbs: ["get", "list", "create", "patch", "delete"]
 - apiGroups: [""]
   resources: ["pods"]
-  verbs: ["get", "list", "delete"]
+  verbs: ["list", "delete"]
 - apiGroups: [""]
   resources: ["pods/log"]
   verbs: ["get"]

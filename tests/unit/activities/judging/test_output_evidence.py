@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from activities.judging.output_evidence import is_unclear, unanswerable
+from activities.judging.verify_output import unanswerable
 from activities.launching.snapshot import Endpoint
-from activities.watching.launch_report import LaunchObjects, report_on
+from activities.watching.launch_report import LaunchObjects, is_unclear, report_on
 from inferrun.reasons import Reason
 from inferrun.runner_report import OutputState, RunnerResult, dump_result
 from tests.unit.objects import NOW, Json, job, pod, snapshot, terminated, waiting
@@ -23,8 +23,8 @@ def ended(code: int, message: str = "", **more: Any) -> Json:
 
 
 def unclear(*pods: Json, may_be_unseen: bool = True, orphans: tuple[Json, ...] = (), ours: bool = True) -> bool:
-    of = snapshot(is_our_runner=ours)
-    return is_unclear(pods, orphans=orphans, snapshot=of, may_be_unseen=may_be_unseen)
+    objects = LaunchObjects(None, list(pods), orphans)
+    return is_unclear(objects, snapshot=snapshot(is_our_runner=ours), may_be_unseen=may_be_unseen)
 
 
 @pytest.mark.parametrize("code", [1, 3, 4, 5, 6, 143])
@@ -78,10 +78,10 @@ def test_the_last_pod_that_ran_decides() -> None:
 )
 def test_a_shard_of_which_no_pod_is_known_may_have_committed(*, pods: list[str], is_open: bool) -> None:
     """Its Pod was stopped while no worker was there to see it."""
-    known = [ended(143, FAILURE, name=name) for name in pods]
+    known = LaunchObjects(None, [ended(143, FAILURE, name=name) for name in pods])
     of = snapshot(shards=2)
-    assert is_unclear(known, orphans=(), snapshot=of, may_be_unseen=True) is is_open
-    assert not is_unclear(known, orphans=(), snapshot=of, may_be_unseen=False)
+    assert is_unclear(known, snapshot=of, may_be_unseen=True) is is_open
+    assert not is_unclear(known, snapshot=of, may_be_unseen=False)
 
 
 def test_what_an_orphan_reports_does_not_count() -> None:

@@ -14,6 +14,7 @@ from temporalio.client import (
     SignalWorkflowInput,
 )
 
+from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.launching.config_reader import ConfigReader
 from activities.objects.events import EventRecorder
@@ -64,7 +65,8 @@ class Intercepting(Interceptor):
         return self._signals
 
 
-async def _prune(_schedule: RunRef, /, *, ending: RunRef) -> None: ...
+async def no_postponement(run: RunRef, _seconds: int) -> None:
+    raise AssertionError(f"{run} is no run of a schedule")
 
 
 async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecorder:
@@ -79,7 +81,7 @@ async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecor
         ),
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
-        prune=_prune,
+        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
     )
 
 

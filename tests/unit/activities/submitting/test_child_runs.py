@@ -17,6 +17,7 @@ from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.submission import parse_submission
 from workflows.messages import SubmissionState
@@ -37,10 +38,7 @@ SPEC = {
     "successfulJobsHistoryLimit": 2,
     "failedJobsHistoryLimit": 0,
 }
-
-
-LABELS = ("kueue.x-k8s.io/queue-name",)
-EXCLUDED = ("example.com/*",)
+DEFAULTS = Defaults(propagated_labels=("kueue.x-k8s.io/queue-name",), excluded_annotations=("example.com/*",))
 
 
 def parent(**spec: object) -> InferenceRun:
@@ -57,9 +55,7 @@ def parent(**spec: object) -> InferenceRun:
 
 
 def child(schedule: InferenceRun, *, workflow_id: str, nominal_time: datetime) -> Object:
-    return scheduled_run(
-        schedule, workflow_id=workflow_id, nominal_time=nominal_time, labels=LABELS, excluded_annotations=EXCLUDED
-    )
+    return scheduled_run(schedule, workflow_id=workflow_id, nominal_time=nominal_time, defaults=DEFAULTS)
 
 
 def stored(manifest: Object, *, uid: str = "child-uid", **status: object) -> InferenceRun:

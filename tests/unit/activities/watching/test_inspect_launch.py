@@ -10,7 +10,6 @@ from activities.objects.installation import Installation
 from activities.objects.signing_key import SigningKey
 from activities.watching.inspect_launch import LOG_SECONDS, LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_logs import PodLogs
 from activities.watching.pod_shape import shape_of_pod
 from activities.watching.seen_ends import write_ends
 from inferrun.kube.runs import RunStore
@@ -29,7 +28,7 @@ INSTALLATION = Installation(
 
 
 def inspector_of(api: StoredObjects, launches: LaunchReader) -> LaunchInspector:
-    return LaunchInspector(api, RunStore(api), launches, installation=INSTALLATION, logs=PodLogs(api))
+    return LaunchInspector(api, RunStore(api), launches, installation=INSTALLATION)
 
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
