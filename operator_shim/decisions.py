@@ -151,7 +151,7 @@ def edit_notice(runs: Sequence[str], *, generation: int) -> str:
 
 def config_verdict(config: ConfigDigest, *, allowed: Allowed) -> Action:
     """What to report on the status of a config."""
-    found = allowed.problems_of(service_account=config.service_account_name, image=config.image)
+    found = allowed.problems(service_account=config.service_account_name, image=config.image)
     problems = (*config.problems, *found)
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "; ".join(("runs can use this config", *config.warnings)))

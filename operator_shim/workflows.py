@@ -10,12 +10,11 @@ from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflic
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from control.deadline import call_deadline
 from control.memo import read_memo, run_of_memo
 from control.run_workflows import cancel_run, signal_run, wake_run, workflow_ids
 from control.search_attributes import SearchAttributes
 from control.submissions import notify_submitter
-from control.temporal_errors import ignore_not_found
+from control.temporal_calls import call_deadline, ignore_not_found
 from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun

@@ -57,7 +57,7 @@ WORKER: Final = (
     *_permissions(wellknown.GROUP, f"{wellknown.RUN_PLURAL}/status", "patch"),
     *_permissions(wellknown.GROUP, wellknown.CONFIG_PLURAL, "get"),
     *_permissions("batch", "jobs", "get", "list", "create", "patch", "delete"),
-    *_permissions("", "pods", "get", "list", "delete"),
+    *_permissions("", "pods", "list", "delete"),
     *_permissions("", "pods/log", "get"),
     *_permissions("", "configmaps", "get", "create"),
     *_permissions("", "events", "list", "create"),

@@ -19,7 +19,7 @@ _NAME_LIMIT = 63
 
 
 @dataclass(frozen=True)
-class Fault:
+class SettingFault:
     """An invalid setting; `field` is empty for the whole storage object, `value` is None if it is missing."""
 
     field: str
@@ -27,7 +27,7 @@ class Fault:
     allowed: str
 
 
-def store_faults(storage: BaseModel, *, end: End) -> Iterator[Fault]:
+def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
     match storage:
         case HttpStorage():
@@ -38,43 +38,45 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[Fault]:
             yield from _sql_input(storage) if end == "input" else _sql_output(storage)
 
 
-def _http(storage: HttpStorage, *, end: End) -> Iterator[Fault]:
+def _http(storage: HttpStorage, *, end: End) -> Iterator[SettingFault]:
     if end == "output":
-        yield Fault("", "set", "the label http is for the input only")
+        yield SettingFault("", "set", "the label http is for the input only")
     elif not storage.url and storage.credentials_ref is None:
-        yield Fault("url", None, "it is required, unless the Secret of credentialsRef has a key url")
+        yield SettingFault("url", None, "it is required, unless the Secret of credentialsRef has a key url")
     elif storage.url:
         yield from _url("url", storage.url)
 
 
-def _url(field: str, url: str) -> Iterator[Fault]:
+def _url(field: str, url: str) -> Iterator[SettingFault]:
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, is_valid = urlsplit(""), False
     if not is_valid or not url.isascii() or any(char <= " " for char in url):
-        yield Fault(field, public_url(url), "must be an http or https URL, such as https://files.example/rows.jsonl")
+        yield SettingFault(
+            field, public_url(url), "must be an http or https URL, such as https://files.example/rows.jsonl"
+        )
     elif "@" in parts.netloc:
-        yield Fault(field, public_url(url), "must not contain user information; use credentialsRef")
+        yield SettingFault(field, public_url(url), "must not contain user information; use credentialsRef")
 
 
-def _sql_input(storage: SqlStorage) -> Iterator[Fault]:
+def _sql_input(storage: SqlStorage) -> Iterator[SettingFault]:
     if not (storage.query or "").strip().removesuffix(";"):
-        yield Fault("query", storage.query, "it is required for an input: the query whose rows are the records")
+        yield SettingFault("query", storage.query, "it is required for an input: the query whose rows are the records")
     if storage.table is not None:
-        yield Fault("table", storage.table, "is for an output; an input has a query")
+        yield SettingFault("table", storage.table, "is for an output; an input has a query")
 
 
-def _sql_output(storage: SqlStorage) -> Iterator[Fault]:
+def _sql_output(storage: SqlStorage) -> Iterator[SettingFault]:
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:
-            yield Fault(field, value, "is for an input; an output has a table")
+            yield SettingFault(field, value, "is for an input; an output has a table")
     if storage.table is None:
-        yield Fault("table", None, "it is required for an output: the table of the predictions")
+        yield SettingFault("table", None, "it is required for an output: the table of the predictions")
     elif not _is_table(storage.table):
         text = "must be a name of letters, digits and underscores, such as predictions or results.predictions"
-        yield Fault("table", storage.table, text)
+        yield SettingFault("table", storage.table, text)
 
 
 def _is_table(name: str) -> bool:

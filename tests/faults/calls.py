@@ -57,7 +57,7 @@ CALLS = frozenset(
         ("activities.launching.launch_job:JobLauncher._announce", "delete jobs"),
         ("activities.watching.publish_status:StatusPublisher.publish_status", "delete jobs"),
         ("activities.watching.publish_status:StatusPublisher.publish_status", "patch inferenceruns/status"),
-        ("activities.judging.record_outcome:OutcomeRecorder._notify", "signal look_again"),
+        ("activities.judging.record_outcome:OutcomeRecorder.record_outcome", "signal look_again"),
         ("activities.judging.record_outcome:OutcomeRecorder.record_outcome", "patch inferenceruns/status"),
         ("activities.judging.job_marks:mark_stopped", "patch jobs"),
         ("activities.judging.stop_launch:LaunchStopper._delete_job", "delete jobs"),
@@ -75,7 +75,7 @@ CALLS = frozenset(
         ("operator_shim.observer.run_signals:RunSignals.look_again", "signal look_again"),
         ("operator_shim.observer.status_writer:StatusWriter.write", "patch inferenceruns/status"),
         # Both programs
-        ("control.installation:_record", "create leases"),
+        ("control.installation:installation_id", "create leases"),
         ("control.leases:LeaderElection._release", "patch leases"),
         ("control.leases:LeaderElection._renew", "create leases"),
         ("control.leases:LeaderElection._renew", "patch leases"),

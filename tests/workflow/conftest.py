@@ -17,13 +17,10 @@ from temporalio.testing import WorkflowEnvironment
 from benchmarks.processes import Launch, serve, serves_temporal
 from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import Cluster
-from tests.workflow.stage import ServerDefect, Stage, on_stage
+from tests.workflow.stage import Stage, on_stage
 from tests.workflow.time_skipping import ServerMissing, server_program
 
 START_SECONDS = 60
-
-ATTEMPTS = 4
-"""The most executions of a test that meets a known defect of the time-skipping server. Any other failure is final."""
 
 HAS_FAILED = pytest.StashKey[bool]()
 """Whether a test's call failed, for its fixtures."""
@@ -34,18 +31,6 @@ CONTINUE_AS_NEW_AFTER = 200
 
 VISIBILITY_LIMITS = {"frontend.namespaceRPS.visibility": 10, "frontend.namespaceBurstRatio.visibility": 1}
 """The defaults of a server in production; a dev server has none."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Execute a test on the time-skipping server again after a defect of that server."""
-    for item in items:
-        if "skipping" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.flaky(reruns=ATTEMPTS - 1, condition=is_defect_of_the_server))
-
-
-def is_defect_of_the_server(error: BaseException | None) -> bool:
-    """Whether a failure says nothing about the product."""
-    return isinstance(error, ServerDefect)
 
 
 @pytest.hookimpl(wrapper=True)

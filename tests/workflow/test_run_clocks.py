@@ -121,7 +121,9 @@ async def test_waiting_for_a_start_does_not_use_up_the_clock(staged: Staged) -> 
 
 
 async def test_a_failure_without_time_for_a_retry_is_reported_with_its_message(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=29, verdict=fails().verdict)], timeout_seconds=30)
+    cluster = Cluster(
+        plans=[Plan(ends_after=29, verdict=fails().verdict)], timeout_seconds=30, start_is_seen_after=None
+    )
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == "DeadlineExceeded"
@@ -207,7 +209,8 @@ async def test_an_edit_during_a_launch_overrides_what_the_launch_read(
 
 
 async def test_a_runner_that_exits_at_its_deadline_fails_the_run_although_attempts_are_left(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=99, verdict=OUT_OF_TIME)], timeout_seconds=100)
+    plan = Plan(ends_after=99, verdict=OUT_OF_TIME)
+    cluster = Cluster(plans=[plan], timeout_seconds=100, start_is_seen_after=None)
     async with staged(cluster) as stage:
         error = await failure_of(await stage.start())
     assert error.type == "DeadlineExceeded"
@@ -231,7 +234,7 @@ async def test_a_runner_that_exits_at_a_deadline_that_was_raised_since_is_relaun
 
 async def test_a_pod_that_ended_before_it_started_is_relaunched_uncounted(staged: Staged) -> None:
     waited = Plan(starts_after=None, ends_after=600, verdict=NEVER_RAN)
-    cluster = Cluster(plans=[waited, waited, waited, succeeds()], timeout_seconds=5, backoff_limit=0)
+    cluster = Cluster(plans=[waited, waited, waited, succeeds()], timeout_seconds=50, backoff_limit=0)
     async with staged(cluster) as stage:
         assert (await stage.execute())["phase"] == "Succeeded"
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1, 1, 1]

@@ -7,8 +7,9 @@ from inferrun.cli.doctor import Question, examine
 from inferrun.cli.findings import Finding, State, exit_code, lines, summary
 from inferrun.cli.pollers import Poller
 from inferrun.cli.programs import Installed
-from inferrun.cli.temporal_server import Connected, Denied, Unreachable
-from inferrun.kube.errors import Unreachable as NoApiServer
+from inferrun.cli.temporal_server import Connected
+from inferrun.kube.errors import Unreachable
+from inferrun.temporal.connection import TemporalUnavailable
 from tests.unit.inferrun.cli.fakes import INSTALLATION, FakeCluster, FakeTemporal, deployment, established, forbidden
 
 QUESTION = Question(install_namespace="inferrun-system", release="inferrun", namespace="models")
@@ -27,7 +28,7 @@ def temporal() -> FakeTemporal:
 async def examined(cluster: FakeCluster, temporal: FakeTemporal | None) -> list[Finding]:
     async def connect(installed: Installed) -> Connected:
         if temporal is None:
-            raise Unreachable(f"{installed.temporal_address}: Connection refused")
+            raise TemporalUnavailable(f"{installed.temporal_address}: Connection refused")
         return Connected(temporal, installed.temporal_address, "default")
 
     return await examine(QUESTION, cluster, connect)
@@ -50,7 +51,7 @@ async def test_a_healthy_installation_has_no_problems(cluster: FakeCluster, temp
 
 
 async def test_an_unreachable_api_server_is_the_only_finding(cluster: FakeCluster, temporal: FakeTemporal) -> None:
-    cluster.errors["version"] = NoApiServer("GET /version: connection refused")
+    cluster.errors["version"] = Unreachable("GET /version: connection refused")
     findings = await examined(cluster, temporal)
     assert len(findings) == 1
     assert "--kubeconfig" in the_problem(findings).fix
@@ -212,7 +213,7 @@ async def test_a_search_attribute_of_the_wrong_type_is_reported(cluster: FakeClu
 async def test_search_attributes_that_cannot_be_listed_are_unknown(
     cluster: FakeCluster, temporal: FakeTemporal
 ) -> None:
-    temporal.attributes_error = Denied("not here")
+    temporal.attributes_error = TemporalUnavailable("not here")
     assert exit_code(await examined(cluster, temporal)) == 0
 
 
