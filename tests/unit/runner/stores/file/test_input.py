@@ -99,3 +99,4 @@ async def test_a_path_that_does_not_exist_is_reported_with_what_does(claim: Path
     assert "'in' contains a.jsonl, b.jsonl" in str(await refusal(claim, "in/none.jsonl"))
     assert "the claim contains in" in str(await refusal(claim, "none/none.jsonl"))
     assert "does not exist" in str(await refusal(claim, "in/a.jsonl/x"))
+    assert "folder '.' on claim 'claim' has no *.jsonl file; it contains in" in str(await refusal(claim, "."))

@@ -56,14 +56,6 @@ def run_folder(folder: Path) -> Path:
     return folder / "out" / "inf-a"
 
 
-async def test_chunks_are_committed_as_a_set(tmp_path: Path) -> None:
-    await predict(tmp_path, pod="pod-1", chunks=[2, 0])
-    async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-2")) as store:
-        checkpoint = await store.open()
-    assert checkpoint.plan == PLAN
-    assert sorted(checkpoint.committed) == [0, 2]
-
-
 async def test_a_commit_says_what_is_stored_and_who_won(tmp_path: Path) -> None:
     async def commit(pod: str, value: object) -> ChunkCommit:
         async with open_output(SPEC, context(tmp_path, JSONL, pod=pod)) as store:
