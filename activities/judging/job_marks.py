@@ -40,9 +40,6 @@ async def set_time_to_live(
 async def start_job(api: KubeClient, job: Object) -> None:
     """Let the Job create its Pods, or queue for it, if it has not been started; one that is gone, or was replaced, is left
     alone.
-
-    Unless a queue writes to it, its managed fields are removed: nobody applies Jobs of ours, and the API server need not
-    keep them up to date for each of the writes that follow.
     """
     spec = job.get("spec") or {}
     if spec.get("parallelism") != NOT_STARTED:
@@ -50,8 +47,6 @@ async def start_job(api: KubeClient, job: Object) -> None:
     metadata: Object = {"uid": uid_of(job)}
     if (job["metadata"].get("labels") or {}).get(QUEUE_LABEL) == NO_QUEUE:
         metadata["labels"] = {QUEUE_LABEL: spec["template"]["metadata"]["labels"][QUEUE_LABEL]}
-    else:
-        metadata["managedFields"] = [{}]
     started = {"parallelism": job_state.shards_of(job)}
     body = {"metadata": metadata, "spec": started}
     await _patch(api, job["metadata"]["namespace"], name_of(job), body, must_be_admitted=True)

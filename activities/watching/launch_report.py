@@ -128,7 +128,7 @@ def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> L
     stuck = judge_stuck_pod(pod) if pod is not None else None
     if stuck is not None:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
-    if shards > 1 and pod is not None and pod_state.started_at(pod) and not pod_state.container_end(pod):
+    if shards > 1 and pod is not None and pod_state.is_running(pod):
         pod_uid = uid_of(pod)  # of several shards, the end of one Pod is not that of the launch
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     is_queued, is_held = job_state.is_suspended(job), not job_state.may_have_pods(job)
