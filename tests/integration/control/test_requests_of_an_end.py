@@ -68,7 +68,6 @@ async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: La
     assert (report.verdict.kind, result.phase) == (VerdictKind.SUCCEEDED, Phase.SUCCEEDED)
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
     assert made == [("GET", job.run.metadata.name), ("PATCH", "status"), ("POST", "events"), ("PATCH", name)]
-    stored = await job.job()
 
 
 async def test_the_stop_of_a_deleted_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
