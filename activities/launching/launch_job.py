@@ -17,12 +17,11 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.judging.job_marks import start_job, take_out_of_queue
+from activities.judging.job_marks import make_room, start_job, take_out_of_queue
 from activities.launching import launch_results, manifests
 from activities.launching.compilation import compile_run, compile_with_model, service_of
 from activities.launching.config_maps import ConfigMaps, is_start_of, read_from_job
 from activities.launching.config_reader import ConfigReader
-from activities.launching.ended_jobs import make_room
 from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
 from activities.launching.model_reader import ModelReader
 from activities.launching.model_status import model_status, waiting_for

@@ -158,7 +158,10 @@ def observe(
         return Observation(Doing.ENDED)
     shards = job_state.shards_of(job)
     pod = pod_state.leading(list(pods), shards=shards, known=before.pod_uid)
-    stuck = _held_pod(job, pods)
+    # A Pod that only other containers hold open needs a judgement if it has succeeded or no shard goes on.
+    held = [one for one in pods if pod_state.is_held_open(one)]
+    done = [one for one in held if (end := pod_state.container_end(one)) and end.exit_code == ExitCode.DONE]
+    stuck = next(iter(done or (held if job_state.is_held_open(job, pods) else [])), None)
     if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
         stuck = pod
     if stuck is not None:
@@ -202,13 +205,6 @@ def is_success(end: PodEnd, job: Object) -> bool:
         return runner != wellknown.RUNNER_VERIFY
     result = parse_result(end.message)
     return result is not None and result.reason is Reason.SUCCEEDED
-
-
-def _held_pod(job: Object, pods: Sequence[Object]) -> Object | None:
-    """A Pod that only other containers hold open, if it has succeeded or no shard goes on."""
-    held = [pod for pod in pods if pod_state.is_held_open(pod)]
-    done = [pod for pod in held if (end := pod_state.container_end(pod)) and end.exit_code == ExitCode.DONE]
-    return next(iter(done or (held if job_state.is_held_open(job, pods) else [])), None)
 
 
 def _lost_in(pod: Object, *, node_lost_seconds: int, now: datetime) -> float | None:

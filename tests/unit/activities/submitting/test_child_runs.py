@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from activities.submitting.child_runs import (
+    adopted,
     in_progress,
     list_children,
     result_of,
@@ -13,7 +14,6 @@ from activities.submitting.child_runs import (
     submitted_run,
     to_prune,
 )
-from activities.submitting.submission_status import adopted
 from inferrun import wellknown
 from inferrun.kube.objects import Object, Resource
 from inferrun.reasons import Phase, Reason
