@@ -39,7 +39,6 @@ PASS_ON = {
     "operator_shim.workflows:RunWorkflows.recheck": r"_workflows\.recheck$",
     "operator_shim.workflows:RunWorkflows.spec_changed": r"_workflows\.spec_changed$",
     "operator_shim.temporal_schedules:TemporalSchedules.delete": r"_schedules\.delete$",
-    "operator_shim.schedules:Schedules.delete": r"_schedules\.delete$",
     "operator_shim.schedules:Schedules._write": r"self\._write$",
 }
 """Functions that pass calls on, and the pattern of the expressions that call them (empty: found by other means)."""
