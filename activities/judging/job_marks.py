@@ -17,7 +17,7 @@ from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state
 from activities.watching.job_objects import list_jobs
 from activities.watching.observation import Launch
-from control.cluster_identity import is_of_same_cluster
+from control.memo import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, Invalid, NotFound
