@@ -10,22 +10,13 @@ async def installation_id(api: KubeClient, *, release: str, namespace: str) -> s
     """The id of the release, in a form that is valid as the value of a label. `namespace` is the release's. Raises KubeError."""
     cluster = await recorded_cluster(api, namespace)
     if not cluster:
-        cluster = await _record(api, namespace, await _find_cluster(api, namespace))
+        try:
+            found = await api.get(NAMESPACES, None, "kube-system")
+        except (Forbidden, NotFound):
+            found = await api.get(NAMESPACES, None, namespace)
+        cluster = str(found["metadata"]["uid"])
+        try:
+            await api.create(LEASES, namespace, {"metadata": {"name": RECORD}, "spec": {"holderIdentity": cluster}})
+        except AlreadyExists:  # another program was faster: what is recorded applies
+            cluster = await recorded_cluster(api, namespace) or cluster
     return join_id(release=release, cluster=cluster)
-
-
-async def _find_cluster(api: KubeClient, namespace: str) -> str:
-    try:
-        found = await api.get(NAMESPACES, None, "kube-system")
-    except (Forbidden, NotFound):
-        found = await api.get(NAMESPACES, None, namespace)
-    return str(found["metadata"]["uid"])
-
-
-async def _record(api: KubeClient, namespace: str, cluster: str) -> str:
-    """Record the cluster's part, unless another program was faster: what is recorded applies."""
-    try:
-        await api.create(LEASES, namespace, {"metadata": {"name": RECORD}, "spec": {"holderIdentity": cluster}})
-    except AlreadyExists:
-        return await recorded_cluster(api, namespace) or cluster
-    return cluster

@@ -6,9 +6,10 @@ can be installed, upgraded and removed at any time.
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Final
 
-from inferrun.kserve import GROUP, KINDS, Kind
+from inferrun.kserve import GROUP, KINDS
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Resource
@@ -45,24 +46,15 @@ async def served_kinds(api: KubeClient) -> dict[str, Resource]:
         group = json.loads(await api.text(f"/apis/{GROUP}"))
     except NotFound:
         return {}
-    versions = [str(version.get("version", "")) for version in group.get("versions") or []]
-    plurals = {version: await _plurals(api, version) for version in versions if _is_read(version)}
-    found = {kind.name: _preferred(kind, plurals) for kind in KINDS.values()}
-    return {name: resource for name, resource in found.items() if resource is not None}
-
-
-def _is_read(version: str) -> bool:
-    return any(version in kind.versions for kind in KINDS.values())
-
-
-async def _plurals(api: KubeClient, version: str) -> frozenset[str]:
-    try:
-        listed = json.loads(await api.text(f"/apis/{GROUP}/{version}"))
-    except NotFound:  # it was removed meanwhile
-        return frozenset()
-    return frozenset(str(resource.get("name", "")) for resource in listed.get("resources") or [])
-
-
-def _preferred(kind: Kind, plurals: dict[str, frozenset[str]]) -> Resource | None:
-    version = next((one for one in kind.versions if kind.plural in plurals.get(one, ())), None)
-    return Resource(f"{GROUP}/{version}", kind.plural, is_free_form=True) if version is not None else None
+    served = {str(version.get("version", "")) for version in group.get("versions") or []}
+    plurals: dict[str, set[str]] = {}
+    for version in served & {version for kind in KINDS.values() for version in kind.versions}:
+        with suppress(NotFound):  # it was removed meanwhile
+            listed = json.loads(await api.text(f"/apis/{GROUP}/{version}"))
+            plurals[version] = {str(resource.get("name", "")) for resource in listed.get("resources") or []}
+    found = {}
+    for kind in KINDS.values():
+        preferred = next((version for version in kind.versions if kind.plural in plurals.get(version, ())), None)
+        if preferred is not None:
+            found[kind.name] = Resource(f"{GROUP}/{preferred}", kind.plural, is_free_form=True)
+    return found

@@ -1,6 +1,7 @@
 """Leader election over one `coordination.k8s.io/v1` Lease, by the rules of client-go's leaderelection.
 
-At most one candidate leads as long as clocks run at about the same rate; their absolute values do not matter. A leader that
+At most one candidate leads as long as clocks run at about the same rate; their absolute values do not matter: the times in a
+Lease are for people, and a candidate measures with its own monotonic clock how long the Lease has not changed. A leader that
 cannot renew stops leading before another may take over. Every write is conditional on the resourceVersion that was read, so
 of two that write at once only one succeeds. If someone deletes the Lease, two may lead for up to one renewal period.
 """
@@ -9,15 +10,51 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from control.lease_record import Candidate, LeaseRecord, LeaseTiming, next_term, timestamp
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, KubeError, NotFound
 from inferrun.kube.objects import LEASES, Object
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseTiming:
+    """Seconds. With these defaults a killed leader is replaced within 8 s and a stopped one within 1 s: the ends that it did not
+    report are to be in the statuses within 10 s, on a busy machine, too.
+    """
+
+    duration: int = 7
+    """How long a candidate waits after the Lease last changed. Must exceed `give_up` by more than a slow request takes."""
+    renew: float = 1.5
+    """How often the leader renews."""
+    give_up: float = 5.0
+    """How long after sending its last successful renewal a leader stops leading: before anyone else may take over."""
+    look: float = 0.5
+    """How often a candidate reads the Lease; a change is noticed this late, so takeover takes up to `duration + look`."""
+    request: float = 2.0
+    """The longest that one request may take: less than `give_up`, so that a dead connection is replaced in time."""
+    retry: float = 0.5
+    """The pause after a renewal that failed."""
+
+    def __post_init__(self) -> None:
+        if not self.renew < self.give_up < self.duration:
+            raise ValueError(f"needs renew < give_up < duration, not {self.renew}, {self.give_up}, {self.duration}")
+
+
+def seconds_until_free(spec: Object, *, identity: str, term: str, unchanged: float, duration: int) -> float:
+    """Seconds until `identity` may take a Lease with this spec, which it has seen for `unchanged` seconds.
+
+    `term` is the acquireTime of the candidate's latest term, empty before the first; `duration` is for a Lease without one. A
+    released Lease is free at once. So is one held by this identity if the process has been restarted, or if the term is its own.
+    Another process under the same identity, which should not exist, has to be waited for like any other.
+    """
+    holder = spec.get("holderIdentity")
+    if not holder or (holder == identity and term in ("", spec.get("acquireTime"))):
+        return 0.0
+    return max(0.0, (spec.get("leaseDurationSeconds") or duration) - unchanged)
 
 
 class LeaderElection:
@@ -32,16 +69,18 @@ class LeaderElection:
         self._api = api
         self._namespace = namespace
         self._name = name
+        self._identity = identity
         self._timing = timing or LeaseTiming()
-        self._candidate = Candidate(identity=identity)
-        self._record = LeaseRecord()
-        self._term = LeaseRecord()
+        self._term = ""
+        self._spec: Object = {}
         self._version: str | None = None
         self._observed_at = 0.0
         self._leads_until = 0.0
-        self._led = asyncio.Event()
-        self._lost = asyncio.Event()
-        self._lost.set()
+        self.led = asyncio.Event()
+        """Set while this candidate leads."""
+        self.lost = asyncio.Event()
+        """Set while it does not."""
+        self.lost.set()
         self._idle = asyncio.Event()
         self._idle.set()
         self._warned: type[Exception] | None = None
@@ -49,51 +88,38 @@ class LeaderElection:
     @property
     def is_leader(self) -> bool:
         """Whether this candidate leads now; also correct if the event loop was blocked past the deadline."""
-        return self._led.is_set() and asyncio.get_running_loop().time() < self._leads_until
-
-    async def wait_until_leading(self) -> None:
-        """Return as soon as this candidate leads."""
-        await self._led.wait()
-
-    async def wait_until_lost(self) -> None:
-        """Return as soon as this candidate does not lead."""
-        await self._lost.wait()
+        return self.led.is_set() and asyncio.get_running_loop().time() < self._leads_until
 
     async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run `work` whenever this candidate leads and cancel it when it no longer does, until cancelled.
 
-        Raises what `work` raises. Work that returns is not started again in the same term. `run` releases the lease only
+        Raises what `work` raises. Work that returns is not started again in the same term. `run` releases the Lease only
         after cancelled work has ended.
         """
         while True:
-            await self.wait_until_leading()
+            await self.led.wait()
             self._idle.clear()
+            working, lost = asyncio.ensure_future(work()), asyncio.create_task(self.lost.wait())
             try:
-                await self._work_until_lost(work)
+                await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
+                if working.done():
+                    await working
+                    await lost
             finally:
+                lost.cancel()
+                working.cancel()
+                await asyncio.wait((working, lost))
                 self._idle.set()
 
-    async def _work_until_lost(self, work: Callable[[], Awaitable[None]]) -> None:
-        working, lost = asyncio.ensure_future(work()), asyncio.create_task(self.wait_until_lost())
-        try:
-            await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                await working
-                await lost
-        finally:
-            lost.cancel()
-            working.cancel()
-            await asyncio.wait((working, lost))
-
     async def run(self) -> None:
-        """Take part in the election until cancelled; then release the lease if this candidate holds it."""
+        """Take part in the election until cancelled; then release the Lease if this candidate holds it."""
         try:
             while True:
                 await self._acquire()
                 await self._keep()
         finally:
             self._stop_leading("stopped")
-            if self._candidate.term:
+            if self._term:
                 await self._release()
 
     async def _acquire(self) -> None:
@@ -110,20 +136,34 @@ class LeaderElection:
             await asyncio.sleep(wait)
 
     async def _try_to_acquire(self) -> float:
-        """Take the lease if it is free; return the seconds until the next attempt."""
+        """Take the Lease if it is free; return the seconds until the next attempt."""
         await self._observe()
-        unchanged = asyncio.get_running_loop().time() - self._observed_at
-        wait = self._candidate.wait_for(self._record, unchanged=unchanged, duration=self._timing.duration)
+        unchanged, duration = asyncio.get_running_loop().time() - self._observed_at, self._timing.duration
+        wait = seconds_until_free(
+            self._spec, identity=self._identity, term=self._term, unchanged=unchanged, duration=duration
+        )
         if wait > 0:
-            self._candidate = replace(self._candidate, is_new=False)
             return wait
-        identity, duration = self._candidate.identity, self._timing.duration
-        wanted = next_term(self._record, identity=identity, duration=duration, now=datetime.now(UTC))
-        # Noted before the write: if its response is lost, the lease is recognized as this process's own.
-        self._candidate = replace(self._candidate, term=wanted.acquired)
-        with suppress(Conflict):  # another candidate was faster
-            await self._write(wanted)
-            self._start_leading(wanted)
+        moment = _now()
+        term = {
+            "holderIdentity": self._identity,
+            "acquireTime": moment,
+            "renewTime": moment,
+            "leaseDurationSeconds": duration,
+            "leaseTransitions": (self._spec.get("leaseTransitions") or 0)
+            + (self._spec.get("holderIdentity") != self._identity),
+        }
+        # Noted before the write: if its response is lost, the Lease is recognized as this process's own.
+        before, self._term = self._term, moment
+        try:
+            await self._write(term)
+        except Conflict:  # another candidate was faster
+            self._term = before
+            return self._timing.look
+        self._warned = None
+        self.lost.clear()
+        self.led.set()
+        logger.info("leads", extra=self._fields())
         return self._timing.look
 
     async def _keep(self) -> None:
@@ -131,26 +171,24 @@ class LeaderElection:
         pause = self._timing.renew
         try:
             async with asyncio.timeout_at(self._leads_until) as deadline:
-                while self._led.is_set():
+                while self.led.is_set():
                     await asyncio.sleep(pause)
-                    pause = self._timing.renew if await self._is_renewed() else self._timing.retry
+                    pause = self._timing.renew
+                    try:
+                        async with asyncio.timeout(self._timing.request):
+                            await self._renew()
+                        self._warned = None
+                    except (KubeError, TimeoutError) as error:
+                        self._warn("cannot renew the lease", error)
+                        pause = self._timing.retry
                     deadline.reschedule(self._leads_until)
         except TimeoutError:
             self._stop_leading("not renewed in time")
 
-    async def _is_renewed(self) -> bool:
-        """Renew once and return whether that worked. If another candidate holds the lease, stop leading."""
-        try:
-            async with asyncio.timeout(self._timing.request):
-                await self._renew()
-        except (KubeError, TimeoutError) as error:
-            self._warn("cannot renew the lease", error)
-            return False
-        self._warned = None
-        return True
-
     async def _renew(self) -> None:
-        renewed = replace(self._term, renewed=timestamp(datetime.now(UTC)))
+        """Renew once. If another candidate holds the Lease, stop leading."""
+        term = {"holderIdentity": self._identity, "acquireTime": self._term}
+        renewed = {**self._spec, **term, "renewTime": _now(), "leaseDurationSeconds": self._timing.duration}
         try:
             await self._write(renewed)
         except (Conflict, NotFound):
@@ -162,7 +200,7 @@ class LeaderElection:
             await self._write(renewed)
 
     async def _release(self) -> None:
-        """Let another candidate take over at once. A failure is only logged: the lease expires by itself."""
+        """Let another candidate take over at once. A failure is only logged: the Lease expires by itself."""
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.look):
@@ -171,7 +209,7 @@ class LeaderElection:
                 await self._observe()
                 while self._holds_lease:
                     with suppress(Conflict):  # with a renewal that was in flight when this task was cancelled
-                        await self._write(replace(self._record, holder=""))
+                        await self._write({"holderIdentity": None})
                         return
                     await self._observe()
         except (KubeError, TimeoutError) as error:
@@ -179,45 +217,38 @@ class LeaderElection:
 
     @property
     def _holds_lease(self) -> bool:
-        """Whether the record as last observed is of this process's latest term."""
-        return (self._record.holder, self._record.acquired) == (self._candidate.identity, self._candidate.term)
+        """Whether the Lease as last observed is of this process's latest term."""
+        return (self._spec.get("holderIdentity"), self._spec.get("acquireTime")) == (self._identity, self._term)
 
     async def _observe(self) -> None:
         try:
             self._note(await self._api.get(LEASES, self._namespace, self._name))
         except NotFound:
-            self._record, self._version = LeaseRecord(), None
+            self._spec, self._version = {}, None
 
-    async def _write(self, record: LeaseRecord) -> None:
+    async def _write(self, spec: Object) -> None:
         """Write on condition that the Lease is as last observed. Raises Conflict otherwise."""
         sent = asyncio.get_running_loop().time()
         if self._version is None:
-            body: Object = {"metadata": {"name": self._name}, "spec": record.to_spec()}
+            body: Object = {"metadata": {"name": self._name}, "spec": spec}
             lease = await self._api.create(LEASES, self._namespace, body)
         else:
-            body = {"metadata": {"resourceVersion": self._version}, "spec": record.to_spec()}
+            body = {"metadata": {"resourceVersion": self._version}, "spec": spec}
             lease = await self._api.patch(LEASES, self._namespace, self._name, body)
         self._note(lease)
         self._leads_until = sent + self._timing.give_up
 
     def _note(self, lease: Object) -> None:
-        record = LeaseRecord.of(lease)
-        if record != self._record:
-            self._record, self._observed_at = record, asyncio.get_running_loop().time()
+        """Remember the Lease, and when its spec changed: what others write into its metadata does not keep it from expiring."""
+        spec = lease.get("spec") or {}
+        if spec != self._spec:
+            self._spec, self._observed_at = spec, asyncio.get_running_loop().time()
         self._version = str(lease["metadata"]["resourceVersion"])
 
-    def _start_leading(self, term: LeaseRecord) -> None:
-        self._candidate = replace(self._candidate, is_new=False)
-        self._term = term
-        self._warned = None
-        self._lost.clear()
-        self._led.set()
-        logger.info("leads", extra=self._fields())
-
     def _stop_leading(self, reason: str) -> None:
-        if self._led.is_set():
-            self._led.clear()
-            self._lost.set()
+        if self.led.is_set():
+            self.led.clear()
+            self.lost.set()
             logger.info("no longer leads", extra={**self._fields(), "reason": reason})
 
     def _warn(self, message: str, error: Exception) -> None:
@@ -227,4 +258,9 @@ class LeaderElection:
             self._warned = type(error)
 
     def _fields(self) -> dict[str, str]:
-        return {"lease": f"{self._namespace}/{self._name}", "identity": self._candidate.identity}
+        return {"lease": f"{self._namespace}/{self._name}", "identity": self._identity}
+
+
+def _now() -> str:
+    """A MicroTime as the API server stores it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -46,14 +46,6 @@ whole list unreadable."""
 RETRY_SECONDS = 3.0
 """Between two attempts to connect to the servers."""
 
-COLLECTION_THRESHOLDS = (10_000, 5, 1)
-"""Python's default for the first is 700: of the objects of a run, most would be traversed several times before they are freed.
-
-A workflow is some 180 objects that refer to each other, and has long been in the oldest generation when it leaves the worker's
-cache. That generation is collected after 120,000 further objects if a quarter of it is new; with 20 and 20, it would be after four
-million, and the worker would keep every workflow until then.
-"""
-
 P = TypeVar("P", bound=Program)
 
 
@@ -91,16 +83,29 @@ def leave(code: int) -> NoReturn:
 
 
 async def _serve(settings: ControlSettings, start: Callable[[ControlSettings], AbstractAsyncContextManager[P]]) -> None:
-    stopped = _stop_event()
-    probes = Probes()
-    server = await _serve_health(port=settings.health_port, probes=probes)
+    stopped, probes = asyncio.Event(), Probes()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+
+    async def live(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def ready(_request: web.Request) -> web.Response:
+        is_ready, text = probes.readiness()
+        return web.Response(status=200 if is_ready else 503, text=text)
+
+    health = web.Application()
+    health.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
+    server = web.AppRunner(health)
+    await server.setup()
     try:
+        await web.TCPSite(server, port=settings.health_port).start()
         async with AsyncExitStack() as stack:
             program = await until_started(lambda: stack.enter_async_context(start(settings)), stopped, probes)
             if program is None:
                 return
             probes.program = program
-            relieve_collector()
+            gc.freeze()  # what was loaded so far lives as long as the process, and takes 70 ms to traverse
             await program.run_until(stopped)
     finally:
         await server.cleanup()
@@ -125,15 +130,6 @@ async def until_started(
     return None
 
 
-def relieve_collector() -> None:
-    """Exempt what was loaded so far from garbage collection: a hundred thousand objects, which live as long as the process and take
-    70 ms to traverse.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTION_THRESHOLDS)
-
-
 async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None]"]) -> None:
     """Wait until `stopped` is set or a background task ends; an error of a task is raised."""
     ending = asyncio.create_task(stopped.wait())
@@ -145,15 +141,6 @@ async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None
         for task in (*background, ending):
             task.cancel()
         await asyncio.gather(*background, ending, return_exceptions=True)
-
-
-def _stop_event() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set."""
-    event = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, event.set)
-    return event
 
 
 @dataclass
@@ -172,21 +159,3 @@ class Probes:
             return False, f"not ready\n{self.waits_for}"
         is_ready = self.program.is_ready
         return is_ready, "ok\n" if is_ready else "not ready\n"
-
-
-async def _serve_health(*, port: int, probes: Probes) -> web.AppRunner:
-    """Serve `/livez` and `/readyz` on all addresses of the Pod; the caller cleans up the returned runner."""
-
-    async def live(_request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def ready(_request: web.Request) -> web.Response:
-        is_ready, text = probes.readiness()
-        return web.Response(status=200 if is_ready else 503, text=text)
-
-    app = web.Application()
-    app.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, port=port).start()
-    return runner

@@ -9,8 +9,7 @@ limit and then raises TimeoutError.
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from control.deadline import call_deadline
-from control.temporal_errors import ignore_not_found
+from control.temporal_calls import call_deadline, ignore_not_found
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
 
@@ -29,17 +28,17 @@ async def cancel_run(client: Client, run: RunRef) -> None:
                 await client.get_workflow_handle(workflow_id).cancel()
 
 
-async def signal_run(client: Client, run: RunRef, signal: str, argument: BaseModel | None = None) -> None:
-    """Signal every workflow that executes the run; no running workflow is success."""
-    for workflow_id in workflow_ids(run):
-        await signal_workflow(client, workflow_id, signal, argument)
+async def signal_run(client: Client, run: RunRef, signal: str, argument: BaseModel | None = None) -> bool:
+    """Signal every workflow that executes the run; False if none is open."""
+    return any([await signal_workflow(client, workflow_id, signal, argument) for workflow_id in workflow_ids(run)])
 
 
-async def wake_run(client: Client, run: RunRef, signal: str, argument: BaseModel | None = None) -> None:
-    """Signal the workflow that executes the run, at half the cost; no running workflow is success."""
+async def wake_run(client: Client, run: RunRef, signal: str, argument: BaseModel | None = None) -> bool:
+    """Signal the workflow that executes the run, at half the cost; False if none is open."""
     for workflow_id in workflow_ids(run):
         if await signal_workflow(client, workflow_id, signal, argument):
-            return
+            return True
+    return False
 
 
 async def signal_workflow(client: Client, workflow_id: str, signal: str, argument: BaseModel | None = None) -> bool:

@@ -13,7 +13,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from control.deadline import call_deadline
+from control.temporal_calls import call_deadline
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +37,6 @@ class TemporalMonitor:
         self._client = client
         self._interval = interval
         self._tolerated_seconds = tolerated_seconds
-        self._namespace_id: str | None = None
-        self._is_reachable = True
         self._answered_at: float | None = None
 
     @property
@@ -50,34 +48,25 @@ class TemporalMonitor:
 
     async def run(self) -> None:
         """Watch until cancelled. Raises NamespaceReplaced."""
-        self._answered_at = asyncio.get_running_loop().time()
+        loop, namespace_id, is_reachable = asyncio.get_running_loop(), "", True
+        request = DescribeNamespaceRequest(namespace=self._client.namespace)
+        self._answered_at = loop.time()
         while True:
             try:
-                await self._check()
+                async with call_deadline():
+                    found = (await self._client.workflow_service.describe_namespace(request)).namespace_info.id
             except (RPCError, TimeoutError) as error:
-                self._report(is_reachable=False, error=f"{type(error).__name__}: {error}"[:500])
+                if is_reachable:
+                    fields = {"error": f"{type(error).__name__}: {error}"[:500]}
+                    logger.warning("Temporal is unreachable", extra=fields)
+                is_reachable = False
+            else:
+                if namespace_id not in ("", found):
+                    raise NamespaceReplaced(
+                        f"the Temporal namespace {self._client.namespace!r} was replaced: its id was {namespace_id} and is "
+                        f"{found}; the process restarts to start the workflows of all unfinished runs again"
+                    )
+                if not is_reachable:
+                    logger.info("Temporal is reachable again")
+                namespace_id, is_reachable, self._answered_at = found, True, loop.time()
             await asyncio.sleep(self._interval)
-
-    async def _check(self) -> None:
-        request = DescribeNamespaceRequest(namespace=self._client.namespace)
-        async with call_deadline():
-            answer = await self._client.workflow_service.describe_namespace(request)
-        found = answer.namespace_info.id
-        if self._namespace_id is not None and found != self._namespace_id:
-            raise NamespaceReplaced(
-                f"the Temporal namespace {self._client.namespace!r} was replaced: its id was {self._namespace_id} and is "
-                f"{found}; the process restarts to start the workflows of all unfinished runs again"
-            )
-        self._namespace_id = found
-        self._answered_at = asyncio.get_running_loop().time()
-        self._report(is_reachable=True)
-
-    def _report(self, *, is_reachable: bool, error: str = "") -> None:
-        """Log changes only."""
-        if is_reachable == self._is_reachable:
-            return
-        self._is_reachable = is_reachable
-        if is_reachable:
-            logger.info("Temporal is reachable again")
-        else:
-            logger.warning("Temporal is unreachable", extra={"error": error})

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -67,17 +66,18 @@ class WorkQueue(Generic[K]):
         """Reconcile the key after a delay, never earlier. A key has one timer: a later call replaces the earlier one."""
         if key in self._timers:
             self._timers[key].cancel()
+
+        def queue() -> None:
+            self._timers.pop(key, None)
+            self.add(key, background=background)
+
         delay = seconds + TIMER_STEP if seconds > 0 else 0.0
-        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._on_timer, key, background)
+        self._timers[key] = asyncio.get_running_loop().call_later(delay, queue)
 
     def add_within(self, key: K, seconds: float) -> None:
         """Reconcile the key after a delay, or earlier if its timer or the key itself is already queued."""
         if key not in self._timers and key not in self._fresh:
             self.add_later(key, seconds)
-
-    def _on_timer(self, key: K, background: bool) -> None:  # noqa: FBT001 -- call_later passes positional arguments only
-        self._timers.pop(key, None)
-        self.add(key, background=background)
 
     async def run(self) -> None:
         """Process keys until cancelled."""
@@ -92,61 +92,38 @@ class WorkQueue(Generic[K]):
 
     async def _work(self) -> None:
         while True:
-            taken = self._take()
-            if taken is None:
+            is_background, key = False, self._fresh.pop(self._has_room)
+            if key is None and self._background_slots:
+                is_background, key = True, self._background.pop(self._has_room)
+            if key is None:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            group = self._group(key)
+            self._background_slots -= is_background
+            self._busy.add(key)
+            self._busy_in[group] += 1
             try:
-                await self._process(taken.key)
+                await self._reconcile(key)
+                self._pauses.pop(key, None)
+            except Exception as error:  # noqa: BLE001 -- the boundary that keeps one bad object from affecting the others
+                pause = self._pauses[key] = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
+                fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
+                logger.warning("reconcile failed", extra=fields)
+                self.add_later(key, pause, background=True)
             finally:
-                self._finish(taken)
-
-    def _take(self) -> "_Taken[K] | None":
-        is_background, key = False, self._fresh.pop(self._has_room)
-        if key is None and self._background_slots:
-            is_background, key = True, self._background.pop(self._has_room)
-        if key is None:
-            return None
-        self._background_slots -= is_background
-        self._busy.add(key)
-        self._busy_in[self._group(key)] += 1
-        return _Taken(key, is_background=is_background)
+                self._background_slots += is_background
+                self._busy.discard(key)
+                self._busy_in[group] -= 1
+                if not self._busy_in[group]:
+                    del self._busy_in[group]
+                if is_background or self._per_group < self._workers:
+                    self._wake.set()  # a key that no idle worker could take
+                if key in self._again:
+                    self.add(key, background=self._again.pop(key))
 
     def _has_room(self, group: str) -> bool:
         return self._busy_in[group] < self._per_group
-
-    def _finish(self, taken: "_Taken[K]") -> None:
-        self._background_slots += taken.is_background
-        self._busy.discard(taken.key)
-        group = self._group(taken.key)
-        self._busy_in[group] -= 1
-        if not self._busy_in[group]:
-            del self._busy_in[group]
-        if taken.is_background or self._per_group < self._workers:
-            self._wake.set()  # a key that no idle worker could take
-        if taken.key in self._again:
-            self.add(taken.key, background=self._again.pop(taken.key))
-
-    async def _process(self, key: K) -> None:
-        try:
-            await self._reconcile(key)
-            self._pauses.pop(key, None)
-        except Exception as error:  # noqa: BLE001 -- the boundary that keeps one bad object from affecting the others
-            self._retry_later(key, error)
-
-    def _retry_later(self, key: K, error: Exception) -> None:
-        pause = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
-        self._pauses[key] = pause
-        fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
-        logger.warning("reconcile failed", extra=fields)
-        self.add_later(key, pause, background=True)
-
-
-@dataclass(frozen=True)
-class _Taken(Generic[K]):
-    key: K
-    is_background: bool
 
 
 class _GroupedKeys(Generic[K]):

@@ -72,45 +72,27 @@ __all__ = [
     "submitted_run_name",
 ]
 
-_MODULES = {
-    "Contract": "inferrun.contract",
-    "dump_contract": "inferrun.contract",
-    "ExitCode": "inferrun.exitcodes",
-    "job_base_name": "inferrun.names",
-    "job_name": "inferrun.names",
-    "run_workflow_id": "inferrun.names",
-    "schedule_id": "inferrun.names",
-    "scheduled_run_name": "inferrun.names",
-    "submitted_run_name": "inferrun.names",
-    "Phase": "inferrun.reasons",
-    "Reason": "inferrun.reasons",
-    "InferenceConfig": "inferrun.resources",
-    "InferenceConfigSpec": "inferrun.resources",
-    "InferenceConfigStatus": "inferrun.resources",
-    "InferenceRun": "inferrun.resources",
-    "InferenceRunSpec": "inferrun.resources",
-    "InferenceRunStatus": "inferrun.resources",
-    "parse_config": "inferrun.resources",
-    "parse_run": "inferrun.resources",
-    "RunRef": "inferrun.run_ref",
-    "RunResult": "inferrun.run_result",
-    "Delivery": "inferrun.runner_report",
-    "Output": "inferrun.runner_report",
-    "RecordCounts": "inferrun.runner_report",
-    "RunnerResult": "inferrun.runner_report",
-    "dump_result": "inferrun.runner_report",
-    "InvalidSubmission": "inferrun.submission",
-    "Submission": "inferrun.submission",
-    "parse_submission": "inferrun.submission",
-}
+_MODULES = (
+    "contract",
+    "exitcodes",
+    "names",
+    "reasons",
+    "run_ref",
+    "runner_report",
+    "run_result",
+    "resources",
+    "submission",
+)
+"""Where the names are, cheapest import first."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'inferrun' has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = value
-    return value
+    for module in _MODULES if name in __all__ else ():
+        value: object = getattr(import_module(f"inferrun.{module}"), name, None)
+        if value is not None:
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'inferrun' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

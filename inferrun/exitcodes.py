@@ -18,40 +18,27 @@ class ExitCode(IntEnum):
     STOPPED = 143
 
 
-_REASONS = {
-    ExitCode.DONE: Reason.SUCCEEDED,
-    ExitCode.INTERNAL: Reason.RUNNER_ERROR,
-    ExitCode.CONTRACT: Reason.INVALID_CONTRACT,
-    ExitCode.INPUT: Reason.INPUT_FAILED,
-    ExitCode.INFERENCE: Reason.INFERENCE_FAILED,
-    ExitCode.OUTPUT: Reason.OUTPUT_FAILED,
-    ExitCode.DEADLINE: Reason.DEADLINE_EXCEEDED,
-    ExitCode.STOPPED: Reason.STOPPED,
+_KNOWN: dict[int, tuple[Reason, str]] = {
+    ExitCode.DONE: (Reason.SUCCEEDED, "done"),
+    ExitCode.INTERNAL: (Reason.RUNNER_ERROR, "an internal error of the runner"),
+    ExitCode.CONTRACT: (Reason.INVALID_CONTRACT, "the contract is invalid"),
+    ExitCode.INPUT: (Reason.INPUT_FAILED, "the input could not be read"),
+    ExitCode.INFERENCE: (Reason.INFERENCE_FAILED, "the model server did not predict"),
+    ExitCode.OUTPUT: (Reason.OUTPUT_FAILED, "the predictions could not be stored"),
+    ExitCode.DEADLINE: (Reason.DEADLINE_EXCEEDED, "the deadline was reached"),
+    ExitCode.STOPPED: (Reason.STOPPED, "stopped by SIGTERM"),
 }
-
-_MEANINGS = {
-    ExitCode.DONE: "done",
-    ExitCode.INTERNAL: "an internal error of the runner",
-    ExitCode.CONTRACT: "the contract is invalid",
-    ExitCode.INPUT: "the input could not be read",
-    ExitCode.INFERENCE: "the model server did not predict",
-    ExitCode.OUTPUT: "the predictions could not be stored",
-    ExitCode.DEADLINE: "the deadline was reached",
-    ExitCode.STOPPED: "stopped by SIGTERM",
-}
-
-_KNOWN = frozenset(int(code) for code in ExitCode)
 
 
 def reason_of(code: int) -> Reason:
     """Return the reason for an exit code; `RunnerFailed` for an unknown code."""
-    return _REASONS[ExitCode(code)] if code in _KNOWN else Reason.RUNNER_FAILED
+    return _KNOWN[code][0] if code in _KNOWN else Reason.RUNNER_FAILED
 
 
 def meaning_of(code: int) -> str:
     """Return an exit code with its meaning, for example `4 (the model server did not predict)`."""
     if code in _KNOWN:
-        return f"{code} ({_MEANINGS[ExitCode(code)]})"
+        return f"{code} ({_KNOWN[code][1]})"
     if code == 137:
         return "137 (killed by SIGKILL)"
     if 128 < code < 160:

@@ -9,9 +9,6 @@ import re
 
 from inferrun.run_ref import RunRef
 
-BASE_NAME_LIMIT = 62
-"""Maximum length of a Job's base name: 53 characters for `inf-` and the run's name, `-`, and eight characters of the UID."""
-
 LABEL_LIMIT = 63
 """Maximum length of a DNS-1123 label. A Job's name must be one, because its Pods carry the name as a label."""
 
@@ -29,7 +26,10 @@ LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
 def job_base_name(run_name: str, uid: str) -> str:
-    """The name of a run's ConfigMap and first Job, such as `inf-my-run-v2-5be07ada` for `My.Run..v2` with UID `5be07ada-…`."""
+    """The name of a run's ConfigMap and first Job, such as `inf-my-run-v2-5be07ada` for `My.Run..v2` with UID `5be07ada-…`.
+
+    It has at most 62 characters: 53 for `inf-` and the run's name, `-`, and eight of the UID.
+    """
     stem = re.sub(r"[^a-z0-9]+", "-", f"inf-{run_name}".lower()).rstrip("-")
     stem = stem[:53].rstrip("-")
     return f"{stem}-{re.sub('[^A-Za-z0-9]', '', uid)[:8].lower()}"

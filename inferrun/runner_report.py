@@ -5,6 +5,7 @@ Both are untrusted input on the control side: everything is bounded, and what ca
 by `kubectl explain`.
 """
 
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
@@ -48,6 +49,9 @@ def _check_storable(count: int) -> int:
 
 
 Count = Annotated[int, Field(ge=0), AfterValidator(_check_storable)]
+
+
+Line = TypeVar("Line", bound=BaseModel)
 
 
 class RecordCounts(BaseModel):
@@ -111,18 +115,23 @@ def _check_fits_in_message(output: Output) -> Output:
     return output
 
 
-class RunnerResult(BaseModel):
-    """How a runner's process ended, as reported by the runner."""
+class TerminationMessage(BaseModel):
+    """What the reports of a run's Pod and of a verification have in common."""
 
     model_config = ConfigDict(frozen=True)
 
     inferrun: Literal["v1"] = "v1"
-    reason: Reason
     message: str = Field(default="", max_length=2048)
     records: RecordCounts = RecordCounts()
     usage: TokenUsage | None = None
     delivery: Delivery = "Unknown"
     output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
+
+
+class RunnerResult(TerminationMessage):
+    """How a runner's process ended, as reported by the runner."""
+
+    reason: Reason
     retryable: bool = True
 
 
@@ -134,18 +143,10 @@ class OutputState(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class OutputFinding(BaseModel):
+class OutputFinding(TerminationMessage):
     """What the verification of a run's output found; the rest is set only if the output is committed."""
 
-    model_config = ConfigDict(frozen=True)
-
-    inferrun: Literal["v1"] = "v1"
     state: OutputState
-    message: str = Field(default="", max_length=2048)
-    records: RecordCounts = RecordCounts()
-    usage: TokenUsage | None = None
-    delivery: Delivery = "Unknown"
-    output: Annotated[Output, AfterValidator(_check_fits_in_message)] = Output()
 
 
 class Pace(BaseModel):
@@ -166,10 +167,6 @@ class Pace(BaseModel):
     """Current number of requests that may be in flight."""
 
 
-def _shorten_note(note: str) -> str:
-    return one_line(note, limit=NOTE_LIMIT)
-
-
 class Progress(BaseModel):
     """A progress line in a runner's log."""
 
@@ -179,14 +176,11 @@ class Progress(BaseModel):
     records: RecordCounts
     pace: Pace | None = None
 
-    note: Annotated[str, AfterValidator(_shorten_note)] = ""
+    note: Annotated[str, AfterValidator(lambda note: one_line(note, limit=NOTE_LIMIT))] = ""
     """Why requests are not sent as usual, for the run's status; empty if they are."""
 
 
-Report = TypeVar("Report", RunnerResult, OutputFinding)
-
-
-def dump_result(result: Report) -> str:
+def dump_result(result: TerminationMessage) -> str:
     """The termination message: JSON of at most MESSAGE_LIMIT bytes; a long message is truncated."""
     message = result.message
     while True:
@@ -231,13 +225,19 @@ class WarmUp(BaseModel):
 
 def parse_warm_up(log: str) -> WarmUp | None:
     """What the warm-up has seen last, from an excerpt of its log; None if that says nothing."""
+    return _latest(WarmUp, log, event="warm-up")
+
+
+def parse_progress(log: str) -> Progress | None:
+    """The latest progress in a log excerpt, or None; other lines are ignored."""
+    return _latest(Progress, log, event="progress")
+
+
+def _latest(kind: type[Line], log: str, *, event: str) -> Line | None:
     for line in reversed(log.splitlines()):
-        if '"warm-up"' not in line:
-            continue
-        try:
-            return WarmUp.model_validate(load_bounded(line))
-        except ValueError:
-            continue
+        if f'"{event}"' in line:
+            with suppress(ValueError):
+                return kind.model_validate(load_bounded(line))
     return None
 
 
@@ -261,15 +261,3 @@ def _message_in(line: str) -> str:
         return ""
     detail = next((fields[key] for key in ("error", "detail") if fields.get(key)), "")
     return f"{fields.get('message', '')}: {detail}" if detail else str(fields.get("message", ""))
-
-
-def parse_progress(log: str) -> Progress | None:
-    """The latest progress in a log excerpt, or None; other lines are ignored."""
-    for line in reversed(log.splitlines()):
-        if '"progress"' not in line:
-            continue
-        try:
-            return Progress.model_validate(load_bounded(line))
-        except ValueError:
-            continue
-    return None

@@ -27,7 +27,6 @@ class ActionKind(StrEnum):
     CANCEL = "Cancel"
     SCHEDULE = "Schedule"
     CLEAN_UP = "CleanUp"
-    REMOVE_LEGACY_FINALIZER = "RemoveLegacyFinalizer"
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,7 @@ NO_LIMITS: Final = RunRules()
 def decide(run: InferenceRun, *, rules: RunRules = NO_LIMITS) -> Action:
     """The action for an existing run."""
     if run.metadata.is_being_deleted:
-        has_finalizer = wellknown.LEGACY_FINALIZER in run.metadata.finalizers
-        return Action(ActionKind.REMOVE_LEGACY_FINALIZER if has_finalizer else ActionKind.CLEAN_UP)
+        return Action(ActionKind.CLEAN_UP)
     if run.is_paused or run.status.is_terminal or was_executed_by_krateo_controller(run):
         return NOTHING
     seconds = rules.min_schedule_interval_seconds
@@ -153,7 +151,7 @@ def edit_notice(runs: Sequence[str], *, generation: int) -> str:
 
 def config_verdict(config: ConfigDigest, *, allowed: Allowed) -> Action:
     """What to report on the status of a config."""
-    found = allowed.problems_of(service_account=config.service_account_name, image=config.image)
+    found = allowed.problems(service_account=config.service_account_name, image=config.image)
     problems = (*config.problems, *found)
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "; ".join(("runs can use this config", *config.warnings)))

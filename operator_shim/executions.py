@@ -78,7 +78,6 @@ class Executions:
         """Set at each change of a run that is being launched."""
         self._ensured: set[str] = set()
         self._accepted_at = -MOVING_SECONDS
-        self._cancelled: set[str] = set()
         self._rechecks: set[Key] = set()
 
     async def run(self) -> None:
@@ -99,19 +98,19 @@ class Executions:
         if not self._is_settled(item):
             self._queue.add(key, background=background)
 
-    def recheck(self, key: Key, *, background: bool) -> None:
+    def recheck(self, key: Key, *, background: bool = False) -> None:
         """Have the run's workflow check again what it waits for."""
         self._rechecks.add(key)
         self._queue.add(key, background=background)
 
-    def ensure_again(self, key: Key, uid: str, *, background: bool) -> None:
-        """Check again that a workflow executes the run."""
-        self.forget(uid)
-        self._queue.add(key, background=background)
+    def ensure_again(self, key: Key, uid: str) -> None:
+        """Check again, in the background, that a workflow executes the run."""
+        self._ensured.discard(uid)
+        self._queue.add(key, background=True)
 
     def end(self, key: Key, uid: str) -> None:
         """The run has ended or is gone."""
-        self.forget(uid)
+        self._ensured.discard(uid)
         self._rechecks.discard(key)
         if key in self._changes:
             self._changes[key].set()
@@ -126,11 +125,6 @@ class Executions:
         """Whether Temporal has accepted the workflow of the run, or just now another one."""
         is_moving = asyncio.get_running_loop().time() - self._accepted_at < MOVING_SECONDS
         return uid in self._ensured or is_moving
-
-    def forget(self, uid: str) -> None:
-        """Forget what has been done for a run."""
-        self._ensured.discard(uid)
-        self._cancelled.discard(uid)
 
     def _is_settled(self, item: Object) -> bool:
         """Whether reconciling the run would do nothing, from the plain object: most changes are of the status alone."""
@@ -158,11 +152,11 @@ class Executions:
         action = decide(run, rules=self._rules())
         if action.kind is ActionKind.REJECT:
             self._reject(key)
-        elif action.kind in (ActionKind.CLEAN_UP, ActionKind.REMOVE_LEGACY_FINALIZER):
+        elif action.kind is ActionKind.CLEAN_UP:
             self._clean_up(run)
         elif action.kind is ActionKind.CANCEL:
             await self._ensure(run)  # only a workflow records an outcome
-            await self._cancel(run)
+            await self._workflows.cancel(run.ref)
         elif action.kind is ActionKind.START:
             is_new = run.metadata.uid not in self._ensured and not is_started(item)
             # After a restart, which lists all configs, their runs are not ensured yet and do not take turns.
@@ -212,11 +206,6 @@ class Executions:
             await self._workflows.ensure(run)
             self._ensured.add(run.metadata.uid)
             self._accepted_at = asyncio.get_running_loop().time()
-
-    async def _cancel(self, run: InferenceRun) -> None:
-        if run.metadata.uid not in self._cancelled:
-            await self._workflows.cancel(run.ref)
-            self._cancelled.add(run.metadata.uid)
 
     async def _send_edits(self, run: InferenceRun) -> None:
         """Send the run's workflow the spec until it has received the latest generation, and record that it has.

@@ -4,7 +4,6 @@ A waiting run holds nothing but its entry here. Its status says what the launch 
 something else, the run's workflow is signalled. So it does not matter which of the two was seen first.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -32,17 +31,12 @@ def awaited_service(run: Object) -> ServiceRef | None:
     status = run.get("status") or {}
     model = status.get("model") or {}
     is_waiting = status.get("phase") == Phase.PENDING and status.get("reason") in MODEL_WAITS
-    if not is_waiting or _has_job(run) or not all(model.get(part) for part in ServiceRef.model_fields):
+    if not is_waiting or not all(model.get(part) for part in ServiceRef.model_fields):
         return None
+    base = job_base_name(run["metadata"]["name"], run["metadata"]["uid"])
+    if (status.get("jobStatus") or {}).get("name") == job_name(base, (status.get("endedLaunches") or 0) + 1):
+        return None  # the launch has a Job already, whose Pod waits for the model itself; an earlier launch may have had one
     return ServiceRef(kind=model["kind"], namespace=model["namespace"], name=model["name"])
-
-
-def _has_job(run: Object) -> bool:
-    """Whether the launch has a Job already, whose Pod waits for the model itself; an earlier launch may have had one."""
-    status, metadata = run["status"], run["metadata"]
-    known = (status.get("jobStatus") or {}).get("name")
-    base = job_base_name(metadata["name"], metadata["uid"])
-    return bool(known) and known == job_name(base, (status.get("endedLaunches") or 0) + 1)
 
 
 def digest_model(item: Object, *, now: datetime) -> Object:
@@ -79,24 +73,17 @@ class ModelWaits:
         self._services: dict[RunKey, ServiceRef] = {}
         self._runs: dict[ServiceRef, set[RunKey]] = {}
 
-    def observe(self, key: RunKey, run: Object | None) -> ServiceRef | None:
-        """A run has changed or is gone; returns the object that it waits for now."""
-        service = awaited_service(run) if run is not None else None
-        before = self._services.get(key)
-        if before is not None and before != service:
-            self._forget(key, before)
-        if service is not None:
-            self._services[key] = service
-            self._runs.setdefault(service, set()).add(key)
-        return service
-
-    def service_of(self, key: RunKey) -> ServiceRef | None:
-        """The object that the run waits for, as far as it was observed."""
-        return self._services.get(key)
-
-    def is_awaited(self, service: ServiceRef) -> bool:
-        """Whether any run waits for the object."""
-        return service in self._runs
+    def observe(self, key: RunKey, run: Object | None) -> tuple[ServiceRef | None, ServiceRef | None]:
+        """A run has changed or is gone; returns the objects that it waited for before, and waits for now."""
+        before, after = self._services.pop(key, None), awaited_service(run) if run is not None else None
+        if before is not None and before != after:
+            self._runs[before].discard(key)
+            if not self._runs[before]:
+                del self._runs[before]
+        if after is not None:
+            self._services[key] = after
+            self._runs.setdefault(after, set()).add(key)
+        return before, after
 
     def runs_of(self, service: ServiceRef) -> list[RunKey]:
         """The runs that wait for the object."""
@@ -106,22 +93,7 @@ class ModelWaits:
         """The objects that runs wait for."""
         return list(self._runs)
 
-    def kinds(self) -> frozenset[str]:
-        """The kinds of these objects."""
-        return frozenset(service.kind for service in self._runs)
 
-    def _forget(self, key: RunKey, service: ServiceRef) -> None:
-        del self._services[key]
-        runs = self._runs[service]
-        runs.discard(key)
-        if not runs:
-            del self._runs[service]
-
-
-def outdated_runs(runs: Iterable[tuple[RunKey, Object | None]], *, wait: str | None) -> list[RunKey]:
-    """The runs whose status says something else than `wait`, which a launch would write now."""
-    return [key for key, run in runs if run is not None and (wait is None or _message_of(run) != wait)]
-
-
-def _message_of(run: Object) -> str:
-    return str((run.get("status") or {}).get("message") or "")
+def is_outdated(run: Object, *, wait: str | None) -> bool:
+    """Whether the status of a waiting run says something else than `wait`, which a launch would write now."""
+    return wait is None or (run.get("status") or {}).get("message") != wait

@@ -1,7 +1,7 @@
 """Watches the objects of KServe that runs wait for, and has the runs look again when the objects change.
 
-A kind is watched only while it is served and a run waits for an object of it; of the objects, only those that runs wait for
-are kept, as a digest. KServe may be installed or removed at any time: discovery is repeated while runs wait.
+A kind is watched only while it is served and a run waits for an object of it; of its objects only digests are kept. KServe may be
+installed or removed at any time: discovery is repeated while runs wait.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from control.kserve_kinds import served_kinds
 from control.namespaced_informers import NamespacedInformers
 from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Forbidden, KubeError, NotFound
+from inferrun.kube.errors import KubeError
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import Object, Resource
+from inferrun.kube.objects import Object, Resource, unreadable_because
 from inferrun.service_ref import ServiceRef
-from operator_shim.model_waits import ModelWaits, digest_model, outdated_runs, seconds_left, wait_of
+from operator_shim.model_waits import ModelWaits, digest_model, is_outdated, seconds_left, wait_of
 
 logger = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class ModelWatches:
         self._now = now or api.now
         self._waits = ModelWaits()
         self._sent: dict[Key, str] = {}
+        """The state of its object about which a run was last told."""
         self._served: dict[str, Resource] | None = None
         self._watches: dict[str, _Watch] = {}
-        self._fetched: dict[ServiceRef, Object] = {}
         self._is_wanted = asyncio.Event()
         self._queue: WorkQueue[ServiceRef] = WorkQueue(
             self._compare, workers=WORKERS, group=lambda service: service.namespace
@@ -71,20 +71,14 @@ class ModelWatches:
 
     def observe(self, key: Key, run: Object | None) -> None:
         """A run has changed or is gone."""
-        before, service = self._waits.service_of(key), self._waits.observe(key, run)
-        if before is not None and before != service:
+        before, service = self._waits.observe(key, run)
+        if before != service:
             self._sent.pop(key, None)
-            if not self._waits.is_awaited(before):
-                self._fetched.pop(before, None)
         if service is None:
             return
         if service.kind not in self._watches:
             self._is_wanted.set()
         self._queue.add(service)
-
-    def in_memory(self) -> dict[str, list[Key]]:
-        """The objects that are kept, by the kinds that are watched."""
-        return {kind: watch.informer.keys() for kind, watch in self._watches.items()}
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -104,7 +98,7 @@ class ModelWatches:
             except KubeError as error:
                 logger.warning("KServe's kinds cannot be discovered", extra={"error": str(error)})
             else:
-                self._adjust(tasks)
+                self._adjust(tasks, self._served)
             asyncio.get_running_loop().call_later(DISCOVERY_SECONDS, self._discover_again)
 
     def _discover_again(self) -> None:
@@ -112,83 +106,69 @@ class ModelWatches:
         if self._waits.services() or self._watches:
             self._is_wanted.set()
 
-    def _adjust(self, tasks: asyncio.TaskGroup) -> None:
-        served, wanted = self._served or {}, self._waits.kinds()
+    def _adjust(self, tasks: asyncio.TaskGroup, served: dict[str, Resource]) -> None:
+        wanted = {service.kind for service in self._waits.services()}
         for kind, watch in list(self._watches.items()):
             if kind not in wanted or served.get(kind) != watch.resource:
                 watch.task.cancel()
                 del self._watches[kind]
-                self._fetched.clear()
         for kind in wanted & served.keys() - self._watches.keys():
-            resource = served[kind]
             informer = NamespacedInformers(
                 self._api,
-                resource,
+                served[kind],
                 namespaces=self._namespaces,
-                transform=partial(self._take, kind),
+                transform=partial(self._digest, kind),
                 listener=partial(self._on_change, kind),
+                keeps_stubs=True,
             )
-            self._watches[kind] = _Watch(resource, informer, tasks.create_task(informer.run()))
+            self._watches[kind] = _Watch(served[kind], informer, tasks.create_task(self._follow(informer)))
+        self._compare_all()
+
+    async def _follow(self, informer: NamespacedInformers) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(informer.run())
+            await informer.synced()
+            self._compare_all()  # what is missing causes no event
+
+    def _compare_all(self) -> None:
         for service in self._waits.services():
             self._queue.add(service)
 
-    def _take(self, kind: str, item: Object) -> Object | None:
-        """The digest of an object that a run waits for; nothing is kept of the others."""
-        metadata = item["metadata"]
-        service = ServiceRef(kind=kind, namespace=metadata.get("namespace", ""), name=metadata["name"])
-        return digest_model({**item, "kind": kind}, now=self._now()) if self._waits.is_awaited(service) else None
+    def _digest(self, kind: str, item: Object) -> Object:
+        return digest_model({**item, "kind": kind}, now=self._now())
 
     def _on_change(self, kind: str, key: Key, _before: Object | None, _after: Object | None) -> None:
-        service = ServiceRef(kind=kind, namespace=key[0], name=key[1])
-        self._fetched.pop(service, None)
-        self._queue.add(service)
+        self._queue.add(ServiceRef(kind=kind, namespace=key[0], name=key[1]))
 
     async def _compare(self, service: ServiceRef) -> None:
-        """Have those runs look again that wait for something that is no longer so."""
-        if not self._waits.is_awaited(service):
-            self._fetched.pop(service, None)
-            return
-        found = await self._state_of(service)
+        """Have those runs look again whose status says something else than a launch would write now."""
+        runs = self._waits.runs_of(service)
+        found = self._state_of(service) if runs else None
         if found is None:
             return
         state, wait = found
-        waiting = [(key, self._read(key)) for key in self._waits.runs_of(service)]
-        for key in outdated_runs(waiting, wait=wait):
-            if self._sent.get(key) != state:
+        for key in runs:
+            run = self._read(key)
+            if run is not None and is_outdated(run, wait=wait) and self._sent.get(key) != state:
                 self._sent[key] = state
                 self._recheck(key)
 
-    async def _state_of(self, service: ServiceRef) -> tuple[str, str | None] | None:
+    def _state_of(self, service: ServiceRef) -> tuple[str, str | None] | None:
         """What identifies the object's state, and the message of a launch that would wait for it; None if unknown."""
         if self._served is None:
             return None
-        resource = self._served.get(service.kind)
-        if resource is None:
+        if service.kind not in self._served:
             return "not served", not_installed(service.kind)
-        try:
-            held = self._held(service) or await self._fetch(service, resource)
-        except NotFound:
-            return "missing", missing(str(service))
-        except Forbidden:
-            return None
-        wait = wait_of(held)
-        if (left := seconds_left(held, now=self._now())) is not None:
-            self._queue.add_later(service, max(0.0, left) + SETTLING_MARGIN)
-        return f"{held['metadata']['resourceVersion']} {wait}", wait
-
-    def _held(self, service: ServiceRef) -> Object | None:
         watch = self._watches.get(service.kind)
-        seen = watch.informer.get(service.namespace, service.name) if watch is not None else None
-        return next((found for found in (seen, self._fetched.get(service)) if found and self._is_valid(found)), None)
-
-    async def _fetch(self, service: ServiceRef, resource: Resource) -> Object:
-        """Read an object that nothing waited for when the watch delivered it."""
-        item = await self._api.get(resource, service.namespace, service.name)
-        digest = digest_model({**item, "kind": service.kind}, now=self._now())
-        if service.kind in self._watches and self._waits.is_awaited(service):
-            self._fetched[service] = digest
-        return digest
-
-    def _is_valid(self, digest: Object) -> bool:
-        left = seconds_left(digest, now=self._now())
-        return left is None or left > 0
+        if watch is None or not watch.informer.has_listed(service.namespace):
+            return None
+        held = watch.informer.get(service.namespace, service.name)
+        if held is None:
+            return "missing", missing(str(service))
+        digest = self._digest(service.kind, held) if unreadable_because(held) else held
+        wait, left = wait_of(digest), seconds_left(digest, now=self._now())
+        if left is not None and left > 0:
+            self._queue.add_later(service, left + SETTLING_MARGIN)
+        elif left is not None:
+            wait = None  # a launch finds out what follows
+        return f"{digest['metadata']['resourceVersion']} {wait}", wait

@@ -1,11 +1,10 @@
 """Translates the spec of a scheduled run into a description of a Temporal schedule. Pure.
 
-A description contains explicit values and can be compared with what the server stores, so that a schedule is updated only
-if it differs. Cron combines two restricted day fields with OR, a Temporal calendar combines them with AND: such an
-expression becomes two calendars.
+A description contains explicit values, so that it can be compared with the schedule that the server stores. Cron combines two
+restricted day fields with OR, a Temporal calendar combines them with AND: such an expression becomes two calendars.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -36,20 +35,6 @@ class Calendar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Span:
-    """Every `step`-th value from `start` to `end` inclusive."""
-
-    start: int
-    end: int
-    step: int = 1
-
-    @property
-    def values(self) -> range:
-        """The values of the span."""
-        return range(self.start, max(self.start, self.end) + 1, max(1, self.step))
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunSchedule:
     """The Temporal schedule of one scheduled run."""
 
@@ -57,7 +42,7 @@ class RunSchedule:
     namespace: str
     name: str
     uid: str
-    calendars: frozenset[Calendar]
+    calendars: tuple[Calendar, ...]
     time_zone: str
     policy: ConcurrencyPolicy
     catch_up_seconds: int
@@ -69,10 +54,11 @@ class RunSchedule:
 def schedule_of(run: InferenceRun) -> RunSchedule:
     """The schedule that the spec of a scheduled run describes. Raises `inferrun.resources.cron.InvalidSchedule`."""
     metadata, spec = run.metadata, run.spec
-    expression = spec.schedule or ""
+    expression, is_suspended = spec.schedule or "", bool(spec.suspend)
     time_zone = spec.time_zone or DEFAULT_TIME_ZONE
     given = spec.starting_deadline_seconds
     deadline = STARTING_DEADLINE_SECONDS if given is None else given
+    note = f"{expression.strip()} ({time_zone}), managed by inferrun: edit the InferenceRun; changes made here are reverted"
     return RunSchedule(
         id=schedule_id(run.ref),
         namespace=metadata.namespace,
@@ -83,50 +69,37 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
         policy=spec.concurrency_policy or ConcurrencyPolicy.FORBID,
         catch_up_seconds=max(deadline, MIN_CATCH_UP_SECONDS),
         jitter_seconds=spec.jitter_seconds or 0,
-        is_paused=bool(spec.suspend),
-        note=_note(expression, time_zone=time_zone, is_suspended=bool(spec.suspend)),
+        is_paused=is_suspended,
+        note=f"suspended; {note}" if is_suspended else note,
     )
 
 
-def calendars_of(times: CronTimes) -> frozenset[Calendar]:
+def calendars_of(times: CronTimes) -> tuple[Calendar, ...]:
     """One calendar, or two if a match of either day field is sufficient."""
-    if not times.either_day_matches:
-        return frozenset({_calendar(times, days_of_month=times.days_of_month, days_of_week=times.days_of_week)})
-    by_date = _calendar(times, days_of_month=times.days_of_month, days_of_week=EVERY_DAY_OF_WEEK)
-    by_weekday = _calendar(times, days_of_month=EVERY_DAY_OF_MONTH, days_of_week=times.days_of_week)
-    return frozenset({by_date, by_weekday})
-
-
-def spans_of(values: Sequence[int]) -> tuple[Span, ...]:
-    """Sorted values as spans: a single one if the values are equidistant, otherwise one per run of consecutive values."""
-    if len(values) > 1:
-        step = values[1] - values[0]
-        if all(after - before == step for before, after in pairwise(values)):
-            return (Span(start=values[0], end=values[-1], step=step),)
-    spans: list[Span] = []
-    for value in values:
-        if spans and spans[-1].end == value - 1:
-            spans[-1] = Span(start=spans[-1].start, end=value)
-        else:
-            spans.append(Span(start=value, end=value))
-    return tuple(spans)
-
-
-def values_of(spans: Iterable[Span]) -> tuple[int, ...]:
-    """The distinct values of spans in ascending order."""
-    return tuple(sorted({value for span in spans for value in span.values}))
-
-
-def _calendar(times: CronTimes, *, days_of_month: tuple[int, ...], days_of_week: tuple[int, ...]) -> Calendar:
-    return Calendar(
-        minutes=times.minutes,
-        hours=times.hours,
-        days_of_month=days_of_month,
-        months=times.months,
-        days_of_week=days_of_week,
+    days = [(times.days_of_month, times.days_of_week)]
+    if times.either_day_matches:
+        days = [(EVERY_DAY_OF_MONTH, times.days_of_week), (times.days_of_month, EVERY_DAY_OF_WEEK)]
+    return tuple(
+        Calendar(
+            minutes=times.minutes,
+            hours=times.hours,
+            days_of_month=days_of_month,
+            months=times.months,
+            days_of_week=days_of_week,
+        )
+        for days_of_month, days_of_week in days
     )
 
 
-def _note(expression: str, *, time_zone: str, is_suspended: bool) -> str:
-    text = f"{expression.strip()} ({time_zone}), managed by inferrun: edit the InferenceRun; changes made here are reverted"
-    return f"suspended; {text}" if is_suspended else text
+def spans_of(values: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Sorted values as spans (first, last, step): one if they are equidistant, otherwise one for each run of consecutive values."""
+    steps = {after - before for before, after in pairwise(values)}
+    if len(steps) == 1:
+        return [(values[0], values[-1], steps.pop())]
+    spans: list[tuple[int, int, int]] = []
+    for value in values:
+        if spans and spans[-1][1] == value - 1:
+            spans[-1] = (spans[-1][0], value, 1)
+        else:
+            spans.append((value, value, 1))
+    return spans

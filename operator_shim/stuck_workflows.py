@@ -8,9 +8,10 @@ which something is overdue come first.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from control.informer import Key
 from inferrun import wellknown
@@ -22,6 +23,7 @@ from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.run_status import status_after
 from inferrun.timestamps import utc_now
+from operator_shim.workflows import OpenWorkflow, RunWorkflows
 
 logger = logging.getLogger(__name__)
 
@@ -38,44 +40,25 @@ REPAIR_PAUSE: Final = 3600.0
 """Seconds between two repairs of a run: if the recovery fails in the same way, another one does not help."""
 
 
-@dataclass(frozen=True)
-class OpenWorkflow:
-    """The open workflow under the id of a run: how often its task was tried, and the length of its history."""
+@dataclass(slots=True)
+class _Check:
+    """What is known of the workflow of a run."""
 
-    id: str
-    run_id: str
-    task_attempt: int
-    events: int
-    is_ours: bool = True
-    """Whether this installation executes it."""
-
-
-class WorkflowAccess(Protocol):
-    """What this needs of Temporal; `RunWorkflows` provides it."""
-
-    async def find_open(self, run: RunRef) -> OpenWorkflow | None:
-        """The open workflow under one of the run's ids."""
-
-    async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
-        """End a workflow that cannot end on its own."""
-
-
-class EnsureAgain(Protocol):
-    """Makes sure that a workflow executes the run."""
-
-    def __call__(self, key: Key, uid: str, /, *, background: bool) -> None:
-        """Queue the run of that key and UID."""
+    asked_at: float = 0.0
+    failing: OpenWorkflow | None = None
+    failing_since: float = 0.0
+    repaired_at: float = -math.inf
 
 
 class StuckWorkflows:
-    """Call `repair` once per sweep."""
+    """Call `repair` once per sweep. `ensure_again` queues a run to make sure that a workflow executes it, by its key and UID."""
 
     def __init__(
         self,
         runs: RunStore,
-        workflows: WorkflowAccess,
+        workflows: RunWorkflows,
         *,
-        ensure_again: EnsureAgain,
+        ensure_again: Callable[[Key, str], None],
         clock: Callable[[], float],
         stuck_seconds: float = STUCK_SECONDS,
     ) -> None:
@@ -84,50 +67,41 @@ class StuckWorkflows:
         self._ensure_again = ensure_again
         self._clock = clock
         self._stuck_seconds = stuck_seconds
-        self._failing: dict[str, tuple[OpenWorkflow, float]] = {}
-        self._repaired: dict[str, float] = {}
-        self._checked: dict[str, float] = {}
+        self._checks: dict[str, _Check] = {}
 
     async def repair(self, watched: Iterable[tuple[Key, Object]]) -> None:
         """Ask about the workflows whose turn it is, and replace those that are stuck."""
         unfinished = {item["metadata"]["uid"]: (key, item) for key, item in watched if _is_executed(item)}
-        self._forget(unfinished.keys())
-        order = sorted(unfinished, key=lambda uid: self._rank(uid, unfinished[uid][1]))
-        for uid in order[:CHECKS_PER_ROUND]:
-            await self._check(unfinished[uid][0], uid)
+        self._checks = {uid: self._checks.get(uid) or _Check() for uid in unfinished}
+
+        def rank(uid: str) -> tuple[bool, float]:
+            """Suspects first, then those that were asked about longest ago."""
+            check, (_, item) = self._checks[uid], unfinished[uid]
+            return check.failing is None and not is_overdue(item), check.asked_at
+
+        for uid in sorted(unfinished, key=rank)[:CHECKS_PER_ROUND]:
+            await self._check(unfinished[uid][0], uid, self._checks[uid])
             await asyncio.sleep(1 / CHECKS_PER_SECOND)
 
-    def _rank(self, uid: str, item: Object) -> tuple[bool, float]:
-        """Suspects first, then those that were asked about longest ago."""
-        return not (uid in self._failing or is_overdue(item)), self._checked.get(uid, 0.0)
-
-    async def _check(self, key: Key, uid: str) -> None:
+    async def _check(self, key: Key, uid: str, check: _Check) -> None:
         run = RunRef(namespace=key[0], name=key[1], uid=uid)
-        now = self._clock()
-        self._checked[uid] = now
+        check.asked_at = self._clock()
         found = await self._workflows.find_open(run)
+        before, check.failing = check.failing, None
         if found is not None and not found.is_ours:
-            await self._evict(key, run, found)
-            return
-        if found is None or found.task_attempt < FAILING_ATTEMPTS:
-            self._failing.pop(uid, None)
-            return
-        known, since = self._failing.get(uid, (found, now))
-        if (known.run_id, known.events) != (found.run_id, found.events):
-            since = now  # it made progress in between
-        self._failing[uid] = found, since
-        is_repaired = now - self._repaired.get(uid, -REPAIR_PAUSE) < REPAIR_PAUSE
-        if now - since >= self._stuck_seconds and not is_repaired:
-            self._repaired[uid] = now
-            await self._replace(key, run, found)
-
-    async def _evict(self, key: Key, run: RunRef, foreign: OpenWorkflow) -> None:
-        logger.warning(
-            "another program's workflow has the id of a run", extra={"run": str(run), "workflow": foreign.id}
-        )
-        reason = f"the id is that of the workflow that executes InferenceRun {run}"
-        await self._workflows.terminate(foreign, reason=reason)
-        self._ensure_again(key, run.uid, background=False)
+            fields = {"run": str(run), "workflow": found.id}
+            logger.warning("another program's workflow has the id of a run", extra=fields)
+            reason = f"the id is that of the workflow that executes InferenceRun {run}"
+            await self._workflows.terminate(found, reason=reason)
+            self._ensure_again(key, uid)
+        elif found is not None and found.task_attempt >= FAILING_ATTEMPTS:
+            check.failing = found
+            if before is None or (before.run_id, before.events) != (found.run_id, found.events):
+                check.failing_since = check.asked_at  # it made progress in between
+            is_repaired = check.asked_at - check.repaired_at < REPAIR_PAUSE
+            if check.asked_at - check.failing_since >= self._stuck_seconds and not is_repaired:
+                check.repaired_at = check.asked_at
+                await self._replace(key, run, found)
 
     async def _replace(self, key: Key, run: RunRef, stuck: OpenWorkflow) -> None:
         recovery = recover_workflow_id(run_workflow_id(run))
@@ -138,13 +112,7 @@ class StuckWorkflows:
         logger.warning("replacing a workflow that is stuck", extra={"run": str(run), "workflow": stuck.id})
         await self._runs.update_status(run, lambda current: _stuck_status(current, message))
         await self._workflows.terminate(stuck, reason=message)
-        self._ensure_again(key, run.uid, background=False)
-
-    def _forget(self, uids: Iterable[str]) -> None:
-        kept = set(uids)
-        self._failing = {uid: value for uid, value in self._failing.items() if uid in kept}
-        self._repaired = {uid: value for uid, value in self._repaired.items() if uid in kept}
-        self._checked = {uid: value for uid, value in self._checked.items() if uid in kept}
+        self._ensure_again(key, run.uid)
 
 
 def is_overdue(item: Object) -> bool:

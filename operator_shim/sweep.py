@@ -15,9 +15,9 @@ limit, but a sweep has none: with many runs and a Temporal that is far away it t
 import asyncio
 import logging
 import time
-from collections.abc import Hashable
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import ValidationError
 from temporalio.service import RPCError
@@ -33,8 +33,9 @@ from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339, utc_now
 from operator_shim.decisions import CORRECTABLE
 from operator_shim.run_terms import TO_DELETE, UNFINISHED, has_ended
-from operator_shim.schedules import Schedules
-from operator_shim.stuck_workflows import EnsureAgain, StuckWorkflows
+from operator_shim.run_watch import RunWatch
+from operator_shim.stuck_workflows import StuckWorkflows
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)
@@ -56,22 +57,11 @@ LISTING_DELAY: Final = timedelta(seconds=60)
 CLOSING_TIME: Final = timedelta(minutes=5)
 """Time that a workflow has for closing after its run ended."""
 
-
 CANCELLATION_PAUSE: Final = 0.1
 """Seconds after each cancellation: runs that were deleted while no shim was running are ended without delaying those of others."""
 
 DELETION_TIME: Final = timedelta(minutes=2)
 """Time that the clean-up has for deleting a run."""
-
-
-class WatchedRuns(Protocol):
-    """The runs as last seen by a watch."""
-
-    def get(self, namespace: str, name: str) -> Object | None:
-        """The run of that name."""
-
-    def find(self, term: Hashable) -> list[tuple[Key, Object]]:
-        """Those with that term (`operator_shim.run_terms`)."""
 
 
 class Sweep:
@@ -81,10 +71,10 @@ class Sweep:
         self,
         runs: RunStore,
         workflows: RunWorkflows,
-        schedules: Schedules,
+        schedules: TemporalSchedules,
         *,
-        watch: WatchedRuns,
-        ensure_again: EnsureAgain,
+        watch: RunWatch,
+        ensure_again: Callable[[Key, str], None],
         namespaces: Namespaces,
     ) -> None:
         self._runs = runs
@@ -132,11 +122,19 @@ class Sweep:
 
     async def sweep(self) -> bool:
         """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon."""
-        await self._schedules.sweep(lambda run: self._seen(run) is not None, namespaces=self._namespaces)
+        await self._delete_schedules()
         await self._cancel_left_over()
         await self._delete_overdue()
         await self._stuck.repair(self._watch.find(UNFINISHED))
         return bool(self._gone)
+
+    async def _delete_schedules(self) -> None:
+        """Delete schedules whose InferenceRun was deleted while no shim was watching, in the watched namespaces."""
+        for identity, run in (await self._schedules.list_owned()).items():
+            is_suspect = run.namespace in self._namespaces and self._seen(run) is None
+            if is_suspect and await self._runs.read(run) is None:
+                logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
+                await self._schedules.delete(identity)
 
     async def _cancel_left_over(self) -> None:
         """Cancel the open workflows for which nothing remains to be done, each once."""
@@ -170,7 +168,7 @@ class Sweep:
             watched = self._seen(run)
             if watched is not None and not has_ended(watched):
                 logger.info("the workflow of an unfinished run was terminated", extra={"run": str(run)})
-                self._ensure_again((run.namespace, run.name), run.uid, background=False)
+                self._ensure_again((run.namespace, run.name), run.uid)
 
     async def restart_missing(self, *, created_before: datetime) -> None:
         """Make sure that a workflow executes each accepted run that was created before that time and has no open workflow.
@@ -190,7 +188,7 @@ class Sweep:
         if missing:
             logger.warning("unfinished runs have no workflow", extra={"runs": len(missing)})
         for uid, key in missing.items():
-            self._ensure_again(key, uid, background=True)
+            self._ensure_again(key, uid)
 
     def _seen(self, run: RunRef) -> Object | None:
         """The run as last seen; None if it is not watched, or another one has its name."""

@@ -1,7 +1,7 @@
 """Creates, updates, lists and deletes Temporal schedules.
 
-The server stores a schedule in its own canonical form. What it returns is converted back and compared with the wanted
-schedule, so that an update is sent only if they differ, for instance after a change made in the Temporal UI.
+The wanted schedule has the canonical form in which the server returns it, with each default set, so that the two can be compared:
+an update is sent only if they differ, for instance after a change made in the Temporal UI.
 """
 
 from collections.abc import Sequence
@@ -26,16 +26,14 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, TypedSearchAttributes
 
-from control.deadline import SCHEDULE_CALL_SECONDS, call_deadline
-from control.foreign_values import decode_foreign
 from control.memo import read_memo, run_of_memo
-from control.search_attributes import SearchAttributes, Send
-from control.temporal_errors import ignore_not_found
+from control.search_attributes import SearchAttributes
+from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
-from operator_shim.schedule_spec import Calendar, RunSchedule, Span, spans_of, values_of
+from operator_shim.schedule_spec import Calendar, RunSchedule, spans_of
 
 OVERLAPS = {
     ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,
@@ -43,8 +41,6 @@ OVERLAPS = {
     ConcurrencyPolicy.REPLACE: ScheduleOverlapPolicy.CANCEL_OTHER,
 }
 """TERMINATE_OTHER would end the submission but not its run."""
-
-POLICIES = {overlap: policy for policy, overlap in OVERLAPS.items()}
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ class TemporalSchedules:
                 )
 
         try:
-            await self._send(create, wanted, config=config)
+            await self._attributes.send(create, run=f"{wanted.namespace}/{wanted.name}", config=config)
         except ScheduleAlreadyRunningError:
             await self._update(wanted, config=config)  # created by another shim in the meantime
 
@@ -131,10 +127,7 @@ class TemporalSchedules:
             async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
                 await self._client.get_schedule_handle(wanted.id).update(replace)
 
-        await self._send(update, wanted, config=config)
-
-    async def _send(self, send: Send[None], wanted: RunSchedule, *, config: str) -> None:
-        await self._attributes.send(send, run=f"{wanted.namespace}/{wanted.name}", config=config)
+        await self._attributes.send(update, run=f"{wanted.namespace}/{wanted.name}", config=config)
 
     async def _matches(self, wanted: RunSchedule, found: ScheduleDescription, *, config: str) -> bool:
         action = found.schedule.action
@@ -145,8 +138,10 @@ class TemporalSchedules:
         where = (action.workflow, action.id, action.task_queue)
         if where != (WORKFLOW_TYPE, wanted.id, self._task_queue):
             return False
-        arguments = await decode_foreign(self._client, list(action.args))
-        return arguments == [_argument(wanted)] and _observed(wanted, found.schedule) == wanted
+        stored, given = found.schedule, self._schedule(wanted, action.typed_search_attributes)
+        if (stored.spec, stored.policy, stored.state) != (given.spec, given.policy, given.state):
+            return False
+        return await decode_foreign(self._client, list(action.args)) == [_argument(wanted)]
 
     def _schedule(self, wanted: RunSchedule, attributes: TypedSearchAttributes) -> Schedule:
         return Schedule(
@@ -161,9 +156,9 @@ class TemporalSchedules:
                 static_summary=f"run of schedule {wanted.namespace}/{wanted.name}",
             ),
             spec=ScheduleSpec(
-                calendars=[_calendar_spec(calendar) for calendar in _ordered(wanted)],
+                calendars=[_calendar_spec(calendar) for calendar in wanted.calendars],
                 time_zone_name=wanted.time_zone,
-                jitter=timedelta(seconds=wanted.jitter_seconds),
+                jitter=timedelta(seconds=wanted.jitter_seconds) or None,
             ),
             policy=SchedulePolicy(
                 overlap=OVERLAPS[wanted.policy], catchup_window=timedelta(seconds=wanted.catch_up_seconds)
@@ -176,62 +171,17 @@ def _argument(wanted: RunSchedule) -> dict[str, Any]:  # Any: JSON
     return {"namespace": wanted.namespace, "parent": {"name": wanted.name, "uid": wanted.uid}}
 
 
-def _observed(wanted: RunSchedule, found: Schedule) -> RunSchedule | None:
-    """The stored schedule in the form of the wanted one; None if it cannot be expressed in that form."""
-    spec, state = found.spec, found.state
-    is_plain = not (spec.intervals or spec.cron_expressions or spec.skip or spec.start_at or spec.end_at)
-    calendars = [_calendar(calendar) for calendar in spec.calendars]
-    policy = POLICIES.get(found.policy.overlap)
-    window = found.policy.catchup_window
-    if not is_plain or None in calendars or policy is None or window is None or state.limited_actions:
-        return None
-    return RunSchedule(
-        id=wanted.id,
-        namespace=wanted.namespace,
-        name=wanted.name,
-        uid=wanted.uid,
-        calendars=frozenset(calendar for calendar in calendars if calendar is not None),
-        time_zone=spec.time_zone_name or "",
-        policy=policy,
-        catch_up_seconds=round(window.total_seconds()),
-        jitter_seconds=round(spec.jitter.total_seconds()) if spec.jitter is not None else 0,
-        is_paused=state.paused,
-        note=state.note or "",
-    )
-
-
-def _calendar(spec: ScheduleCalendarSpec) -> Calendar | None:
-    if _values(spec.second) != (0,) or spec.year:
-        return None
-    return Calendar(
-        minutes=_values(spec.minute),
-        hours=_values(spec.hour),
-        days_of_month=_values(spec.day_of_month),
-        months=_values(spec.month),
-        days_of_week=_values(spec.day_of_week),
-    )
-
-
-def _values(ranges: Sequence[ScheduleRange]) -> tuple[int, ...]:
-    return values_of(Span(start=one.start, end=one.end, step=one.step) for one in ranges)
-
-
 def _calendar_spec(calendar: Calendar) -> ScheduleCalendarSpec:
+    def ranges(values: Sequence[int]) -> tuple[ScheduleRange, ...]:
+        return tuple(ScheduleRange(*span) for span in spans_of(values))
+
     return ScheduleCalendarSpec(
-        minute=_ranges(calendar.minutes),
-        hour=_ranges(calendar.hours),
-        day_of_month=_ranges(calendar.days_of_month),
-        month=_ranges(calendar.months),
-        day_of_week=_ranges(calendar.days_of_week),
+        minute=ranges(calendar.minutes),
+        hour=ranges(calendar.hours),
+        day_of_month=ranges(calendar.days_of_month),
+        month=ranges(calendar.months),
+        day_of_week=ranges(calendar.days_of_week),
     )
-
-
-def _ranges(values: Sequence[int]) -> tuple[ScheduleRange, ...]:
-    return tuple(ScheduleRange(span.start, span.end, span.step) for span in spans_of(values))
-
-
-def _ordered(wanted: RunSchedule) -> list[Calendar]:
-    return sorted(wanted.calendars, key=lambda calendar: (calendar.days_of_month, calendar.days_of_week))
 
 
 def _times(found: ScheduleDescription) -> ScheduleTimes:

@@ -19,6 +19,7 @@ import asyncio
 import logging
 import sys
 import threading
+from pathlib import Path
 from typing import NoReturn
 
 import uvloop
@@ -32,7 +33,6 @@ from runner.errors import CommitUnclear, DeadlineReached, Stopped, first_error
 from runner.network.tls import trust
 from runner.program.execution import execute
 from runner.program.progress_log import ProgressLog
-from runner.program.resource_usage import resource_usage
 from runner.program.termination_message import failure, write_result
 from runner.settings import Settings, read_settings, settings_for_failures
 
@@ -73,7 +73,7 @@ class Process:
         write_result(result, self.settings.termination_log, is_known=is_known)
         if self._progress and self._counts:
             self._progress.report_now(self._counts)
-        fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **resource_usage()}
+        fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **_resource_usage()}
         _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -128,6 +128,15 @@ async def _run(process: Process) -> NoReturn:
             process.fail(Stopped(f"stopped by SIGTERM; {kept}"), is_known=is_known)
         process.fail(_deadline_reached(process.settings, kept) if limit.expired() else error, is_known=is_known)
     process.succeed()
+
+
+def _resource_usage() -> dict[str, float]:
+    """Return `cpu_seconds` and, if the kernel reports it, `peak_memory_mib`. Users set `resources` by these figures."""
+    used = {"cpu_seconds": round(time.process_time(), 2)}
+    status = Path("/proc/self/status")  # not ru_maxrss, whose initial value is the memory of the parent process
+    lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []
+    peaks = [float(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
+    return {**used, "peak_memory_mib": round(peaks[0] / 1024, 1)} if peaks else used
 
 
 def _cancel_on_sigterm() -> asyncio.Event:

@@ -9,10 +9,11 @@ import asyncio
 import sys
 
 from inferrun.exitcodes import ExitCode
-from inferrun.plugins import AbortableStore, CommittedRun, Contract, OutputStore
+from inferrun.plugins import AbortableStore, Contract
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
 from runner.contract_file import only_label, read_contract
 from runner.program import checks
+from runner.program.committing import ask_commit
 from runner.program.execution import store_context
 from runner.program.short_program import run_short_program
 from runner.registry import Registry
@@ -29,14 +30,7 @@ async def verify(contract: Contract, settings: Settings, *, is_final: bool) -> O
     registry = Registry()
     context = store_context(contract, settings, registry)
     async with registry.output_store(label)(spec, context) as sink:
-        if isinstance(sink, AbortableStore):
-            committed = await (sink.abort() if is_final else sink.find_commit())
-        else:
-            committed = (await sink.open()).committed_run
-        return _finding(committed, sink)
-
-
-def _finding(committed: CommittedRun | None, sink: OutputStore) -> OutputFinding:
+        committed = await (sink.abort() if is_final and isinstance(sink, AbortableStore) else ask_commit(sink))
     if committed is not None:
         predicted = f"{committed.completed} of {committed.total} records predicted"
         return OutputFinding(

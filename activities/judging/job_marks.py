@@ -19,7 +19,7 @@ from activities.watching import job_state
 from activities.watching.diagnosis import counts_ended_objects, diagnose_missing_pod
 from activities.watching.job_objects import JOBS_PAGE, list_events, list_jobs
 from activities.watching.observation import Launch
-from control.cluster_identity import is_of_same_cluster
+from control.memo import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, Invalid, NotFound

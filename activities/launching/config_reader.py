@@ -56,10 +56,10 @@ class ConfigReader:
 
         Checked before every Job: the settings may have changed since the run started.
         """
-        image = "" if snapshot.is_our_runner else snapshot.image
-        problem = self._allowed.problem_of_launch(service_account=snapshot.service_account, image=image)
-        if problem:
-            raise LaunchBlocked(Reason.CONFIG_NOT_READY, problem)
+        image = None if snapshot.is_our_runner else snapshot.image or None
+        problems = self._allowed.problems(service_account=snapshot.service_account or None, image=image)
+        if problems:
+            raise LaunchBlocked(Reason.CONFIG_NOT_READY, describe(problems))
 
     async def check_reference(self, run: InferenceRun) -> None:
         """Raise LaunchBlocked unless the run may refer to its config. Checked before every Job: a grant may be withdrawn."""
@@ -93,5 +93,6 @@ class ConfigReader:
             config = parse_config(stored)
         except ValidationError as error:
             return None, describe(parse_problems(error))
-        problems = (*config_problems(config), *self._allowed.problems(config))
+        allowed = self._allowed.problems(service_account=config.spec.service_account_name, image=config.spec.image)
+        problems = (*config_problems(config), *allowed)
         return config, describe(problems) if problems else ""

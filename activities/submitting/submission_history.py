@@ -15,8 +15,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.submitting.child_runs import mismatched
-from control.foreign_values import decode_foreign
-from control.temporal_errors import ignore_not_found
+from control.temporal_calls import decode_foreign, ignore_not_found
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission

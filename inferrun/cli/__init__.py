@@ -1,13 +1,14 @@
 """The command `inferrun`: diagnosis and small tasks for operators and users.
 
-`main` only parses the command line. The dependencies of a command are imported when it runs, so that a missing extra is
+`main` only parses the command line. The module of a command is imported when it runs, so that a missing extra is
 reported in one line and `--help` always works. A user error never ends in a traceback.
 """
 
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,23 +27,14 @@ The cluster is selected as in kubectl: by --kubeconfig, KUBECONFIG or ~/.kube/co
 context. Temporal is selected as in every Temporal client (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, or
 Temporal's configuration file), otherwise the server that the installation uses."""
 
-DOCTOR_EXIT_CODES = "exit codes: 0 no problems, 1 problems found, 2 invalid command line or kubeconfig"
-
 COPY_SECRET = """\
 Copies the data and the type of a Secret to another namespace, with your own permissions. The copy has no labels or
 annotations of the original. Values are never printed. An existing Secret is not overwritten."""
-
-COPY_SECRET_EXIT_CODES = "exit codes: 0 copied, 1 not copied, 2 invalid command line or kubeconfig"
-
 
 MIGRATE = """\
 Takes over the runs and schedules of the earlier Go controller (kserve-controller), with your own permissions: records the
 outcomes of its runs, moves schedules from CronJobs to Temporal, and removes its finalizers. It never executes a run again
 and never ends a Job that runs. It can be interrupted and repeated."""
-
-MIGRATE_EXIT_CODES = (
-    "exit codes: 0 nothing left or dry run, 1 something left or failed, 2 invalid command line or kubeconfig"
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,21 +42,21 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="inferrun", description="Durable batch inference on Kubernetes")
     root.add_argument("--version", action="version", version=f"inferrun {version('inferrun')}")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_doctor(commands)
-    _add_copy_secret(commands)
-    _add_migrate(commands)
-    return root
 
+    def add(name: str, summary: str, *, description: str, codes: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=description,
+            epilog=f"exit codes: {codes}, 2 invalid command line or kubeconfig",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(module=f"inferrun.cli.{name.replace('-', '_')}")
+        command.add_argument("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig (default: as in kubectl)")
+        command.add_argument("--context", metavar="NAME", help="context in the kubeconfig (default: the current one)")
+        return command
 
-def _add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    doctor = commands.add_parser(
-        "doctor",
-        help="diagnose an installation",
-        description=DOCTOR,
-        epilog=DOCTOR_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_cluster_options(doctor)
+    doctor = add("doctor", "diagnose an installation", description=DOCTOR, codes="0 no problems, 1 problems found")
     doctor.add_argument(
         "--install-namespace",
         metavar="NAMESPACE",
@@ -79,35 +71,21 @@ def _add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         default="default",
         help="namespace in which you want to start runs (default: %(default)s)",
     )
-    doctor.set_defaults(run=_run_doctor)
 
-
-def _add_copy_secret(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    copy_secret = commands.add_parser(
-        "copy-secret",
-        help="copy a Secret to another namespace",
-        description=COPY_SECRET,
-        epilog=COPY_SECRET_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    copy_secret = add(
+        "copy-secret", "copy a Secret to another namespace", description=COPY_SECRET, codes="0 copied, 1 not copied"
     )
     copy_secret.add_argument("name", metavar="NAME", type=_object_name, help="name of the Secret")
-    copy_secret.add_argument(
-        "--from", dest="source", metavar="NAMESPACE", type=_namespace, required=True, help="namespace of the Secret"
-    )
-    copy_secret.add_argument(
-        "--to", dest="target", metavar="NAMESPACE", type=_namespace, required=True, help="namespace of the copy"
-    )
-    _add_cluster_options(copy_secret)
-    copy_secret.set_defaults(run=_run_copy_secret)
+    for option, dest, text in (("--from", "source", "of the Secret"), ("--to", "target", "of the copy")):
+        copy_secret.add_argument(
+            option, dest=dest, metavar="NAMESPACE", type=_namespace, required=True, help=f"namespace {text}"
+        )
 
-
-def _add_migrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    migrate = commands.add_parser(
+    migrate = add(
         "migrate",
-        help="take over from the earlier Go controller",
+        "take over from the earlier Go controller",
         description=MIGRATE,
-        epilog=MIGRATE_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        codes="0 nothing left or dry run, 1 something left or failed",
     )
     modes = migrate.add_mutually_exclusive_group(required=True)
     modes.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
@@ -116,13 +94,7 @@ def _add_migrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     migrate.add_argument(
         "-n", "--namespace", metavar="NAMESPACE", type=_namespace, help="only this namespace (default: all)"
     )
-    _add_cluster_options(migrate)
-    migrate.set_defaults(run=_run_migrate)
-
-
-def _add_cluster_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--kubeconfig", metavar="FILE", type=Path, help="kubeconfig (default: as in kubectl)")
-    command.add_argument("--context", metavar="NAME", help="context in the kubeconfig (default: the current context)")
+    return root
 
 
 def _object_name(text: str) -> str:
@@ -140,33 +112,12 @@ def _namespace(text: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], int] = words.run
     try:
-        return run(words)
+        code: int = import_module(words.module).run(words)
     except ModuleNotFoundError as error:
         text = f"this command requires optional dependencies ({error.name} is not installed)"
         sys.stderr.write(f"error: {text}\nfix:   pip install 'inferrun[cli]', or '.[cli]' in a checkout\n")
         return USAGE_ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
-
-
-def _run_doctor(words: argparse.Namespace) -> int:
-    from inferrun.cli.doctor import Question, run  # noqa: PLC0415 -- an extra may be missing
-
-    question = Question(install_namespace=words.install_namespace, release=words.release, namespace=words.namespace)
-    return run(question, kubeconfig=words.kubeconfig, context=words.context)
-
-
-def _run_copy_secret(words: argparse.Namespace) -> int:
-    from inferrun.cli.copy_secret import Copy, run  # noqa: PLC0415 -- an extra may be missing
-
-    copy = Copy(name=words.name, source=words.source, target=words.target)
-    return run(copy, kubeconfig=words.kubeconfig, context=words.context)
-
-
-def _run_migrate(words: argparse.Namespace) -> int:
-    from inferrun.cli.migrate import Options, run  # noqa: PLC0415 -- an extra may be missing
-
-    options = Options(namespace=words.namespace, is_dry_run=words.dry_run, must_wait=words.wait)
-    return run(options, kubeconfig=words.kubeconfig, context=words.context)
+    return code

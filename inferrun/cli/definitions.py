@@ -48,8 +48,10 @@ def _incompatibility(name: str, stored: Object) -> str:
     version = next((entry for entry in stored["spec"]["versions"] if entry["name"] == wellknown.VERSION), None)
     if version is None or not version.get("served"):
         return f"it does not serve version {wellknown.VERSION}"
-    if not _is_established(stored):
-        return f"the API server does not serve it: {_refusal(stored)}"
+    conditions = stored.get("status", {}).get("conditions") or []
+    if not any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+        refused = "; ".join(str(one.get("message", "")) for one in conditions if one["status"] != "True")
+        return f"the API server does not serve it: {refused or 'no reason given'}"
     root = version.get("schema", {}).get("openAPIV3Schema", {})
     if missing := missing_fields(name, root):
         more = f" and {len(missing) - SHOWN_FIELDS} more" if len(missing) > SHOWN_FIELDS else ""
@@ -93,19 +95,3 @@ def _schema_paths(schema: Object) -> Iterator[str]:
         yield name
         below = inner.get("items", inner)
         yield from (f"{name}.{path}" for path in _schema_paths(below))
-
-
-def _is_established(stored: Object) -> bool:
-    return any(
-        condition["type"] == "Established" and condition["status"] == "True" for condition in _conditions(stored)
-    )
-
-
-def _refusal(stored: Object) -> str:
-    wrong = [condition for condition in _conditions(stored) if condition["status"] != "True"]
-    return "; ".join(str(condition.get("message", "")) for condition in wrong) or "no reason given"
-
-
-def _conditions(stored: Object) -> list[Object]:
-    conditions: list[Object] = stored.get("status", {}).get("conditions") or []
-    return conditions

@@ -3,44 +3,40 @@
 `examine` queries through two seams and evaluates the responses with pure functions; `run` connects to the real servers.
 """
 
-import asyncio
+import argparse
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Final, Protocol
 
 from inferrun.cli import temporal_server
 from inferrun.cli.definitions import FIX as DEFINITIONS_FIX
 from inferrun.cli.definitions import MODELS, judge_definition
 from inferrun.cli.findings import Finding, exit_code, lines, ok, problem, summary, unknown
-from inferrun.cli.kubeconfig import FIX as KUBECONFIG_FIX
-from inferrun.cli.kubeconfig import report_error, user_cluster
+from inferrun.cli.kubeconfig import run_in_cluster
 from inferrun.cli.permissions import (
     AT_HOME,
     PERSON,
     SHIM,
     WORKER,
     Permission,
-    account_review,
-    is_allowed,
+    access_review,
     judge_account,
     judge_person,
-    self_review,
 )
 from inferrun.cli.pollers import judge_queue
 from inferrun.cli.programs import SHIMS, Installed, judge_programs, selector
-from inferrun.cli.temporal_server import Connected, Denied, Unreachable
+from inferrun.cli.temporal_server import Connected
 from inferrun.installation import join_id, recorded_cluster
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.namespaces import SERVED_TWICE_FIX
 from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
 from inferrun.run_defaults import Defaults, parse_defaults
 from inferrun.submission import DEFAULT_TASK_QUEUE
-from inferrun.temporal.connection import ATTRIBUTES
+from inferrun.temporal.connection import ATTRIBUTES, TemporalUnavailable
 
 DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 DEPLOYMENTS: Final = Resource("apps/v1", "deployments")
@@ -51,7 +47,6 @@ SETTINGS: Final = "inferrun-config"
 OLDEST_MINOR: Final = 33
 """Kubernetes 1.33: the Job failure policies and CRD rules in use are stable since that version."""
 
-USAGE_ERROR: Final = 2
 TEMPORAL_FIX: Final = (
     "set TEMPORAL_ADDRESS=HOST:PORT to an address that is reachable from this machine; for a server in the cluster, use\n"
     "kubectl -n TEMPORAL_NAMESPACE port-forward service/FRONTEND 7233 and TEMPORAL_ADDRESS=127.0.0.1:7233"
@@ -85,10 +80,8 @@ class Cluster(Protocol):
 
 _TABLES: Final = (("shim", SHIM), ("worker", WORKER))
 
-Review = Callable[[Permission], Object]
-
 Connect = Callable[[Installed], Awaitable[Connected]]
-"""Connects to Temporal with the settings of the installation. Raises Unreachable."""
+"""Connects to Temporal with the settings of the installation. Raises TemporalUnavailable."""
 
 
 async def examine(question: Question, cluster: Cluster, connect_temporal: Connect) -> list[Finding]:
@@ -97,16 +90,25 @@ async def examine(question: Question, cluster: Cluster, connect_temporal: Connec
     if version.fix:  # nothing else can be checked
         return [version]
     programs, installed = await _programs(question, cluster)
-    installation = await _installation(cluster, installed, question)
+    settings = f"settings (ConfigMap {question.install_namespace}/{SETTINGS})"
+    others = "other installations in the same namespaces"
     return [
         version,
         *[await _definition(cluster, name) for name in MODELS],
         *programs,
-        *await _settings(question, cluster),
+        *await _tried(settings, _settings(settings, question, cluster)),
         *await _permissions(question, cluster, installed),
-        *await _other_installations(question, cluster, installed),
-        *await _temporal(installed, installation, question, connect_temporal),
+        *await _tried(others, _other_installations(question, cluster, installed)),
+        *await _temporal(installed, await _installation(cluster, installed, question), question, connect_temporal),
     ]
+
+
+async def _tried(what: str, check: Awaitable[list[Finding]]) -> list[Finding]:
+    """The findings of a check; unknown if it cannot be made."""
+    try:
+        return await check
+    except (KubeError, TemporalUnavailable) as error:
+        return [unknown(what, str(error))]
 
 
 async def _version(cluster: Cluster) -> Finding:
@@ -155,15 +157,12 @@ async def _programs(question: Question, cluster: Cluster) -> tuple[list[Finding]
     return judge_programs(deployments, namespace=namespace, release=question.release), Installed.read(deployments)
 
 
-async def _settings(question: Question, cluster: Cluster) -> list[Finding]:
+async def _settings(what: str, question: Question, cluster: Cluster) -> list[Finding]:
     """Whether the operator's defaults are valid."""
-    what = f"settings (ConfigMap {question.install_namespace}/{SETTINGS})"
     try:
         stored = await cluster.get(CONFIG_MAPS, question.install_namespace, SETTINGS)
     except NotFound:
         return []  # reported with the Deployments
-    except KubeError as error:
-        return [unknown(what, str(error))]
     _, problems = parse_defaults(stored.get("data") or {}, last=Defaults())
     fix = "helm upgrade with a valid value; until then the last valid value or the default is used"
     return [problem(what, text, fix=fix) for text in problems] or [ok(what, "all values are valid")]
@@ -173,14 +172,19 @@ async def _permissions(question: Question, cluster: Cluster, installed: Installe
     """The findings about the user, and about the service accounts in each namespace; empty means all namespaces."""
     home = question.install_namespace
 
-    async def denied(permissions: tuple[Permission, ...], resource: Resource, review: Review) -> list[Permission]:
-        return [one for one in permissions if not is_allowed(await cluster.create(resource, None, review(one)))]
+    async def denied(permissions: tuple[Permission, ...], *, namespace: str, account: str = "") -> list[Permission]:
+        found = []
+        for one in permissions:
+            review = access_review(one, namespace=namespace, account=account, account_namespace=home)
+            answer = await cluster.create(REVIEWS if account else SELF_REVIEWS, None, review)
+            if not answer.get("status", {}).get("allowed"):
+                found.append(one)
+        return found
 
-    try:
-        own = await denied(PERSON, SELF_REVIEWS, partial(self_review, namespace=question.namespace))
-        findings = [judge_person(own, namespace=question.namespace)]
-    except KubeError as error:
-        findings = [unknown(f"your permissions in namespace {question.namespace}", str(error))]
+    async def judge_user() -> list[Finding]:
+        return [judge_person(await denied(PERSON, namespace=question.namespace), namespace=question.namespace)]
+
+    findings = await _tried(f"your permissions in namespace {question.namespace}", judge_user())
     for component, permissions, place in [
         *((component, table, place) for place in installed.watched for component, table in _TABLES),
         *((component, AT_HOME, home) for component, _ in _TABLES),
@@ -189,9 +193,9 @@ async def _permissions(question: Question, cluster: Cluster, installed: Installe
         if not account:
             continue
         where = f"namespace {place}" if place else "all namespaces"
-        review = partial(account_review, namespace=place, account=account, account_namespace=home)
         try:
-            findings.append(judge_account(account, await denied(permissions, REVIEWS, review), where=where))
+            lacking = await denied(permissions, namespace=place, account=account)
+            findings.append(judge_account(account, lacking, where=where))
         except KubeError as error:
             why = "only administrators may check them" if isinstance(error, Forbidden) else str(error)
             findings.append(unknown(f"permissions of service account {account} in {where}", why))
@@ -211,10 +215,7 @@ async def _installation(cluster: Cluster, installed: Installed, question: Questi
 
 async def _other_installations(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
     """The other installations that serve the same namespaces."""
-    try:
-        shims = (await cluster.list(DEPLOYMENTS, labelSelector=SHIMS)).get("items") or []
-    except KubeError as error:
-        return [unknown("other installations in the same namespaces", str(error))]
+    shims = (await cluster.list(DEPLOYMENTS, labelSelector=SHIMS)).get("items") or []
     own, found = (question.install_namespace, question.release), []
     for shim in shims:
         metadata = shim["metadata"]
@@ -233,31 +234,35 @@ async def _temporal(
 ) -> list[Finding]:
     try:
         connected = await connect_temporal(installed)
-    except Unreachable as error:
+    except TemporalUnavailable as error:
         return [problem("Temporal", f"no response from {error}", fix=TEMPORAL_FIX)]
     server, namespace = connected.server, connected.namespace
-    findings = [ok("Temporal", f"connected to {connected.address}")]
-    try:
-        if not await server.has_namespace():
-            fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
-            return [*findings, problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
-        findings.append(ok("Temporal namespace", namespace))
-    except (Unreachable, Denied) as error:
-        findings.append(unknown("Temporal namespace", str(error)))
-    try:
-        findings.append(judge_search_attributes(await server.search_attributes(), namespace=namespace))
-    except (Unreachable, Denied) as error:
-        findings.append(unknown("search attributes", f"cannot be listed: {error}"))
     queue = os.environ.get("INFERRUN_TASK_QUEUE") or installed.task_queue or DEFAULT_TASK_QUEUE
-    home = question.install_namespace
-    restart = f"kubectl -n {home} rollout restart deployment -l app.kubernetes.io/component=worker"
+    restart = (
+        f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
+    )
+
+    async def find_namespace() -> list[Finding]:
+        if await server.has_namespace():
+            return [ok("Temporal namespace", namespace)]
+        fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
+        return [problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
+
+    async def find_attributes() -> list[Finding]:
+        return [judge_search_attributes(await server.search_attributes(), namespace=namespace)]
+
+    async def find_pollers(kind: str) -> list[Finding]:
+        pollers = await server.pollers(queue, kind)
+        return [judge_queue(queue, kind, pollers, installation=installation, restart=restart)]
+
+    found = [ok("Temporal", f"connected to {connected.address}")]
+    found += await _tried("Temporal namespace", find_namespace())
+    if found[-1].fix:
+        return found
+    found += await _tried("search attributes", find_attributes())
     for kind in ("workflows", "activities"):
-        try:
-            pollers = await server.pollers(queue, kind)
-            findings.append(judge_queue(queue, kind, pollers, installation=installation, restart=restart))
-        except (Unreachable, Denied) as error:
-            findings.append(unknown(f"pollers of task queue {queue} ({kind})", str(error)))
-    return findings
+        found += await _tried(f"pollers of task queue {queue} ({kind})", find_pollers(kind))
+    return found
 
 
 def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Finding:
@@ -274,25 +279,17 @@ def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Find
     return ok("search attributes", "registered")
 
 
-def run(question: Question, *, kubeconfig: Path | None, context: str | None) -> int:
+def run(words: argparse.Namespace) -> int:
     """Examine the user's cluster and print the findings; returns the exit code."""
-    try:
-        source, findings = asyncio.run(_examine_user_cluster(question, kubeconfig=kubeconfig, context=context))
-    except (KubeError, OSError) as error:
-        report_error(str(error), fix=KUBECONFIG_FIX)
-        return USAGE_ERROR
-    print(source)
-    print("\n".join(lines(findings)))
-    print(summary(findings))
-    return exit_code(findings)
+    question = Question(install_namespace=words.install_namespace, release=words.release, namespace=words.namespace)
 
-
-async def _examine_user_cluster(
-    question: Question, *, kubeconfig: Path | None, context: str | None
-) -> tuple[str, list[Finding]]:
     async def connect(installed: Installed) -> Connected:
         address = installed.temporal_address or "127.0.0.1:7233"
         return await temporal_server.connect(address=address, namespace=installed.temporal_namespace)
 
-    async with user_cluster(kubeconfig, context=context) as (api, source):
-        return source, await examine(question, api, connect)
+    async def print_findings(api: KubeClient, source: str) -> int:
+        findings = await examine(question, api, connect)
+        print(source, *lines(findings), summary(findings), sep="\n")
+        return exit_code(findings)
+
+    return run_in_cluster(words, print_findings)

@@ -9,9 +9,6 @@ from inferrun.text import one_line
 TEXT_LIMIT = 2000
 """Characters of a finding that are shown."""
 
-HEALTHY = 0
-PROBLEMS_FOUND = 1
-
 
 class State(StrEnum):
     """The result of a check."""
@@ -42,9 +39,9 @@ def problem(what: str, detail: str, *, fix: str) -> Finding:
     return Finding(State.PROBLEM, what, detail, fix)
 
 
-def unknown(what: str, detail: str, *, fix: str = "") -> Finding:
+def unknown(what: str, detail: str) -> Finding:
     """A check that could not be made."""
-    return Finding(State.UNKNOWN, what, detail, fix)
+    return Finding(State.UNKNOWN, what, detail)
 
 
 def lines(findings: Iterable[Finding]) -> Iterator[str]:
@@ -69,5 +66,4 @@ def summary(findings: Iterable[Finding]) -> str:
 
 def exit_code(findings: Iterable[Finding]) -> int:
     """0 without problems, otherwise 1."""
-    is_wrong = any(finding.state is State.PROBLEM for finding in findings)
-    return PROBLEMS_FOUND if is_wrong else HEALTHY
+    return int(any(finding.state is State.PROBLEM for finding in findings))

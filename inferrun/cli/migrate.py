@@ -4,21 +4,30 @@ Each pass reads everything, plans, and executes what is due; passes follow until
 the version of the object that was read as its condition, so that a change in between is planned anew.
 """
 
+import argparse
 import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
 from inferrun import wellknown
-from inferrun.cli.kubeconfig import FIX, report_error, user_cluster
-from inferrun.cli.migration import SETTLE, Action, Owned, Step, lines, plan_controllers, plan_run, plan_secrets
+from inferrun.cli.kubeconfig import CommandFailed, run_in_cluster
+from inferrun.cli.migration import (
+    SETTLE,
+    MigrationAction,
+    MigrationStep,
+    Owned,
+    lines,
+    plan_controllers,
+    plan_run,
+    plan_secrets,
+)
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Conflict, KubeError, NotConfigured, NotFound
+from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import CONFIGS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.resources import parse_config, parse_run
 from inferrun.timestamps import utc_now
@@ -29,7 +38,6 @@ CRON_JOBS: Final = Resource("batch/v1", "cronjobs")
 
 DONE: Final = 0
 SOMETHING_LEFT: Final = 1
-USAGE_ERROR: Final = 2
 
 PAGE: Final = "500"
 MAX_PASSES: Final = 5
@@ -41,30 +49,22 @@ Write = Callable[[str], None]
 Parsed = TypeVar("Parsed")
 
 
-class CannotMigrate(Exception):
-    """Nothing was changed; `fix` is what the user can do about it."""
-
-    def __init__(self, message: str, *, fix: str) -> None:
-        super().__init__(message)
-        self.fix = fix
-
-
 @dataclass(frozen=True)
-class Plan:
+class MigrationPlan:
     """What is left to do. Nothing is changed while a controller has to be stopped."""
 
-    controllers: tuple[Action, ...]
-    runs: tuple[tuple[Action, ...], ...]
-    secrets: tuple[Action, ...]
+    controllers: tuple[MigrationAction, ...]
+    runs: tuple[tuple[MigrationAction, ...], ...]
+    secrets: tuple[MigrationAction, ...]
 
     @property
-    def actions(self) -> list[Action]:
+    def actions(self) -> list[MigrationAction]:
         """All actions, in order."""
         return [*self.controllers, *(action for actions in self.runs for action in actions), *self.secrets]
 
 
-async def read_plan(api: KubeClient, *, namespace: str | None) -> Plan:
-    """Read the objects and plan. Raises CannotMigrate, KubeError."""
+async def read_plan(api: KubeClient, *, namespace: str | None) -> MigrationPlan:
+    """Read the objects and plan. Raises CommandFailed, KubeError."""
     await _require_definitions(api)
     runs = [(item, run) for item in await _all(api, RUNS, namespace) if (run := _parsed(parse_run, item)) is not None]
     jobs, pods, cron_jobs = [_by_owner(await _all(api, resource, namespace)) for resource in (JOBS, PODS, CRON_JOBS)]
@@ -77,14 +77,14 @@ async def read_plan(api: KubeClient, *, namespace: str | None) -> Plan:
         plans.append(tuple(plan_run(item, run, owned, now=utc_now())))
     configs = [_parsed(parse_config, item) for item in await _all(api, CONFIGS, None)]
     waiting = [run for _, run in runs if not run.status.is_terminal]
-    return Plan(
+    return MigrationPlan(
         controllers=tuple(plan_controllers(await _all(api, DEPLOYMENTS, None))),
         runs=tuple(filter(None, plans)),
         secrets=tuple(plan_secrets(waiting, filter(None, configs))),
     )
 
 
-async def apply(plan: Plan, api: KubeClient, *, report: Write) -> bool:
+async def apply(plan: MigrationPlan, api: KubeClient, *, report: Write) -> bool:
     """Execute what is due, per run until the first step that is not; returns whether anything was changed."""
     has_changed = False
     for actions in plan.runs:
@@ -107,18 +107,18 @@ async def apply(plan: Plan, api: KubeClient, *, report: Write) -> bool:
     return has_changed
 
 
-async def migrate(api: KubeClient, *, namespace: str | None, must_wait: bool, report: Write) -> list[Action]:
+async def migrate(api: KubeClient, *, namespace: str | None, must_wait: bool, report: Write) -> list[MigrationAction]:
     """Apply until nothing is due any more; with `must_wait`, until Jobs that run have ended. Returns what is left."""
     changeless_passes = 0
     while True:
         plan = await read_plan(api, namespace=namespace)
         if plan.controllers:
-            raise CannotMigrate("the earlier controller is still running", fix=plan.controllers[0].why)
+            raise CommandFailed("the earlier controller is still running", fix=plan.controllers[0].why)
         has_changed = await apply(plan, api, report=report)
         changeless_passes = 0 if has_changed else changeless_passes + 1
         left = plan.actions
         is_unfinished = any(one.step.is_change for one in left)
-        is_waiting = any(one.step is Step.WAIT for one in left)
+        is_waiting = any(one.step is MigrationStep.WAIT for one in left)
         if not has_changed and not is_unfinished and not (is_waiting and must_wait):
             return left
         if is_unfinished and changeless_passes >= MAX_PASSES:
@@ -134,10 +134,10 @@ async def _require_definitions(api: KubeClient) -> None:
     try:
         definition = await api.get(DEFINITIONS, None, name)
     except NotFound as error:
-        raise CannotMigrate(f"the definition {name} does not exist", fix=fix) from error
+        raise CommandFailed(f"the definition {name} does not exist", fix=fix) from error
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     if "phase" not in (schema.get("status", {}).get("properties") or {}):
-        raise CannotMigrate(f"the definition {name} is that of the earlier controller", fix=fix)
+        raise CommandFailed(f"the definition {name} is that of the earlier controller", fix=fix)
 
 
 def _by_owner(items: Sequence[Object]) -> defaultdict[str, list[Object]]:
@@ -170,43 +170,24 @@ def _parsed(parse: Callable[[Object], Parsed], item: Object) -> Parsed | None:
         return None
 
 
-@dataclass(frozen=True)
-class Options:
-    """What to migrate, and whether to do it."""
-
-    namespace: str | None
-    is_dry_run: bool
-    must_wait: bool
-
-
-def run(options: Options, *, kubeconfig: Path | None, context: str | None) -> int:
+def run(words: argparse.Namespace) -> int:
     """Migrate in the user's cluster and print what is, or would be, done; returns the exit code."""
-    try:
-        return asyncio.run(_migrate_user_cluster(options, kubeconfig=kubeconfig, context=context))
-    except NotConfigured as error:
-        report_error(str(error), fix=FIX)
-        return USAGE_ERROR
-    except CannotMigrate as error:
-        report_error(str(error), fix=error.fix)
-    except (KubeError, OSError) as error:
-        report_error(str(error), fix="check the connection and your permissions, then run the same command again")
-    return SOMETHING_LEFT
 
-
-async def _migrate_user_cluster(options: Options, *, kubeconfig: Path | None, context: str | None) -> int:
-    async with user_cluster(kubeconfig, context=context) as (api, _):
-        if options.is_dry_run:
-            actions = (await read_plan(api, namespace=options.namespace)).actions
+    async def execute(api: KubeClient, _: str) -> int:
+        if words.dry_run:
+            actions = (await read_plan(api, namespace=words.namespace)).actions
             _say("\n".join(lines(actions)) if actions else "nothing to migrate")
             if actions:
                 _say("\nnothing was changed; inferrun migrate --apply does this")
             return DONE
-        left = await migrate(api, namespace=options.namespace, must_wait=options.must_wait, report=_say)
-    _say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
-    if all(action.step is Step.LEAVE or action.kind == "Secret" for action in left):
-        return DONE
-    _say("\nrun the same command again once these are resolved")
-    return SOMETHING_LEFT
+        left = await migrate(api, namespace=words.namespace, must_wait=words.wait, report=_say)
+        _say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
+        if all(action.step is MigrationStep.LEAVE or action.kind == "Secret" for action in left):
+            return DONE
+        _say("\nrun the same command again once these are resolved")
+        return SOMETHING_LEFT
+
+    return run_in_cluster(words, execute)
 
 
 def _say(text: str) -> None:

@@ -32,7 +32,7 @@ CONTAINER: Final = "inference"
 CONTROLLER: Final = "kserve-controller"
 
 
-class Step(StrEnum):
+class MigrationStep(StrEnum):
     """What is done about an object; the last three leave it as it is."""
 
     RECORD = "record"
@@ -50,7 +50,7 @@ class Step(StrEnum):
     @property
     def is_change(self) -> bool:
         """Whether the step writes something."""
-        return self not in (Step.WAIT, Step.MANUAL, Step.LEAVE)
+        return self not in (MigrationStep.WAIT, MigrationStep.MANUAL, MigrationStep.LEAVE)
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Action:
+class MigrationAction:
     """One step, and why. `is_due` is false for a step that must wait for an earlier one to take effect."""
 
-    step: Step
+    step: MigrationStep
     kind: str
     namespace: str
     name: str
@@ -102,25 +102,29 @@ class _Planned:
         status = self.run.status
         return status.phase is None and bool(status.conditions or status.contract or status.job_status)
 
-    def act(self, step: Step, why: str, change: Object | None = None, *, is_due: bool = True) -> Action:
+    def act(
+        self, step: MigrationStep, why: str, change: Object | None = None, *, is_due: bool = True
+    ) -> MigrationAction:
         metadata = self.run.metadata
         kind = wellknown.RUN_KIND
-        return Action(step, kind, metadata.namespace, metadata.name, why, self.item, change or {}, is_due)
+        return MigrationAction(step, kind, metadata.namespace, metadata.name, why, self.item, change or {}, is_due)
 
-    def release(self, why: str, *, is_due: bool = True) -> list[Action]:
+    def release(self, why: str, *, is_due: bool = True) -> list[MigrationAction]:
         """Remove the earlier controller's finalizer, if the run has it."""
         finalizers = self.run.metadata.finalizers
         others = [name for name in finalizers if name != wellknown.LEGACY_FINALIZER]
         is_held = len(others) < len(finalizers)
-        return [self.act(Step.STRIP, why, {"metadata": {"finalizers": others}}, is_due=is_due)] if is_held else []
+        return (
+            [self.act(MigrationStep.STRIP, why, {"metadata": {"finalizers": others}}, is_due=is_due)] if is_held else []
+        )
 
 
-def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) -> list[Action]:
+def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) -> list[MigrationAction]:
     """The actions for one run, in order; none if the earlier controller has left nothing."""
     planned = _Planned(item, run)
     if run.is_paused:
         why = f"annotation {wellknown.ANNOTATION_PAUSED} is set"
-        return [planned.act(Step.LEAVE, why)] if planned.was_executed or planned.release(why) else []
+        return [planned.act(MigrationStep.LEAVE, why)] if planned.was_executed or planned.release(why) else []
     if run.metadata.is_being_deleted:
         return planned.release("the run is being deleted")
     running = next((_name(job) for job in owned.jobs if not _is_finished(job)), "")
@@ -130,44 +134,10 @@ def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) ->
         return planned.release("the earlier controller does not have to see its deletion")
     if running:
         why = f"Job {running} of the earlier controller is still running; its outcome is recorded when it has ended"
-        return [planned.act(Step.WAIT, why)]
-    outcome = outcome_of(_own_job(run, owned.jobs), owned.pods)
+        return [planned.act(MigrationStep.WAIT, why)]
+    base, last = job_base_name(run.metadata.name, run.metadata.uid), owned.jobs[-1] if owned.jobs else None
+    outcome = outcome_of(next((job for job in owned.jobs if _name(job) == base), last), owned.pods)
     why = f"{outcome.phase}/{outcome.reason}: {outcome.message}"
-    recorded = planned.act(Step.RECORD, why, _record(run, outcome, now=now))
-    return [recorded, *planned.release("its outcome is recorded")]
-
-
-def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, now: datetime) -> list[Action]:
-    run, handed_over, actions, is_due = planned.run, "the schedule is handed over", [], True
-    is_suspended = cron_job is None or bool(cron_job["spec"].get("suspend"))
-    if not planned.was_executed and is_suspended:
-        return planned.release(handed_over)
-    if problems := run_problems(run):
-        why = f"CronJob stays in charge until the schedule is valid: {describe(problems)}"
-        return [planned.act(Step.MANUAL, why)]
-    if cron_job is not None:
-        since = (cron_job["metadata"].get("annotations") or {}).get(ANNOTATION_SUSPENDED)
-        is_due = is_suspended and (since is None or now - parse(since) >= SETTLE)
-        name = _name(cron_job)
-        if not is_suspended:
-            why = "its schedule passes to the InferenceRun; Jobs that it has started continue"
-            change = {"metadata": {"annotations": {ANNOTATION_SUSPENDED: rfc3339(now)}}, "spec": {"suspend": True}}
-            namespace = run.metadata.namespace
-            actions.append(Action(Step.SUSPEND_CRON_JOB, "CronJob", namespace, name, why, cron_job, change))
-        elif since is None and not run.spec.suspend:
-            why = f"CronJob {name} was suspended by a user; the schedule stays suspended"
-            actions.append(planned.act(Step.SUSPEND_RUN, why, {"spec": {"suspend": True}}))
-    if planned.was_executed and running:
-        why = f"Job {running} of the CronJob is still running; the schedule starts when it has ended"
-        return [*actions, planned.act(Step.WAIT, why)]
-    if planned.was_executed:
-        why = f"the schedule {run.spec.schedule!r} starts, in time zone {run.spec.time_zone or 'Etc/UTC'}"
-        change = {"status": {"conditions": None, "contract": None, "jobStatus": None}}
-        actions.append(planned.act(Step.HAND_OVER, why, change, is_due=is_due))
-    return [*actions, *planned.release(handed_over, is_due=all(one.is_due for one in actions))]
-
-
-def _record(run: InferenceRun, outcome: Outcome, *, now: datetime) -> Object:
     status = ended_status(
         run,
         phase=outcome.phase,
@@ -180,7 +150,40 @@ def _record(run: InferenceRun, outcome: Outcome, *, now: datetime) -> Object:
         exit_code=outcome.exit_code,
         delivery="Unknown",
     )
-    return {"status": status.to_manifest()}
+    recorded = planned.act(MigrationStep.RECORD, why, {"status": status.to_manifest()})
+    return [recorded, *planned.release("its outcome is recorded")]
+
+
+def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, now: datetime) -> list[MigrationAction]:
+    run, handed_over, actions, is_due = planned.run, "the schedule is handed over", [], True
+    is_suspended = cron_job is None or bool(cron_job["spec"].get("suspend"))
+    if not planned.was_executed and is_suspended:
+        return planned.release(handed_over)
+    if problems := run_problems(run):
+        why = f"CronJob stays in charge until the schedule is valid: {describe(problems)}"
+        return [planned.act(MigrationStep.MANUAL, why)]
+    if cron_job is not None:
+        since = (cron_job["metadata"].get("annotations") or {}).get(ANNOTATION_SUSPENDED)
+        is_due = is_suspended and (since is None or now - parse(since) >= SETTLE)
+        name = _name(cron_job)
+        if not is_suspended:
+            why = "its schedule passes to the InferenceRun; Jobs that it has started continue"
+            change = {"metadata": {"annotations": {ANNOTATION_SUSPENDED: rfc3339(now)}}, "spec": {"suspend": True}}
+            namespace = run.metadata.namespace
+            actions.append(
+                MigrationAction(MigrationStep.SUSPEND_CRON_JOB, "CronJob", namespace, name, why, cron_job, change)
+            )
+        elif since is None and not run.spec.suspend:
+            why = f"CronJob {name} was suspended by a user; the schedule stays suspended"
+            actions.append(planned.act(MigrationStep.SUSPEND_RUN, why, {"spec": {"suspend": True}}))
+    if planned.was_executed and running:
+        why = f"Job {running} of the CronJob is still running; the schedule starts when it has ended"
+        return [*actions, planned.act(MigrationStep.WAIT, why)]
+    if planned.was_executed:
+        why = f"the schedule {run.spec.schedule!r} starts, in time zone {run.spec.time_zone or 'Etc/UTC'}"
+        change = {"status": {"conditions": None, "contract": None, "jobStatus": None}}
+        actions.append(planned.act(MigrationStep.HAND_OVER, why, change, is_due=is_due))
+    return [*actions, *planned.release(handed_over, is_due=all(one.is_due for one in actions))]
 
 
 def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
@@ -209,16 +212,16 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
     return Outcome(Phase.FAILED, reason, f"Job {_name(job)} of the earlier controller failed: {ended}", code, **times)
 
 
-def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig]) -> list[Action]:
+def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig]) -> list[MigrationAction]:
     """The Secrets that runs refer to in other namespaces: a Pod can only mount those of its own."""
     by_key = {(config.metadata.namespace, config.metadata.name): config for config in configs}
-    found: dict[tuple[str, str, str], Action] = {}
+    found: dict[tuple[str, str, str], MigrationAction] = {}
     for run in runs:
         config, target = by_key.get((run.config_namespace, run.spec.config_ref.name)), run.metadata.namespace
         for name, source in _secrets_of(config) if config is not None else ():
             if source and source != target:
                 copy = shell_command("inferrun", "copy-secret", name, "--from", source, "--to", target)
-                found[name, source, target] = Action(Step.MANUAL, "Secret", target, name, copy)
+                found[name, source, target] = MigrationAction(MigrationStep.MANUAL, "Secret", target, name, copy)
     return list(found.values())
 
 
@@ -234,7 +237,7 @@ def _secrets_of(config: InferenceConfig) -> Iterator[tuple[str, str]]:
             yield str(reference["name"]), str(reference.get("namespace") or "")
 
 
-def plan_controllers(deployments: Iterable[Object]) -> list[Action]:
+def plan_controllers(deployments: Iterable[Object]) -> list[MigrationAction]:
     """What has to be stopped first: two controllers of the same runs would undo each other's work."""
     found = []
     for item in deployments:
@@ -243,11 +246,11 @@ def plan_controllers(deployments: Iterable[Object]) -> list[Action]:
         is_controller = any(image.split("@")[0].rsplit("/", 1)[-1].split(":")[0] == CONTROLLER for image in images)
         if is_controller and (spec.get("replicas", 1) or (item.get("status") or {}).get("replicas")):
             why = f"stop it: kubectl -n {namespace} scale deployment {name} --replicas=0"
-            found.append(Action(Step.MANUAL, "Deployment", namespace, name, why))
+            found.append(MigrationAction(MigrationStep.MANUAL, "Deployment", namespace, name, why))
     return found
 
 
-def lines(actions: Sequence[Action]) -> Iterator[str]:
+def lines(actions: Sequence[MigrationAction]) -> Iterator[str]:
     """The actions as a table. Objects from before a rule existed contain any text."""
     rows = [("ACTION", "OBJECT", "WHY")]
     rows += [
@@ -257,11 +260,6 @@ def lines(actions: Sequence[Action]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for first, second, third in rows:
         yield f"{first:{widths[0]}}  {second:{widths[1]}}  {third}"
-
-
-def _own_job(run: InferenceRun, jobs: Sequence[Object]) -> Object | None:
-    base = job_base_name(run.metadata.name, run.metadata.uid)
-    return next((job for job in jobs if _name(job) == base), jobs[-1] if jobs else None)
 
 
 def _exit_code(pods: Sequence[Object]) -> int | None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -16,6 +16,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.cli.pollers import Poller
+from inferrun.temporal.connection import TemporalUnavailable
 
 ANSWER_SECONDS = 10.0
 KINDS = {
@@ -23,26 +24,20 @@ KINDS = {
     "activities": TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
 }
 
-
-class Unreachable(Exception):
-    """No server responds at the address, or it rejects the connection."""
-
-
-class Denied(Exception):
-    """The server does not allow the query."""
+Response = TypeVar("Response")
 
 
 class TemporalServer(Protocol):
-    """The queries that doctor needs."""
+    """The queries that doctor needs. They raise TemporalUnavailable if the server does not respond or does not allow them."""
 
     async def has_namespace(self) -> bool:
-        """Whether the namespace exists. Raises Unreachable, Denied."""
+        """Whether the namespace exists."""
 
     async def search_attributes(self) -> dict[str, str]:
-        """The custom search attributes with their types, such as Keyword. Raises Unreachable, Denied."""
+        """The custom search attributes with their types, such as Keyword."""
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
-        """The pollers of a task queue for `workflows` or `activities`. Raises Unreachable, Denied."""
+        """The pollers of a task queue for `workflows` or `activities`."""
 
 
 class Frontend:
@@ -53,36 +48,40 @@ class Frontend:
 
     async def has_namespace(self) -> bool:
         """Whether the namespace exists."""
+        request = DescribeNamespaceRequest(namespace=self._client.namespace)
         try:
-            await self._client.workflow_service.describe_namespace(
-                DescribeNamespaceRequest(namespace=self._client.namespace)
-            )
+            await self._client.workflow_service.describe_namespace(request)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return False
-            raise _translate(error) from error
+            raise TemporalUnavailable(f"{error.status.name}: {error.message}") from error
         return True
 
     async def search_attributes(self) -> dict[str, str]:
         """The custom search attributes with their types."""
-        try:
-            found = await self._client.operator_service.list_search_attributes(
-                ListSearchAttributesRequest(namespace=self._client.namespace)
-            )
-        except RPCError as error:
-            raise _translate(error) from error
-        return {name: _type_name(number) for name, number in found.custom_attributes.items()}
+        request = ListSearchAttributesRequest(namespace=self._client.namespace)
+        found = await _answered(self._client.operator_service.list_search_attributes(request))
+        names = {name: IndexedValueType.Name(number) for name, number in found.custom_attributes.items()}
+        return {name: kind.removeprefix("INDEXED_VALUE_TYPE_").title().replace("_", "") for name, kind in names.items()}
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
         """The pollers of a task queue."""
         request = DescribeTaskQueueRequest(
             namespace=self._client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=KINDS[kind]
         )
-        try:
-            found = await self._client.workflow_service.describe_task_queue(request)
-        except RPCError as error:
-            raise _translate(error) from error
-        return [Poller(poller.identity, _seconds_since(poller.last_access_time)) for poller in found.pollers]
+        found = await _answered(self._client.workflow_service.describe_task_queue(request))
+        now = datetime.now(UTC)
+        return [
+            Poller(poller.identity, (now - poller.last_access_time.ToDatetime(tzinfo=UTC)).total_seconds())
+            for poller in found.pollers
+        ]
+
+
+async def _answered(request: Awaitable[Response]) -> Response:
+    try:
+        return await request
+    except RPCError as error:
+        raise TemporalUnavailable(f"{error.status.name}: {error.message}") from error
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class Connected:
 async def connect(*, address: str, namespace: str) -> Connected:
     """Connect to the server in the environment or in Temporal's configuration file, or else to `address`.
 
-    The namespace is selected in the same way. Raises Unreachable.
+    The namespace is selected in the same way. Raises TemporalUnavailable.
     """
     settings = ClientConfig.load_client_connect_config()
     target = settings.get("target_host") or address
@@ -107,26 +106,7 @@ async def connect(*, address: str, namespace: str) -> Connected:
         async with asyncio.timeout(ANSWER_SECONDS):
             client = await Client.connect(**settings, identity="inferrun-doctor")
     except (RuntimeError, TimeoutError, ValueError) as error:
-        raise Unreachable(f"{target}: {_short(str(error)) or 'no response in time'}") from error
+        of_system = re.search(r'message: "([^"]+)"', str(error))  # that of the operating system, if there is one
+        text = of_system[1] if of_system else str(error)[:300]
+        raise TemporalUnavailable(f"{target}: {text or 'no response in time'}") from error
     return Connected(Frontend(client), target, client.namespace)
-
-
-def _short(text: str) -> str:
-    """The message of the operating system, if the error of the connection contains one."""
-    found = re.search(r'message: "([^"]+)"', text)
-    return found[1] if found else text[:300]
-
-
-def _translate(error: RPCError) -> Exception:
-    denied = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.UNIMPLEMENTED)
-    return Denied(error.message) if error.status in denied else Unreachable(f"{error.status.name}: {error.message}")
-
-
-def _type_name(number: "IndexedValueType.ValueType") -> str:
-    """The usual name of a type, such as `Keyword` for `INDEXED_VALUE_TYPE_KEYWORD`."""
-    words = IndexedValueType.Name(number).removeprefix("INDEXED_VALUE_TYPE_").split("_")
-    return "".join(word.capitalize() for word in words)
-
-
-def _seconds_since(instant: Timestamp) -> float:
-    return (datetime.now(UTC) - instant.ToDatetime(tzinfo=UTC)).total_seconds()

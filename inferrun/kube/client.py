@@ -219,16 +219,9 @@ class KubeClient:
                 yield read_event(line, resource)
 
     async def _json(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Object | None = None,
-        params: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
+        self, method: str, path: str, *, body: Object | None = None, params: Mapping[str, str] | None = None
     ) -> Object:
-        raw = await self._request(method, path, body=body, params=params, content_type=content_type)
-        value: Object = orjson.loads(raw)
+        value: Object = orjson.loads(await self._request(method, path, body=body, params=params))
         return value
 
     async def _request(
@@ -255,8 +248,8 @@ class KubeClient:
         timeout: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {"Content-Type": content_type, "Accept": "application/json", "User-Agent": "inferrun"}
-        if token := await _token_of(self._configuration):
-            headers["Authorization"] = token
+        if token := await self._configuration.get_api_key_with_prefix("BearerToken"):
+            headers["Authorization"] = str(token)
         url = self._configuration.host + path + (f"?{urlencode(params)}" if params else "")
         data = None if body is None else encode(body)
         waited = 0.0
@@ -326,19 +319,10 @@ async def connect(*, kubeconfig: Path | None, context: str | None = None) -> Kub
         # The client raises the latter two if the file is valid YAML but not a kubeconfig.
         raise NotConfigured(f"{kubeconfig or 'this Pod'}: {error}") from error
     configuration.connection_pool_maxsize = 200
-    configuration.proxy = configuration.proxy or _proxy_in_environment(configuration.host)
+    server = urlsplit(configuration.host)
+    if not configuration.proxy and not proxy_bypass(server.netloc):  # HTTPS_PROXY and NO_PROXY, as in kubectl
+        configuration.proxy = getproxies().get(server.scheme)
     # Otherwise aiohttp would read proxies and the credentials in .netrc in a thread before each request, and such credentials
     # would conflict with a token.
     configuration.client_session_kwargs = {"trust_env": False}
     return KubeClient(configuration)
-
-
-def _proxy_in_environment(url: str) -> str | None:
-    """The proxy for the API server according to HTTPS_PROXY and NO_PROXY, as in kubectl."""
-    address = urlsplit(url)
-    return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
-
-
-async def _token_of(configuration: client.Configuration) -> str | None:
-    token = await configuration.get_api_key_with_prefix("BearerToken")
-    return str(token) if token else None

@@ -6,7 +6,7 @@ fields have two placements.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from pydantic import Field, JsonValue
 
@@ -131,7 +131,7 @@ class ModelRequests(ResourceModel):
     """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
 
 
-class InputTensor(ResourceModel):
+class TensorInput(ResourceModel):
     """An input of the model, and the columns that feed it."""
 
     name: TensorName | None = None
@@ -146,7 +146,7 @@ class InputTensor(ResourceModel):
     """Datatype of the tensor. Default: that of the model's metadata, or FP32 without metadata."""
 
 
-class OutputTensor(ResourceModel):
+class TensorOutput(ResourceModel):
     """An output of the model that becomes part of the predictions."""
 
     name: TensorName
@@ -156,14 +156,14 @@ class OutputTensor(ResourceModel):
     """Its name in the predictions. Default: the same."""
 
 
-class Tensors(ResourceModel):
+class TensorMapping(ResourceModel):
     """How columns become the model's inputs, and the model's outputs predictions."""
 
-    inputs: Annotated[tuple[InputTensor, ...], Field(max_length=64)] | None = None
+    inputs: Annotated[tuple[TensorInput, ...], Field(max_length=64)] | None = None
     """The model's inputs with their columns. Default: one input, which all columns feed that are not copied by
     passThroughColumns."""
 
-    outputs: Annotated[tuple[OutputTensor, ...], Field(max_length=64)] | None = None
+    outputs: Annotated[tuple[TensorOutput, ...], Field(max_length=64)] | None = None
     """The model's outputs that are stored: a prediction is then an object with a member for each. Default: the first output is
     the prediction."""
 
@@ -220,7 +220,7 @@ class InferenceConfigSpec(ResourceModel):
     storage: Storage
     """Source of the records and destination of the predictions."""
 
-    tensors: Tensors | None = None
+    tensors: TensorMapping | None = None
     """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v2 and grpc-v2. The
     names are compared with the model's metadata before the first request. Custom images find it in the contract."""
 
@@ -318,12 +318,7 @@ class InferenceConfig(ResourceModel):
     spec: InferenceConfigSpec
     status: InferenceConfigStatus = Field(default_factory=InferenceConfigStatus)
 
-    @classmethod
-    def parse(cls, stored: dict[str, Any]) -> Self:  # Any: JSON as the API server returns it
-        """The config in `stored`. Raises pydantic.ValidationError, which `inferrun.resources.validation` translates."""
-        return cls.model_validate({key: value for key, value in stored.items() if value is not None})
-
 
 def parse_config(stored: dict[str, Any]) -> InferenceConfig:  # Any: JSON as the API server returns it
-    """The InferenceConfig in `stored`. Raises pydantic.ValidationError."""
-    return InferenceConfig.parse(stored)
+    """The InferenceConfig in `stored`. Raises pydantic.ValidationError, which `inferrun.resources.validation` translates."""
+    return InferenceConfig.model_validate({key: value for key, value in stored.items() if value is not None})

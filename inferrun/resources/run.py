@@ -4,7 +4,7 @@ Defaults are not applied here: None means that a field is not set.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -145,12 +145,7 @@ class InferenceRun(ResourceModel):
         """The namespace of the run's InferenceConfig."""
         return self.spec.config_ref.namespace or self.metadata.namespace
 
-    @classmethod
-    def parse(cls, stored: dict[str, Any]) -> Self:  # Any: JSON as the API server returns it
-        """The run in `stored`. Raises pydantic.ValidationError, which `inferrun.resources.validation` translates."""
-        return cls.model_validate({key: value for key, value in stored.items() if value is not None})
-
 
 def parse_run(stored: dict[str, Any]) -> InferenceRun:  # Any: JSON as the API server returns it
-    """The InferenceRun in `stored`. Raises pydantic.ValidationError."""
-    return InferenceRun.parse(stored)
+    """The InferenceRun in `stored`. Raises pydantic.ValidationError, which `inferrun.resources.validation` translates."""
+    return InferenceRun.model_validate({key: value for key, value in stored.items() if value is not None})

@@ -3,6 +3,7 @@
 The runner checks the same; a config that says so itself needs no Pod to be found invalid.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -15,11 +16,11 @@ from inferrun.text import public_url
 
 End = Literal["input", "output"]
 
-_NAME_LIMIT = 63
+_TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Fault:
+class SettingFault:
     """An invalid setting; `field` is empty for the whole storage object, `value` is None if it is missing."""
 
     field: str
@@ -27,7 +28,7 @@ class Fault:
     allowed: str
 
 
-def store_faults(storage: BaseModel, *, end: End) -> Iterator[Fault]:
+def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
     match storage:
         case HttpStorage():
@@ -38,47 +39,42 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[Fault]:
             yield from _sql_input(storage) if end == "input" else _sql_output(storage)
 
 
-def _http(storage: HttpStorage, *, end: End) -> Iterator[Fault]:
+def _http(storage: HttpStorage, *, end: End) -> Iterator[SettingFault]:
     if end == "output":
-        yield Fault("", "set", "the label http is for the input only")
+        yield SettingFault("", "set", "the label http is for the input only")
     elif not storage.url and storage.credentials_ref is None:
-        yield Fault("url", None, "it is required, unless the Secret of credentialsRef has a key url")
+        yield SettingFault("url", None, "it is required, unless the Secret of credentialsRef has a key url")
     elif storage.url:
         yield from _url("url", storage.url)
 
 
-def _url(field: str, url: str) -> Iterator[Fault]:
+def _url(field: str, url: str) -> Iterator[SettingFault]:
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, is_valid = urlsplit(""), False
     if not is_valid or not url.isascii() or any(char <= " " for char in url):
-        yield Fault(field, public_url(url), "must be an http or https URL, such as https://files.example/rows.jsonl")
+        yield SettingFault(
+            field, public_url(url), "must be an http or https URL, such as https://files.example/rows.jsonl"
+        )
     elif "@" in parts.netloc:
-        yield Fault(field, public_url(url), "must not contain user information; use credentialsRef")
+        yield SettingFault(field, public_url(url), "must not contain user information; use credentialsRef")
 
 
-def _sql_input(storage: SqlStorage) -> Iterator[Fault]:
+def _sql_input(storage: SqlStorage) -> Iterator[SettingFault]:
     if not (storage.query or "").strip().removesuffix(";"):
-        yield Fault("query", storage.query, "it is required for an input: the query whose rows are the records")
+        yield SettingFault("query", storage.query, "it is required for an input: the query whose rows are the records")
     if storage.table is not None:
-        yield Fault("table", storage.table, "is for an output; an input has a query")
+        yield SettingFault("table", storage.table, "is for an output; an input has a query")
 
 
-def _sql_output(storage: SqlStorage) -> Iterator[Fault]:
+def _sql_output(storage: SqlStorage) -> Iterator[SettingFault]:
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:
-            yield Fault(field, value, "is for an input; an output has a table")
+            yield SettingFault(field, value, "is for an input; an output has a table")
     if storage.table is None:
-        yield Fault("table", None, "it is required for an output: the table of the predictions")
-    elif not _is_table(storage.table):
+        yield SettingFault("table", None, "it is required for an output: the table of the predictions")
+    elif _TABLE.fullmatch(storage.table) is None:
         text = "must be a name of letters, digits and underscores, such as predictions or results.predictions"
-        yield Fault("table", storage.table, text)
-
-
-def _is_table(name: str) -> bool:
-    parts = name.split(".")
-    return len(parts) <= 2 and all(
-        part.isidentifier() and part.isascii() and len(part) <= _NAME_LIMIT for part in parts
-    )
+        yield SettingFault("table", storage.table, text)

@@ -6,7 +6,6 @@ When to read is decided by the reconciler: this class reads once per request and
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from activities.watching.trimming import trim_events
 from control.informer import Key
@@ -33,13 +32,6 @@ ListEvents = Callable[[str, str], Awaitable[list[Object]]]
 
 OnEvents = Callable[[Key, tuple[Object, ...] | None], None]
 """Called with the key of the Job and the trimmed Events; None if they could not be read."""
-
-
-class EventRequests(Protocol):
-    """What the reconciler needs of it."""
-
-    def request(self, key: Key, subject_uid: str, on_events: OnEvents) -> None:
-        """Read the Events of that object soon and call back."""
 
 
 class EventReader:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from control.informer import Key
 from control.work_queue import WorkQueue
@@ -28,16 +27,6 @@ ReadLog = Callable[[str, str, str], Awaitable[str]]
 
 OnLog = Callable[[Key, str], None]
 """Called with the key of the Job and the last lines of the log, each time it was read."""
-
-
-class LogFollower(Protocol):
-    """What the reconciler needs of it."""
-
-    def follow(self, key: Key, pod_name: str, container: str, on_log: OnLog) -> None:
-        """Read the log of that container from time to time and call back."""
-
-    def forget(self, key: Key) -> None:
-        """Stop reading."""
 
 
 @dataclass(slots=True)

@@ -6,26 +6,26 @@ nothing of its predecessor: it compares the cluster with the statuses of the run
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
 from activities.objects.signing_key import SigningKey
 from activities.watching.job_objects import list_events, read_log
 from activities.watching.seen_ends import write_ends
 from activities.watching.trimming import slim_event
+from control.leases import LeaderElection
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, Object
 from inferrun.run_defaults import Defaults
-from operator_shim.observer.cluster_jobs import JobAccess
+from operator_shim.observer.cluster_jobs import ClusterJobs
 from operator_shim.observer.event_reader import EventReader
 from operator_shim.observer.log_reader import LogReader
-from operator_shim.observer.quota_waits import LookAgain, QuotaWaits
+from operator_shim.observer.quota_waits import QuotaWaits
 from operator_shim.observer.reconciler import Reconciler
-from operator_shim.observer.run_signals import SignalSender
-from operator_shim.observer.status_writer import ProgressWriter
+from operator_shim.observer.run_signals import RunSignals
+from operator_shim.observer.status_writer import StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
 
 logger = logging.getLogger(__name__)
@@ -39,13 +39,6 @@ MAX_PAGES = 20
 """Of the Events of a namespace: ten thousand, which is more than a namespace keeps unless it is flooded."""
 
 
-class Leadership(Protocol):
-    """Decides which process acts; `control.leases.LeaderElection` is one."""
-
-    async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` whenever this process leads and cancel it when it does not, until cancelled."""
-
-
 class Observer:
     """Run it as one task, beside the watch that it reads and the election that it follows."""
 
@@ -54,11 +47,10 @@ class Observer:
         client: KubeClient,
         *,
         watch: WorkloadWatch,
-        leadership: Leadership,
-        signals: SignalSender,
-        look_again: LookAgain,
-        writer: ProgressWriter,
-        jobs: JobAccess,
+        leadership: LeaderElection,
+        signals: RunSignals,
+        writer: StatusWriter,
+        jobs: ClusterJobs,
         defaults: Callable[[], Defaults],
         key: SigningKey,
     ) -> None:
@@ -66,7 +58,6 @@ class Observer:
         self._watch = watch
         self._leadership = leadership
         self._signals = signals
-        self._look_again = look_again
         self._writer = writer
         self._jobs = jobs
         self._defaults = defaults
@@ -96,7 +87,7 @@ class Observer:
             server_time=self._client.now,
             sign=partial(write_ends, key=self._key),
         )
-        quota_waits = QuotaWaits(self._watch, look_again=self._look_again)
+        quota_waits = QuotaWaits(self._watch, signals=self._signals)
         self._watch.subscribe(reconciler.wake, on_room=quota_waits.wake)
         logger.info("the observer acts: this process is the leader")
         try:

@@ -4,26 +4,21 @@ There is room when a quota says so, whoever made it. There may be room when a Jo
 waits may delete it then.
 """
 
-from collections.abc import Awaitable, Callable
-
 from control.work_queue import WorkQueue
-from inferrun.run_ref import RunRef
+from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.workload_watch import WorkloadWatch
 
 AT_ONCE = 4
 """Runs of a namespace that look again because of one change, so that hundreds do not try for one place. Each that gets its Job
 changes the quota, which is the reason for the next ones."""
 
-LookAgain = Callable[[RunRef], Awaitable[None]]
-"""Signals the run's workflow; one that has none is success. May raise RPCError or TimeoutError, and is tried again then."""
-
 
 class QuotaWaits:
     """Run it as one task, for as long as this process is the leader."""
 
-    def __init__(self, watch: WorkloadWatch, *, look_again: LookAgain) -> None:
+    def __init__(self, watch: WorkloadWatch, *, signals: RunSignals) -> None:
         self._watch = watch
-        self._look_again = look_again
+        self._signals = signals
         self._queue: WorkQueue[str] = WorkQueue(self._wake_next, workers=2)
 
     def wake(self, namespace: str) -> None:
@@ -38,4 +33,4 @@ class QuotaWaits:
 
     async def _wake_next(self, namespace: str) -> None:
         for run in self._watch.runs_without_room(namespace)[:AT_ONCE]:
-            await self._look_again(run)
+            await self._signals.look_again(run)

@@ -21,22 +21,19 @@ from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
 from inferrun.runner_report import Progress as RunnerProgress
 from inferrun.runner_report import parse_progress, parse_warm_up
-from operator_shim.observer.cluster_jobs import JobAccess
-from operator_shim.observer.event_reader import EventRequests
-from operator_shim.observer.log_reader import LogFollower
+from operator_shim.observer.cluster_jobs import ClusterJobs
+from operator_shim.observer.event_reader import EventReader
+from operator_shim.observer.log_reader import LogReader
 from operator_shim.observer.plan import NEVER, NO_NEWS, Answer, Command, Memory, News, View, plan
-from operator_shim.observer.run_signals import SignalSender
-from operator_shim.observer.status_writer import Progress, ProgressWriter
-from operator_shim.observer.workloads import Workloads
+from operator_shim.observer.run_signals import RunSignals
+from operator_shim.observer.status_writer import Progress, StatusWriter
+from operator_shim.observer.workload_watch import WorkloadWatch
 from workflows.signals import Ended, Started
 
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 60.0
 """Between two comparisons of the runs' statuses with the Jobs that exist, in case a change was missed."""
-
-REST_EVERY: Final = 20
-"""Plans in a row after which the event loop gets its turn, about a millisecond."""
 
 SIGNALS: Final = 50
 STATUSES: Final = 20
@@ -49,8 +46,6 @@ class _Followed:
     """A launch: what was planned, and what was read and done since."""
 
     memory: Memory
-    inputs: tuple[object, ...] = ()
-    """What the last plan was made from: the same again, before the plan's time, needs no other plan."""
     news: News = NO_NEWS
     report: RunnerProgress | None = None
     warm_up: str = ""
@@ -64,13 +59,13 @@ class Reconciler:
 
     def __init__(
         self,
-        workloads: Workloads,
+        workloads: WorkloadWatch,
         *,
-        signals: SignalSender,
-        writer: ProgressWriter,
-        events: EventRequests,
-        logs: LogFollower,
-        jobs: JobAccess,
+        signals: RunSignals,
+        writer: StatusWriter,
+        events: EventReader,
+        logs: LogReader,
+        jobs: ClusterJobs,
         node_lost_seconds: Callable[[], int],
         server_time: Callable[[], datetime],
         sign: Callable[[Iterable[PodEnd]], str],
@@ -86,7 +81,6 @@ class Reconciler:
         self._server_time = server_time
         self._sign = sign
         self._followed: dict[Key, _Followed] = {}
-        self._planned = 0
         self._queue: WorkQueue[Key] = WorkQueue(self._plan, workers=1, group=lambda key: key[0])
 
         def lane(workers: int) -> WorkQueue[tuple[Command, Key]]:
@@ -160,9 +154,7 @@ class Reconciler:
         return known
 
     async def _plan(self, key: Key) -> None:
-        self._planned += 1
-        if self._planned % REST_EVERY == 0:
-            await asyncio.sleep(0)  # thousands of keys may be queued: other tasks get their turn
+        await asyncio.sleep(0)  # thousands of keys may be queued: other tasks get their turn
         job = self._workloads.job(key)
         followed = self._follow(key, job)
         if followed is None:
@@ -170,17 +162,13 @@ class Reconciler:
         memory, news, now = followed.memory, followed.news, asyncio.get_running_loop().time()
         launch = memory.launch
         is_there = job is not None and job["metadata"]["uid"] == launch.job_uid
-        run, pods = self._workloads.run_of(launch.run), self._workloads.pods_of(launch.job_uid)
-        inputs = (job, run, pods, news, followed.report, followed.warm_up, followed.written)
-        if now < memory.due and _are_same(inputs, followed.inputs):
-            return
         view = View(
             now=now,
             server_time=self._server_time(),
             job=job if is_there else None,
-            pods=pods,
+            pods=self._workloads.pods_of(launch.job_uid),
             ends=self._workloads.remembered_ends(launch.job_uid),
-            run=run,
+            run=self._workloads.run_of(launch.run),
             node_lost_seconds=self._node_lost_seconds(),
             report=followed.report,
             warm_up=followed.warm_up,
@@ -194,9 +182,11 @@ class Reconciler:
             if job is not None:
                 self._queue.add(key)  # another Job of that name
             return
-        followed.memory, followed.news, followed.inputs = planned.memory, NO_NEWS, (*inputs[:3], NO_NEWS, *inputs[4:])
+        followed.memory, followed.news = planned.memory, NO_NEWS
         if planned.memory.log != memory.log:
-            self._follow_log(key, planned.memory.log)
+            self._logs.forget(key)
+            if planned.memory.log is not None:
+                self._logs.follow(key, *planned.memory.log, self._on_log)
         if now < planned.memory.due < NEVER:
             self._queue.add_later(key, planned.memory.due - now)
         for command in planned.commands:
@@ -204,12 +194,6 @@ class Reconciler:
                 self._events.request(key, planned.subject, self._on_events)
             else:
                 self._lanes[command].add((command, key))
-
-    def _follow_log(self, key: Key, log: tuple[str, str] | None) -> None:
-        self._logs.forget(key)
-        if log is not None:
-            pod_name, container = log
-            self._logs.follow(key, pod_name, container, self._on_log)
 
     async def _execute(self, task: tuple[Command, Key]) -> None:
         """Execute a command, and plan again with what it has led to. What fails is tried again by the lane."""
@@ -221,7 +205,10 @@ class Reconciler:
         if command is Command.SIGNAL:
             await self._signal(followed)
         elif command is Command.WRITE:
-            await self._report(followed)
+            progress, run = followed.memory.progress, self._workloads.run_of(launch.run)
+            if progress is not None and run is not None:
+                await self._writer.write(launch, progress, run=run)
+                followed.written = progress
         elif command is Command.WITHDRAW:
             await self._jobs.withdraw(launch)
         elif command is Command.FIND_JOB:
@@ -252,13 +239,6 @@ class Reconciler:
         if is_accepted:
             followed.news = replace(followed.news, accepted=signal)
 
-    async def _report(self, followed: _Followed) -> None:
-        progress, launch = followed.memory.progress, followed.memory.launch
-        run = self._workloads.run_of(launch.run)
-        if progress is not None and run is not None:
-            await self._writer.write(launch, progress, run=run)
-            followed.written = progress
-
     def _on_events(self, key: Key, events: tuple[Object, ...] | None) -> None:
         followed = self._followed.get(key)
         if followed is not None and events is not None:
@@ -276,7 +256,3 @@ class Reconciler:
             followed.warm_up = str(parse_warm_up(log) or followed.warm_up)
         if (followed.report, followed.warm_up) != known:
             self._queue.add(key)
-
-
-def _are_same(inputs: tuple[object, ...], before: tuple[object, ...]) -> bool:
-    return len(inputs) == len(before) and all(one is other for one, other in zip(inputs, before, strict=True))

@@ -6,14 +6,13 @@ says what follows this Job.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
+from activities.objects.events import EventRecorder
 from activities.watching.observation import FOLLOW_A_LAUNCH, Launch
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
-from inferrun.run_ref import RunRef
 from inferrun.run_status import status_after
 from inferrun.runner_report import Pace, RecordCounts
 from inferrun.timestamps import parse, rfc3339, utc_now
@@ -32,30 +31,16 @@ class Progress:
     is_warning: bool = False
 
 
-class ProgressWriter(Protocol):
-    """What the reconciler needs to report with."""
-
-    async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
-        """Write the status of the launch's run; `run` is the run as the informer has it. Raises KubeError."""
-
-
-class RunEvents(Protocol):
-    """Emits Events on runs; a failure to do so is not raised."""
-
-    async def record(self, run: RunRef, *, reason: Reason, message: str, is_warning: bool) -> None:
-        """Emit an Event; the same one again has no effect."""
-
-
 class StatusWriter:
-    """`ProgressWriter` for the API server."""
+    """Writes the statuses of runs under way, and the Events about what users should see."""
 
-    def __init__(self, runs: RunStore, *, events: RunEvents) -> None:
+    def __init__(self, runs: RunStore, *, events: EventRecorder) -> None:
         self._runs = runs
         self._events = events
 
     async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
         """Write if the run's status is still about this launch; emit an Event for a start, and for a warning or the wait for the
-        model if the reason is new: its message may change with every write.
+        model if the reason is new: its message may change with every write. `run` is as the informer has it. Raises KubeError.
         """
         before: list[InferenceRunStatus] = []
 

@@ -5,23 +5,15 @@ UID of the Job that controls them. Pods that are terminal are not cached; their 
 """
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from activities.judging.pod_end import PodEnd
 from activities.launching.manifests import SELECTOR
 from activities.objects.object_metadata import controller_of
 from activities.watching import pod_state
-from activities.watching.trimming import (
-    IS_FULL,
-    JOB_NAME_LABEL,
-    trim_job,
-    trim_pod,
-    trim_quota,
-)
-from control.cluster_identity import is_of_same_cluster
+from activities.watching.trimming import IS_FULL, JOB_NAME_LABEL, trim_job, trim_pod, trim_quota
 from control.informer import Key
+from control.memo import is_of_same_cluster
 from control.namespaced_informers import NamespacedInformers
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -32,11 +24,9 @@ from inferrun.run_ref import RunRef
 from operator_shim.run_watch import RunWatch
 from operator_shim.shared_parts import SharedParts
 
-JOBS_LIMIT = 10_000
-"""Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended."""
-
-MESSAGES_LIMIT = 2_000
-"""Of these Jobs, how many keep the termination messages of up to 4 KiB: most are judged within a second."""
+JOBS_LIMIT = 5_000
+"""Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with termination messages of
+up to 4 KiB, at most 20 MiB."""
 
 PODS_LIMIT = 256
 
@@ -46,15 +36,8 @@ LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 Wake = Callable[[Key], None]
 """Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and not raise."""
 
-
 OnRoom = Callable[[str], None]
 """Called with a namespace in which runs wait for a quota and there may be room. Must return at once and not raise."""
-
-
-@dataclass(frozen=True)
-class _Subscription:
-    wake: Wake
-    on_room: OnRoom
 
 
 class WorkloadWatch:
@@ -66,11 +49,11 @@ class WorkloadWatch:
         runs.subscribe(self._on_run)
         self._pods_by_job: dict[str, tuple[Object, ...]] = {}
         self._ends = PodEnds()
-        self._subscription: _Subscription | None = None
+        self._subscriber: tuple[Wake, OnRoom] | None = None
         self._without_room: dict[str, dict[Key, None]] = {}
         """The runs that wait for a quota, by namespace, in the order in which they began to."""
         self._share = SharedParts()
-        self.jobs = NamespacedInformers(
+        self._jobs = NamespacedInformers(
             client,
             JOBS,
             namespaces=namespaces,
@@ -78,7 +61,7 @@ class WorkloadWatch:
             transform=self._take_job,
             listener=self._on_job,
         )
-        self.pods = NamespacedInformers(
+        self._pods = NamespacedInformers(
             client,
             PODS,
             namespaces=namespaces,
@@ -94,22 +77,22 @@ class WorkloadWatch:
     async def run(self) -> None:
         """Follow the collections until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for informer in (self.jobs, self.pods, self.quotas):
+            for informer in (self._jobs, self._pods, self.quotas):
                 tasks.create_task(informer.run())
 
     async def synced(self) -> None:
         """Return once all collections but the quotas, without which only runs that wait for one wait longer, have been listed."""
-        for informer in (self._runs, self.jobs, self.pods):
+        for informer in (self._runs, self._jobs, self._pods):
             await informer.synced()
 
     @property
     def is_synced(self) -> bool:
-        """The same."""
-        return all(informer.is_synced for informer in (self._runs, self.jobs, self.pods))
+        """Whether `synced` would return at once."""
+        return all(informer.is_synced for informer in (self._runs, self._jobs, self._pods))
 
     def job(self, key: Key) -> Object | None:
         """The Job of that key, unless its end is recorded."""
-        return self.jobs.get(*key)
+        return self._jobs.get(*key)
 
     def run_of(self, ref: RunRef) -> Object | None:
         """The run; None if it has finished, is gone, or is another one of that name."""
@@ -117,7 +100,7 @@ class WorkloadWatch:
 
     def job_keys(self) -> Iterable[Key]:
         """The keys of all live Jobs."""
-        return self.jobs.keys()
+        return self._jobs.keys()
 
     def all_runs(self) -> Iterable[Object]:
         """The runs that have not finished."""
@@ -146,18 +129,18 @@ class WorkloadWatch:
             if self.job((namespace, job_name_of(run))) is None
         ]
 
-    def subscribe(self, wake: Wake, *, on_room: OnRoom = lambda _namespace: None) -> None:
+    def subscribe(self, wake: Wake, *, on_room: OnRoom) -> None:
         """Call both from now on, for what their types say."""
-        self._subscription = _Subscription(wake, on_room)
+        self._subscriber = wake, on_room
 
     def unsubscribe(self) -> None:
         """Call nothing any more."""
-        self._subscription = None
+        self._subscriber = None
 
     def _take_job(self, job: Object) -> Object | None:
         if not self._is_ours(job):
             return None
-        return trim_job(job, before=self.jobs.get(job["metadata"]["namespace"], job["metadata"]["name"]))
+        return trim_job(job, before=self._jobs.get(job["metadata"]["namespace"], job["metadata"]["name"]))
 
     def _is_ours(self, item: Object) -> bool:
         label = (item["metadata"].get("labels") or {}).get(wellknown.LABEL_INSTALLATION)
@@ -183,8 +166,8 @@ class WorkloadWatch:
             self._report_room(key[0])
 
     def _report_room(self, namespace: str) -> None:
-        if namespace in self._without_room and self._subscription is not None:
-            self._subscription.on_room(namespace)
+        if namespace in self._without_room and self._subscriber is not None:
+            self._subscriber[1](namespace)
 
     def _on_pod(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None:
@@ -221,8 +204,8 @@ class WorkloadWatch:
                 self._wake((key[0], name))
 
     def _wake(self, key: Key) -> None:
-        if self._subscription is not None:
-            self._subscription.wake(key)
+        if self._subscriber is not None:
+            self._subscriber[0](key)
 
 
 def job_name_of(run: Object) -> str:
@@ -234,29 +217,20 @@ def job_name_of(run: Object) -> str:
 class PodEnds:
     """How Pods have ended, of the latest Jobs. A Job has few Pods, but users may plant others."""
 
-    def __init__(self, *, limit: int = JOBS_LIMIT, messages_limit: int = MESSAGES_LIMIT) -> None:
+    def __init__(self, *, limit: int = JOBS_LIMIT) -> None:
         self._limit = limit
-        self._messages_limit = messages_limit
-        self._jobs: OrderedDict[str, dict[str, PodEnd]] = OrderedDict()
-        self._with_messages: deque[str] = deque()
+        self._jobs: dict[str, dict[str, PodEnd]] = {}
 
     def add(self, end: PodEnd) -> None:
         """Remember an end; one that is known is replaced unless the new one knows less."""
-        if end.job_uid not in self._jobs:
-            self._jobs[end.job_uid] = {}
-            self._with_messages.append(end.job_uid)
-        ends = self._jobs[end.job_uid]
+        ends = self._jobs.setdefault(end.job_uid, {})
         known = ends.get(end.pod_uid)
         if known is None or end.exit_code is not None or known.exit_code is None:
             ends[end.pod_uid] = end
         if len(ends) > PODS_LIMIT:
             del ends[next(iter(ends))]
-        if len(self._with_messages) > self._messages_limit:
-            oldest = self._with_messages.popleft()
-            kept = self._jobs.get(oldest, {})
-            kept.update({uid: one.without_message() for uid, one in kept.items()})
         if len(self._jobs) > self._limit:
-            self._jobs.popitem(last=False)
+            del self._jobs[next(iter(self._jobs))]
 
     def has(self, pod: Object) -> bool:
         """Whether the Pod's end is remembered."""

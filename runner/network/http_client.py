@@ -90,8 +90,7 @@ class HttpClient:
         self._connections = connections
         self._timeout = timeout
         self._lifetime = lifetime
-        # aiohttp created its own context when it was imported, which may have been before the CA bundle was known.
-        self._tls = tls or ssl.create_default_context()
+        self._tls = tls
         self._pool: _Pool | None = None
 
     @asynccontextmanager
@@ -116,8 +115,18 @@ class HttpClient:
                 target = urlsplit(str(url))
                 port = target.port or (443 if target.scheme == "https" else 80)
                 await self._connections.check(target.hostname or "", port)
+            if self._tls is None and (proxy or str(url)[:5].lower() != "http:"):  # its creation takes 20 ms
+                # Not aiohttp's own context, which it created when it was imported: the CA bundle was not known then.
+                self._tls = ssl.create_default_context()
             async with pool.session.request(
-                method, url, data=body, headers=headers, proxy=proxy, allow_redirects=False, auto_decompress=not is_raw
+                method,
+                url,
+                data=body,
+                headers=headers,
+                proxy=proxy,
+                allow_redirects=False,
+                auto_decompress=not is_raw,
+                ssl=self._tls or True,
             ) as response:
                 yield response
         except (aiohttp.ClientError, TimeoutError, AddressRefused, UnicodeError) as error:
@@ -152,7 +161,6 @@ class HttpClient:
             old = self._pool
             connector = aiohttp.TCPConnector(
                 limit=0,
-                ssl=self._tls,
                 resolver=_ShuffledResolver(),
                 use_dns_cache=False,
                 socket_factory=self._connections.open_socket,

@@ -43,7 +43,7 @@ async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
 
 async def find_commit(sink: OutputStore) -> CommittedRun | None:
     """Return the run's commit if another attempt made one in the meantime."""
-    check = asyncio.create_task(_find_commit(sink))
+    check = asyncio.create_task(ask_commit(sink))
     await _wait_for(check, seconds=_LAST_CHECK_SECONDS)
     if not check.done():
         check.cancel()
@@ -53,7 +53,8 @@ async def find_commit(sink: OutputStore) -> CommittedRun | None:
     return check.result()
 
 
-async def _find_commit(sink: OutputStore) -> CommittedRun | None:
+async def ask_commit(sink: OutputStore) -> CommittedRun | None:
+    """Ask the store for the run's commit. Raises OutputError."""
     return await sink.find_commit() if isinstance(sink, AbortableStore) else (await sink.open()).committed_run
 
 

@@ -10,7 +10,6 @@ from inferrun.runner_report import RunnerResult
 from inferrun.text import public_url
 from runner.formats.named_columns import check_store, use_tensors
 from runner.program import checks
-from runner.program.retrying import find_earlier
 from runner.protocols.probe import open_probe
 from runner.protocols.protocol_name import protocol_of
 from runner.protocols.readiness import GRPC, PROBED
@@ -54,7 +53,7 @@ async def check_run(
         if isinstance(source, FileRanges):
             found.append(describe(source.skipped))
         found.append(await _check_readiness(described, settings))
-        if earlier := await find_earlier(contract, sink, source):
+        if earlier := await checks.find_earlier(contract, sink, source):
             found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")
         found.append(await checks.check_output(sink, label=output_label))
     message = f"dry run: {checks.summary(found)}; nothing was predicted or stored"

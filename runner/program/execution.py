@@ -30,7 +30,6 @@ from runner.flow.pipeline import Pipeline
 from runner.formats.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.program import checks
 from runner.program.committing import find_commit, finish
-from runner.program.retrying import find_earlier
 from runner.protocols.protocol_detection import with_protocol
 from runner.protocols.protocol_name import named_protocol
 from runner.registry import Registry
@@ -113,7 +112,7 @@ async def _predict(
 ) -> CommittedRun:
     """Predict what is not committed yet, and commit the run."""
     is_checked = checkpoint.plan is None and await _check_first(source, model)
-    earlier = await find_earlier(contract, sink, source)
+    earlier = await checks.find_earlier(contract, sink, source)
     plan = await _adopt_plan(source, sink, checkpoint, earlier)
     if not is_checked and len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()

@@ -11,6 +11,7 @@ from inferrun.exitcodes import ExitCode
 from inferrun.logs import log_as_json
 from inferrun.plugins import RunnerError
 from runner.network.tls import trust
+from runner.program.termination_message import write_message
 from runner.settings import Settings, read_settings, settings_for_failures
 
 _log = logging.getLogger(__name__)
@@ -34,10 +35,7 @@ async def _run(task: Task) -> NoReturn:
         message, code = await task(settings)
     except RunnerError as error:
         message, code = str(error), error.code
-    try:
-        settings.termination_log.write_text(message, encoding="utf-8")
-    except OSError as error:
-        _log.warning("cannot write the termination message", extra={"error": error.strerror})
+    write_message(message, settings.termination_log)
     level = logging.INFO if code is ExitCode.DONE else logging.ERROR
     _log.log(level, "the program ended", extra={"exit_code": int(code), "detail": message})
     sys.stdout.flush()

@@ -24,11 +24,13 @@ def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
 
 
 def write_result(result: RunnerResult, path: Path, *, is_known: bool = True) -> None:
-    """Write the termination message; if that fails, log a warning.
+    """Write a result. With `is_known=False`, only its text, which is no result, so that the control plane asks the store."""
+    write_message(dump_result(result) if is_known else result.message, path)
 
-    With `is_known=False`, it is only a text and not a result, so that the control plane asks the store.
-    """
+
+def write_message(text: str, path: Path) -> None:
+    """Write the termination message; if that fails, log a warning."""
     try:
-        path.write_text(dump_result(result) if is_known else result.message, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         _log.warning("cannot write the termination message", extra={"error": error.strerror, "path": str(path)})

@@ -17,7 +17,7 @@ from runner.network.http_client import (
     whole_timeout,
 )
 from runner.network.model_server import JSON_HEADERS
-from runner.network.tls import client_certificate_of, context_of, root_certificates_of
+from runner.network.tls import context_of
 from runner.protocols.protocol_name import candidates, protocol_of
 from runner.protocols.readiness import GRPC, PROBED, Finding, judge, judge_guess, probe_url
 
@@ -34,11 +34,9 @@ async def open_probe(
 ) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
     """A function that asks the server once. It raises Refused for an address that runs must not reach."""
     if protocol_of(model) == GRPC:
-        from runner.protocols.v2.grpc_probe import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
+        from runner.protocols.v2.grpc_client import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
 
-        roots = root_certificates_of(model, endpoints)
-        certificate = client_certificate_of(endpoints)
-        async with open_grpc_probe(model, limits, seconds=PROBE_SECONDS, roots=roots, certificate=certificate) as probe:
+        async with open_grpc_probe(model, limits, seconds=PROBE_SECONDS, endpoints=endpoints) as probe:
             yield probe
         return
     tls = context_of(model, endpoints)

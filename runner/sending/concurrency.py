@@ -6,7 +6,7 @@ half as many are tried in turns, and the number with the highest utility is kept
 requests in flight, because requests that only wait at the server are of no use. The throughput at a level is the number of requests
 in flight divided by their mean time (Little's law). It counts records, so that requests of different sizes can be compared.
 
-Overload lowers the number at once, as AIMD does (Chiu and Jain, 1989): several rejections (429, 503) in a row, or a timeout.
+Overload lowers the number at once, as AIMD does (Chiu and Jain, 1989): several rejections (429, 503) almost in a row, or a timeout.
 """
 
 import math
@@ -25,12 +25,12 @@ first."""
 
 _FIRST_INTERVAL, _LONGEST_INTERVAL = 2, 32
 """Measurements between two trials, doubled with each trial that changes nothing. In the end half the requests are sent during one
-of 64 measurements, and a full server rejects four requests in 64 measurements: each costs less than 1 %."""
+of 64 measurements, and a full server rejects five requests in 64 measurements: each costs less than 1 %."""
 
-_OVERLOADED: Final = 4
+_OVERLOADED: Final = 5
 _RELIEF: Final = 1 / 3
-"""Rejections that show an overload, less this much for each success in between: more than a quarter of the requests is rejected. If
-one in ten fails at random, four in a row do once in 10,000 requests."""
+"""Rejections that show an overload, less this much for each other request sent meanwhile: more than a quarter of the requests is
+rejected. If one in ten fails at random, as a walk with these steps it gets so far once in 2,000 requests."""
 
 _DECREASE: Final = 0.9
 """Share of the requests in flight that is kept after an overload. The next trial shows whether there may be more."""
@@ -82,7 +82,7 @@ class ConcurrencyLimit:
         self._interval = _FIRST_INTERVAL
         self._until_trial = 0
         self._pressure = 0.0
-        """The latest rejections, less successes."""
+        """The latest rejections, less the other requests."""
 
         self._ceiling = maximum
         """What was less than the level at which the latest overload was seen."""
@@ -98,11 +98,9 @@ class ConcurrencyLimit:
 
     def ticket(self, in_flight: int) -> Ticket:
         """Describe a request that is about to be sent as one of `in_flight`."""
-        return Ticket(in_flight, self._measurements)
-
-    def accepted(self) -> None:
-        """Note that a request succeeded."""
+        # It counts as admitted until it is rejected, because a response may take a thousand times as long as a rejection.
         self._pressure = max(0.0, self._pressure - _RELIEF)
+        return Ticket(in_flight, self._measurements)
 
     def measured(self, ticket: Ticket, *, records: int, seconds: float) -> None:
         """Note how long a request took. Not called for one with an unusual number of records."""
@@ -119,7 +117,7 @@ class ConcurrencyLimit:
     def rejected(self, ticket: Ticket) -> bool:
         """Note a rejection because of load, such as 429 and 503. Returns whether nothing should be sent for a while."""
         if ticket.measurement == self._measurements:
-            self._pressure += 1
+            self._pressure += 1 + _RELIEF
             self._measured.rejected += 1
             admitted = ticket.in_flight - 1
             if self._pressure >= _OVERLOADED and admitted >= self._level:

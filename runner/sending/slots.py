@@ -92,7 +92,6 @@ class Slots:
         if self._fixed:
             self._limit.number = min(self._limit.number + 1, self._fixed)
             return
-        self._limit.accepted()
         records, previous = len(batch), self._previous_records
         if previous <= _FACTOR * records and records <= _FACTOR * previous:
             self._limit.measured(ticket, records=records, seconds=seconds)

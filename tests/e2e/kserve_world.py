@@ -76,10 +76,9 @@ def server(*, sleeps: bool = False, **environment: str) -> tuple[Object, Object]
     return script, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
-def deployment(name: str, template: Object, *, replicas: int, deadline: int = 600) -> Object:
-    """A Deployment of a program, which fails if it is not available by the deadline in seconds."""
+def deployment(name: str, template: Object, *, replicas: int) -> Object:
+    """A Deployment of a program."""
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    spec["progressDeadlineSeconds"] = deadline
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 

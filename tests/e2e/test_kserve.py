@@ -16,8 +16,8 @@ from tests.e2e.kserve_world import (
     service,
     write_input,
 )
-from tests.e2e.stage import Space, config, run, until
-from tests.unit.inferrun.kserve.stored import conditions, knative, llm, merged, recorded, standard
+from tests.e2e.stage import Space, run, until
+from tests.unit.inferrun.kserve.stored import knative, llm, merged, recorded, standard
 
 __all__ = ["kserve"]
 
@@ -92,36 +92,6 @@ def test_a_model_without_pods_gets_one_when_the_run_asks_for_it(space: Space) ->
     assert woken["metadata"]["creationTimestamp"] >= warm_up["state"]["terminated"]["startedAt"]
     clients = set(space.kubectl("logs", "deployment/activator", "--tail=-1").split()) - {"client"}
     assert clients == {pod["status"]["podIP"]}
-
-
-@pytest.mark.thorough
-def test_a_failed_load_and_a_stop(space: Space) -> None:
-    """A custom image, so that no volume is needed; the failed run has no Job, the stopped one starts when the object does."""
-    failure = {"reason": "ModelLoadFailed", "message": "unsupported pickle protocol: 9"}
-    broken = {"transitionStatus": "BlockedByFailedLoad", "lastFailureInfo": failure}
-    play(
-        space,
-        standard(metadata={"name": "broken"}, status={"modelStatus": broken, "conditions": conditions(Ready="False")}),
-    )
-    play(space, recorded("isvc-standard-stopped"))
-    space.apply(service("sklearn-iris"), *server())
-    absent = {"name": "kserve-container", "image": "localhost/absent:1", "imagePullPolicy": "Never"}
-    template = {"metadata": {"labels": {"app": "broken-predictor"}}, "spec": {"containers": [absent]}}
-    space.apply(deployment("broken-predictor", template, replicas=1, deadline=1))
-    for name in ("broken", "sklearn-iris"):
-        space.apply(config(name, kserve={"serviceRef": {"name": name}}, backoffLimit=0))
-        space.apply(run(name, name, parameters={"exit": "0"}))
-    failed = space.wait_for("broken", phase="Failed", reason="ModelFailed")
-    assert "ModelLoadFailed: unsupported pickle protocol: 9" in failed["message"]
-    assert "is stopped" in space.wait_for("sklearn-iris", phase="Pending", reason="ModelNotReady")["message"]
-    assert space.items("jobs") == []
-    play(space, merged(knative(), {"metadata": {"annotations": {"serving.kserve.io/stop": "false"}}}))
-    space.wait_for("sklearn-iris", phase="Succeeded", seconds=120)
-    [pod] = space.items("pods", "app.kubernetes.io/managed-by=inferrun")
-    images = [one["image"] for kind in ("initContainers", "containers") for one in pod["spec"][kind]]
-    assert [image.rpartition("/")[2].partition(":")[0] for image in images] == ["runner", "actor"]
-    [warm_up] = pod["status"]["initContainerStatuses"]
-    assert warm_up["state"]["terminated"]["message"] == "the model is ready"
 
 
 @pytest.mark.thorough

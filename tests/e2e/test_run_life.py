@@ -1,9 +1,7 @@
 """One run from its apply to its end, on a real node, through the chart."""
 
 import json
-import time
 from datetime import datetime
-from functools import partial
 
 import pytest
 
@@ -50,25 +48,6 @@ def test_an_image_that_only_reads_the_contract_succeeds(space: Space) -> None:
     space.kubectl("wait", "inferencerun/plain", "--for=condition=Succeeded", "--timeout=5s")
 
 
-@pytest.mark.thorough
-@pytest.mark.alone
-def test_a_run_is_pending_within_a_second(space: Space) -> None:
-    """One of ten on a machine that is busy with something else: each look with kubectl takes a part of that second."""
-    took = []
-    for number in range(10):
-        space.apply(run(f"prompt-{number}", "actor", suspend=True))
-        applied = time.monotonic()
-        until(partial(_has_phase, space, f"prompt-{number}"), seconds=60, what="a phase")
-        took.append(time.monotonic() - applied)
-        if took[-1] < 1.5:
-            return
-    pytest.fail(f"the first phase came after {took} s")
-
-
-def _has_phase(space: Space, name: str) -> bool:
-    return "phase" in space.status(name)
-
-
 def test_a_run_past_its_deadline_leaves_no_pod_even_if_it_ignores_sigterm(space: Space) -> None:
     space.apply(run("late", "actor", timeoutSeconds=5, parameters={"sleep": "600", "ignore": "yes"}))
 
@@ -77,16 +56,6 @@ def test_a_run_past_its_deadline_leaves_no_pod_even_if_it_ignores_sigterm(space:
     assert _seconds(status, "startTime", "completionTime") <= 5 + 30
     assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'late')}")
     assert _workflow_status(space, _workflow_id(space, "late")) == "WORKFLOW_EXECUTION_STATUS_FAILED"
-
-
-@pytest.mark.thorough
-def test_the_status_names_an_image_that_cannot_be_pulled(space: Space) -> None:
-    space.apply(config("nowhere", image="localhost/no/such:1"), run("unpulled", "nowhere"))
-
-    status = space.wait_for("unpulled", phase="Pending", reason="ImagePullFailed", seconds=30)
-
-    assert "localhost/no/such:1" in status["message"]
-    assert "spec.image" in status["message"]
 
 
 @pytest.mark.thorough
@@ -122,20 +91,6 @@ def test_a_run_with_a_missing_secret_resumes_once_it_is_copied(space: Space) -> 
     assert stage.ui_url in status["workflow"]["url"]
 
 
-@pytest.mark.thorough
-def test_a_run_with_a_missing_ca_bundle_resumes_once_it_exists(space: Space) -> None:
-    space.apply(config("private", caBundle={"configMapRef": {"name": "authorities"}}), run("trusting", "private"))
-
-    waiting = space.wait_for("trusting", phase="Pending", reason="CABundleNotFound", seconds=120)
-
-    assert f"ConfigMap 'authorities' does not exist in namespace {space.name}" in waiting["message"]
-    stages = {item["type"]: (item["status"], item.get("reason")) for item in waiting["conditions"]}
-    assert stages["ContractWritten"] == ("True", None)
-    assert stages["JobComplete"] == ("Unknown", "CABundleNotFound")
-    space.kubectl("create", "configmap", "authorities", "--from-literal=cabundle.crt=none")
-    space.wait_for("trusting", phase="Succeeded", seconds=240)
-
-
 def test_exit_code_4_is_retried_up_to_the_backoff_limit_and_explained(space: Space) -> None:
     space.apply(run("unlucky", "actor", backoffLimit=1, parameters={"exit": "4", "say": "the model is on fire"}))
 
@@ -149,17 +104,6 @@ def test_exit_code_4_is_retried_up_to_the_backoff_limit_and_explained(space: Spa
 
 
 @pytest.mark.thorough
-def test_exit_code_2_is_not_retried(space: Space) -> None:
-    space.apply(run("hopeless", "actor", backoffLimit=5, parameters={"exit": "2", "say": "no such field"}))
-
-    status = space.wait_for("hopeless", phase="Failed", reason="InvalidContract", seconds=60)
-
-    assert status["exitCode"] == 2
-    assert len(status["attempts"]) == 1
-    assert len(space.items("jobs")) == 1
-
-
-@pytest.mark.thorough
 def test_a_container_that_exceeds_its_memory_limit_is_reported(space: Space) -> None:
     space.apply(
         config("small", backoffLimit=0, resources={"limits": {"memory": "40Mi"}}),
@@ -169,38 +113,6 @@ def test_a_container_that_exceeds_its_memory_limit_is_reported(space: Space) -> 
     status = space.wait_for("hungry", phase="Failed", reason="OutOfMemory", seconds=60)
 
     assert "40Mi" in status["message"]
-
-
-@pytest.mark.thorough
-def test_an_unschedulable_pod_is_reported_with_the_schedulers_message(space: Space) -> None:
-    space.apply(config("huge", resources={"requests": {"cpu": "500"}}), run("huge", "huge"))
-
-    status = space.wait_for("huge", phase="Pending", reason="Unschedulable", seconds=30)
-
-    assert "Insufficient cpu" in status["message"]
-
-
-@pytest.mark.thorough
-def test_an_exceeded_quota_is_reported_and_the_run_resumes_when_it_is_raised(space: Space) -> None:
-    space.kubectl("create", "quota", "tight", "--hard=pods=0")
-    space.apply(run("crowded", "actor"))
-    status = space.wait_for("crowded", phase="Pending", reason="QuotaExceeded", seconds=60)
-    assert "tight" in status["message"]
-
-    space.kubectl("delete", "quota", "tight")
-
-    space.wait_for("crowded", phase="Succeeded", seconds=120)
-
-
-@pytest.mark.thorough
-def test_a_run_waits_for_a_missing_config(space: Space) -> None:
-    space.apply(run("early", "later"))
-    status = space.wait_for("early", phase="Pending", reason="ConfigNotFound", seconds=60)
-    assert "later" in status["message"]
-
-    space.apply(config("later"))
-
-    space.wait_for("early", phase="Succeeded", seconds=60)
 
 
 def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
@@ -218,14 +130,6 @@ def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
     )
 
 
-@pytest.mark.thorough
-def test_no_pod_outlives_a_run_that_is_deleted_without_its_objects(space: Space) -> None:
-    space.apply(run("leaving", "actor", parameters={"sleep": "600"}))
-    space.wait_for("leaving", phase="Running", seconds=60)
-    space.kubectl("delete", "inferencerun", "leaving", "--cascade=orphan")
-    until(lambda: not space.items("pods") and not space.items("jobs"), seconds=60, what="no Pod and no Job is left")
-
-
 def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
     space.apply(run("unwanted", "actor", parameters={"sleep": "600"}))
     space.wait_for("unwanted", phase="Running", seconds=60)
@@ -234,32 +138,6 @@ def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
 
     space.wait_for("unwanted", phase="Failed", reason="Cancelled", seconds=40)
     assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'unwanted')}")
-
-
-@pytest.mark.thorough
-def test_a_finished_run_is_deleted_after_the_delay_in_its_config(space: Space) -> None:
-    space.apply(
-        config("tidy", autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=2, backoffLimit=0),
-        run("good", "tidy"),
-        run("bad", "tidy", parameters={"exit": "5"}),
-    )
-    uid = _uid(space, "good")
-    space.wait_for("bad", phase="Failed", reason="OutputFailed", seconds=60)
-
-    until(lambda: space.get("inferencerun", "good") is None, seconds=60, what="the good run is deleted")
-
-    until(lambda: _no_trace(space, uid), seconds=30, what="nothing is left of the good run")
-    assert space.get("inferencerun", "bad") is not None
-
-
-@pytest.mark.thorough
-def test_a_longer_time_limit_takes_effect_during_the_run(space: Space) -> None:
-    space.apply(run("extended", "actor", timeoutSeconds=15, parameters={"sleep": "20"}))
-    space.wait_for("extended", phase="Running", seconds=60)
-
-    space.kubectl("patch", "inferencerun", "extended", "--type=merge", "-p", '{"spec":{"timeoutSeconds":60}}')
-
-    space.wait_for("extended", phase="Succeeded", seconds=60)
 
 
 @pytest.mark.thorough
@@ -298,25 +176,6 @@ def test_a_container_that_finishes_just_before_its_deadline_succeeds(space: Spac
 
 
 @pytest.mark.thorough
-def test_the_clock_stops_until_an_evicted_pod_is_replaced(space: Space) -> None:
-    space.apply(run("moved", "actor", timeoutSeconds=40, parameters={"sleep": "20"}))
-    space.wait_for("moved", phase="Running", seconds=60)
-    pod = space.items("pods")[0]["metadata"]["name"]
-    space.kubectl("create", "quota", "tight", "--hard=pods=0")
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": space.name}}
-    path = f"/api/v1/namespaces/{space.name}/pods/{pod}/eviction"
-    space.stage.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
-    space.wait_for("moved", phase="Pending", reason="QuotaExceeded", seconds=60)
-
-    time.sleep(35)  # with what it ran, longer than its whole timeoutSeconds; tested is that nothing happens
-    assert space.phase("moved") == "Pending/QuotaExceeded"
-    space.kubectl("delete", "quota", "tight")
-
-    status = space.wait_for("moved", phase="Succeeded", seconds=150)
-    assert status["attempt"] == 1
-
-
-@pytest.mark.thorough
 def test_an_orphaned_pod_never_runs_alongside_its_successor(space: Space) -> None:
     space.apply(run("orphaned", "actor", backoffLimit=1, parameters={"sleep": "40"}))
     first = space.wait_for("orphaned", phase="Running", seconds=60)["jobStatus"]["name"]
@@ -334,28 +193,6 @@ def test_an_orphaned_pod_never_runs_alongside_its_successor(space: Space) -> Non
 
 
 @pytest.mark.thorough
-def test_an_object_rejected_by_a_quota_is_reported_and_bounded_in_time(space: Space) -> None:
-    space.kubectl("create", "quota", "full", "--hard=count/configmaps=0")
-    space.apply(run("unwritten", "actor", pendingTimeoutSeconds=10))
-
-    status = space.wait_for("unwritten", phase="Pending", reason="QuotaExceeded", seconds=60)
-
-    assert "ConfigMap" in status["message"]
-    space.wait_for("unwritten", phase="Failed", reason="PendingTimeout", seconds=60)
-
-
-@pytest.mark.thorough
-def test_a_failed_attempt_makes_room_in_a_quota_for_the_next_one(space: Space) -> None:
-    space.kubectl("create", "quota", "one", "--hard=count/jobs.batch=1")
-    space.apply(run("failing", "actor", backoffLimit=1, parameters={"exit": "4"}))
-
-    status = space.wait_for("failing", phase="Failed", reason="InferenceFailed", seconds=120)
-
-    assert status["attempt"] == 2
-    assert [job["metadata"]["name"] for job in space.items("jobs")] == [status["jobStatus"]["name"]]
-
-
-@pytest.mark.thorough
 def test_a_pod_that_replaces_another_starts_although_the_config_map_was_deleted(space: Space) -> None:
     space.apply(run("bereft", "actor", parameters={"sleep": "20"}))
     status = space.wait_for("bereft", phase="Running", seconds=60)
@@ -368,3 +205,51 @@ def test_a_pod_that_replaces_another_starts_although_the_config_map_was_deleted(
     status = space.wait_for("bereft", phase="Succeeded", seconds=300)
 
     assert status["attempt"] == 1
+
+
+WAITS: dict[str, tuple[Object, str, str]] = {
+    "image": ({"image": "localhost/no/such:1"}, "ImagePullFailed", "localhost/no/such:1"),
+    "size": ({"resources": {"requests": {"cpu": "500"}}}, "Unschedulable", "Insufficient cpu"),
+    "quota": ({}, "QuotaExceeded", "ConfigMap"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", WAITS)
+def test_a_run_that_cannot_start_says_why_for_as_long_as_it_may_wait(space: Space, case: str) -> None:
+    spec, reason, words = WAITS[case]
+    if case == "quota":
+        space.kubectl("create", "quota", "full", "--hard=count/configmaps=0")
+    space.apply(config("waits", **spec), run("waits", "waits", pendingTimeoutSeconds=40))
+    assert words in space.wait_for("waits", phase="Pending", reason=reason)["message"]
+    space.wait_for("waits", phase="Failed", reason="PendingTimeout")
+
+
+CA_BUNDLE = {"caBundle": {"configMapRef": {"name": "authorities"}}}
+RESUMES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "quota": ("QuotaExceeded", "tight", ("delete", "quota", "tight")),
+    "config": ("ConfigNotFound", "late", ("apply", "-f", "-")),
+    "CA bundle": (
+        "CABundleNotFound",
+        "ConfigMap 'authorities' does not exist in namespace",
+        ("create", "configmap", "authorities", "--from-literal=cabundle.crt=none"),
+    ),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", RESUMES)
+def test_a_run_that_waits_resumes_once_what_it_waits_for_is_there(space: Space, case: str) -> None:
+    reason, words, fix = RESUMES[case]
+    wanted = config("late", **(CA_BUNDLE if case == "CA bundle" else {}))
+    if case == "quota":
+        space.kubectl("create", "quota", "tight", "--hard=pods=0")
+    space.apply(*([] if case == "config" else [wanted]), run("waits", "late"))
+    waiting = space.wait_for("waits", phase="Pending", reason=reason, seconds=120)
+    assert words in waiting["message"]
+    if case == "CA bundle":
+        stages = {item["type"]: (item["status"], item.get("reason")) for item in waiting["conditions"]}
+        assert stages["ContractWritten"] == ("True", None)
+        assert stages["JobComplete"] == ("Unknown", reason)
+    space.kubectl(*fix, given=json.dumps(wanted))
+    space.wait_for("waits", phase="Succeeded", seconds=240)

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.e2e.file_world import counts_of, in_pod, prepare_rows
 from tests.e2e.stage import Object, Space, run
 
@@ -52,16 +50,6 @@ def test_a_dry_run_checks_everything_and_leaves_nothing(space: Space) -> None:
     assert in_pod(space, "ls /data/out 2>/dev/null || true").split() == []
 
 
-@pytest.mark.thorough
-def test_a_dry_run_fails_as_the_run_would(space: Space) -> None:
-    prepare_rows(space)
-    in_pod(space, "echo '[1, 2, 3]' > /data/in.jsonl")
-    space.apply(run("check", "ours", dryRun=True))
-    status = space.wait_for("check", phase="Failed", seconds=120)
-    assert "the record has 3 values, the model's metadata requires 2 for the tensor" in status["message"]
-    assert counts_of(space) == {}
-
-
 def test_a_retry_predicts_only_what_failed_and_its_output_is_complete(space: Space) -> None:
     prepare_rows(space)
     count = rows(space)
@@ -80,44 +68,3 @@ def test_a_retry_predicts_only_what_failed_and_its_output_is_complete(space: Spa
     counts = counts_of(space)
     assert {counts[index] for index in range(GOOD)} == {1}, "a record that had a prediction was sent again"
     assert {counts[value] for value in BAD} == {1}
-
-
-@pytest.mark.thorough
-def test_a_run_that_cannot_be_retried_says_why(space: Space) -> None:
-    prepare_rows(space)
-    space.apply(run("again", "ours", retryOf="nothing"))
-    status = space.wait_for("again", phase="Failed", reason="InvalidSpec", seconds=60)
-    assert 'spec.retryOf is "nothing"; there is no such InferenceRun' in status["message"]
-    assert space.items("jobs") == []
-
-
-@pytest.mark.thorough
-def test_too_many_failed_canary_records_end_a_run_before_the_others_are_sent(space: Space) -> None:
-    prepare_rows(space)
-    count = rows(space, bad_first=True)
-    space.apply(run("careful", "ours", errorThreshold=1, canaryRecords=10))
-    status = space.wait_for("careful", phase="Failed", reason="ErrorThresholdExceeded", seconds=120)
-    assert "canary records failed, more than errorThreshold 1 allows" in status["message"]
-    assert f"the other {count - 10} were not sent" in status["message"]
-    assert status["attempt"] == 1
-    assert set(counts_of(space)) <= set(range(10 - len(BAD)))
-    assert row_of(space, "careful")[1:3] == ["Failed", "ErrorThresholdExceeded"]
-
-
-@pytest.mark.thorough
-def test_columns_feed_the_model_and_are_copied(space: Space) -> None:
-    table = {"input": {"file": {"claimName": "data", "path": "in.csv", "format": "csv"}}}
-    tensors = {
-        "inputs": [{"name": "in", "columns": ["visits", "age"]}],
-        "outputs": [{"name": "out", "resultName": "sum"}],
-    }
-    prepare_rows(space, storage=table, tensors=tensors, passThroughColumns=["customer"])
-    in_pod(space, "printf '%s\\n' customer,age,visits Ada,36,4 Grace,85,1 > /data/in.csv")
-    space.apply(run("columns", "ours"))
-    status = space.wait_for("columns", phase="Succeeded", seconds=120)
-    assert status["records"] == {"total": 2, "completed": 2, "failed": 0}
-    assert results(space, job_of(space, "columns")) == [
-        {"index": 0, "customer": "Ada", "prediction": {"sum": 40.0}},
-        {"index": 1, "customer": "Grace", "prediction": {"sum": 86.0}},
-    ]
-    assert set(counts_of(space)) == {4, 1}

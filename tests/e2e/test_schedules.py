@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from temporalio.client import Client
 
-from inferrun import wellknown
 from inferrun.names import schedule_id
 from inferrun.run_ref import RunRef
-from tests.e2e.stage import SYSTEM, Object, Space, run, until
+from tests.e2e.stage import Object, Space, run, until
 
 SECONDS = 60
 NEVER_SOON = "0 0 29 2 *"
@@ -103,29 +102,6 @@ def _with(space: Space, name: str, field: str) -> Object | None:
 
 
 @pytest.mark.thorough
-def test_an_edit_updates_the_temporal_schedule(space: Space) -> None:
-    name = keep(space, schedule("edited", every="0 9 * * *"))
-    edit(
-        space,
-        name,
-        schedule="30 11 * * *",
-        timeZone="Asia/Tokyo",
-        concurrencyPolicy="Allow",
-        startingDeadlineSeconds=60,
-    )
-
-    until(lambda: all(moment.hour == 2 for moment in next_times(space, name)), seconds=30, what="the edit is reported")
-
-    found = described(space, identity(space, name))
-    assert found is not None
-    assert found["schedule"]["spec"]["timezoneName"] == "Asia/Tokyo"
-    [calendar] = found["schedule"]["spec"]["structuredCalendar"]
-    assert (calendar["hour"][0]["start"], calendar["minute"][0]["start"]) == (11, 30)
-    assert found["schedule"]["policies"]["overlapPolicy"] == "SCHEDULE_OVERLAP_POLICY_ALLOW_ALL"
-    assert found["schedule"]["policies"]["catchupWindow"] == "60s"
-
-
-@pytest.mark.thorough
 def test_edited_parameters_apply_to_the_next_run(space: Space) -> None:
     name = keep(space, schedule("fresh", parameters={"say": "one"}))
     fire(space, name)
@@ -135,23 +111,6 @@ def test_edited_parameters_apply_to_the_next_run(space: Space) -> None:
     fire(space, name)
     until(lambda: len(children(space, name)) == 2, seconds=30, what="a second child")
     assert [child["spec"]["parameters"]["say"] for child in children(space, name)] == ["one", "two"]
-
-
-@pytest.mark.thorough
-def test_suspending_a_schedule_pauses_it_until_it_is_resumed(space: Space) -> None:
-    name = keep(space, schedule("pausing"))
-    edit(space, name, suspend=True)
-    space.wait_for(name, phase="Suspended", reason="Suspended", seconds=30)
-    found = described(space, identity(space, name))
-    assert found is not None
-    assert found["schedule"]["state"]["paused"] is True
-    assert next_times(space, name) == []
-
-    edit(space, name, suspend=False)
-    space.wait_for(name, phase="Scheduled", seconds=30)
-    found = described(space, identity(space, name))
-    assert found is not None
-    assert not found["schedule"]["state"].get("paused")
 
 
 @pytest.mark.thorough
@@ -168,34 +127,6 @@ def test_deleting_a_schedule_deletes_its_runs_and_their_pods(space: Space) -> No
 
 
 @pytest.mark.thorough
-def test_concurrent_runs_start_only_with_the_policy_allow(space: Space) -> None:
-    name = keep(space, schedule("alone", parameters={"sleep": "600"}))
-    fire(space, name)
-    until(lambda: phases(space, name) == ["Running/Running"], seconds=SECONDS, what="a child runs")
-    fire(space, name)
-    until(lambda: _skipped(space, name) == 1, seconds=30, what="the fire was skipped")
-    assert len(children(space, name)) == 1
-    assert [active["name"] for active in space.status(name)["active"]] == [children(space, name)[0]["metadata"]["name"]]
-
-    edit(space, name, concurrencyPolicy="Allow")
-    until(lambda: _policy(space, name).endswith("ALLOW_ALL"), seconds=30, what="the edit")
-    fire(space, name)
-    until(lambda: phases(space, name) == ["Running/Running"] * 2, seconds=SECONDS, what="two children run")
-
-
-def _skipped(space: Space, name: str) -> int:
-    found = described(space, identity(space, name))
-    assert found is not None
-    return int(found["info"].get("overlapSkipped", 0))
-
-
-def _policy(space: Space, name: str) -> str:
-    found = described(space, identity(space, name))
-    assert found is not None
-    return str(found["schedule"]["policies"]["overlapPolicy"])
-
-
-@pytest.mark.thorough
 def test_replace_cancels_the_active_run_and_starts_the_next(space: Space) -> None:
     name = keep(space, schedule("replacing", concurrencyPolicy="Replace", parameters={"sleep": "600"}))
     fire(space, name)
@@ -203,83 +134,6 @@ def test_replace_cancels_the_active_run_and_starts_the_next(space: Space) -> Non
     fire(space, name)
     expected = ["Failed/Cancelled", "Running/Running"]
     until(lambda: phases(space, name) == expected, seconds=SECONDS, what="replaced", now=lambda: phases(space, name))
-
-
-@pytest.mark.thorough
-def test_history_limits_keep_the_newest_runs_of_each_outcome(space: Space) -> None:
-    wanted = schedule("tidy", concurrencyPolicy="Allow", successfulJobsHistoryLimit=1, failedJobsHistoryLimit=1)
-    name = keep(space, wanted)
-    for ending in ("0", "4", "0", "4"):
-        edit(space, name, parameters={"exit": ending})
-        before = {child["metadata"]["name"] for child in children(space, name)}
-        fire(space, name)
-        until(lambda: _new_and_ended(space, name, before), seconds=SECONDS, what=f"a child that exits {ending}")  # noqa: B023
-    expected = ["Succeeded/Succeeded", "Failed/InferenceFailed"]
-    until(lambda: phases(space, name) == expected, seconds=60, what="pruned", now=lambda: phases(space, name))
-
-
-@pytest.mark.thorough
-def test_a_run_that_is_not_kept_is_deleted_only_after_its_submission_has_read_its_end(space: Space) -> None:
-    name = keep(space, schedule("keeping-none", successfulJobsHistoryLimit=0))
-    submissions: list[str] = []
-    for _ in range(3):
-        fire(space, name)
-        [child] = until(lambda: _of_last_fire(space, name, submissions), seconds=30, what="a child")
-        submissions.append(child["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
-        ended = until(lambda: _closed(space, submissions[-1]), seconds=SECONDS, what="its submission closed")
-        assert ended == "WORKFLOW_EXECUTION_STATUS_COMPLETED"
-    until(lambda: not children(space, name), seconds=60, what="pruned", now=lambda: phases(space, name))
-
-
-def _of_last_fire(space: Space, name: str, submissions: list[str]) -> list[Object]:
-    """The child whose submission is not among these."""
-    found = children(space, name)
-    return [
-        item for item in found if item["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID] not in submissions
-    ]
-
-
-def _closed(space: Space, workflow_id: str) -> str | None:
-    """The status with which a workflow has closed; None if it is open."""
-    described = json.loads(space.stage.temporal("workflow", "describe", "-w", workflow_id, "-o", "json"))
-    status = str(described["workflowExecutionInfo"]["status"])
-    return None if status.endswith("RUNNING") else status
-
-
-def _new_and_ended(space: Space, name: str, before: set[str]) -> bool:
-    new = [child for child in children(space, name) if child["metadata"]["name"] not in before]
-    return bool(new) and (new[0].get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-@pytest.mark.thorough
-def test_an_expression_that_never_fires_is_reported_and_pauses_the_schedule(space: Space) -> None:
-    name = keep(space, schedule("wrong", every="0 9 * * *"))
-    edit(space, name, schedule="0 0 31 2 *")
-    status = space.wait_for(name, phase="Suspended", reason="InvalidSchedule", seconds=30)
-    assert "spec.schedule" in status["message"]
-    found = described(space, identity(space, name))
-    assert found is not None
-    assert found["schedule"]["state"]["paused"] is True
-
-    edit(space, name, schedule="0 10 * * *")
-    space.wait_for(name, phase="Scheduled", seconds=30)
-    assert all(moment.hour == 10 for moment in next_times(space, name))
-
-
-@pytest.mark.thorough
-def test_a_schedule_whose_inference_run_is_gone_deletes_itself_when_it_fires(space: Space) -> None:
-    """The Temporal schedule still exists after the deletion of its InferenceRun, which no shim has noticed."""
-    parent = {"name": "lost", "uid": f"uid-{space.name}"}
-    lost = f"inferencerun/{space.name}/lost/{parent['uid']}"
-    words = ("--schedule-id", lost, "--workflow-id", lost, "--type", "SubmitInferenceRun", "--task-queue", "inferrun")
-    cluster = space.stage.kubectl("get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
-    run_memo = json.dumps({"namespace": space.name, **parent})
-    memo = ("--schedule-memo", f'installation="{SYSTEM}.inferrun.{cluster}"', "--schedule-memo", f"run={run_memo}")
-    argument = json.dumps({"namespace": space.name, "parent": parent})
-    space.stage.temporal("schedule", "create", *words, *memo, "--calendar", '{"hour":"3"}', "--input", argument)
-    space.stage.temporal("schedule", "trigger", "-s", lost)
-    until(lambda: described(space, lost) is None, seconds=30, what="no Temporal schedule")
-    assert space.items("inferenceruns") == []
 
 
 @pytest.mark.thorough

@@ -47,33 +47,6 @@ def test_a_suspended_run_has_no_job_and_continues_after_what_it_has_committed(sp
 
 
 @pytest.mark.thorough
-def test_a_run_that_is_created_suspended_starts_when_it_is_resumed(space: Space) -> None:
-    space.apply(run("later", "actor", suspend=True))
-    space.wait_for("later", phase="Suspended", seconds=60)
-    assert not space.items("jobs", SELECTOR)
-
-    suspend(space, "later", is_suspended=False)
-
-    assert space.wait_for("later", phase="Succeeded", seconds=60)["attempt"] == 1
-
-
-@pytest.mark.thorough
-def test_a_suspended_run_can_be_deleted_and_cancelled(space: Space) -> None:
-    space.apply(*(run(name, "actor", parameters={"sleep": "600"}) for name in ("dropped", "unwanted")))
-    for name in ("dropped", "unwanted"):
-        space.wait_for(name, phase="Running", seconds=60)
-        suspend(space, name, is_suspended=True)
-    for name in ("dropped", "unwanted"):
-        space.wait_for(name, phase="Suspended", seconds=40)
-
-    space.kubectl("delete", "inferencerun", "dropped", "--timeout=20s")
-    space.kubectl("annotate", "inferencerun", "unwanted", "inferrun.dev/cancel-requested=true")
-
-    space.wait_for("unwanted", phase="Failed", reason="Cancelled", seconds=40)
-    assert not space.items("pods", SELECTOR)
-
-
-@pytest.mark.thorough
 def test_a_job_that_a_queue_preempts_and_admits_again_is_one_attempt(space: Space) -> None:
     """The requests are those that Kueue's integration of Jobs makes."""
     queued = run("queued", "actor", timeoutSeconds=120, parameters={"sleep": "20"})

@@ -94,19 +94,6 @@ def test_a_pod_that_is_killed_before_its_commit_is_retried(space: Space) -> None
 
 
 @pytest.mark.thorough
-def test_the_last_attempt_that_is_killed_before_its_commit_fails_for_good(space: Space) -> None:
-    prepare(space, backoff_limit=0)
-    runner = started(space, "failed")
-
-    runner.freeze_once("*/predictions/part-*")
-    runner.kill()
-
-    until(lambda: space.phase("failed").startswith("Failed/"), seconds=90, what="the run has failed")
-    assert "the output is not committed" in space.status("failed")["message"]
-    assert is_aborted(space)
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("pattern", ["*/manifest.json", "*/predictions/part-*"])
 def test_a_pod_that_is_deleted_around_its_commit_is_followed_by_another_launch_of_the_attempt(
     space: Space, pattern: str

@@ -4,8 +4,7 @@ clock can be skipped."""
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Generator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,14 +15,10 @@ from temporalio.testing import WorkflowEnvironment
 
 from benchmarks.processes import Launch, serve, serves_temporal
 from inferrun.temporal.plugin import inferrun_plugin
-from tests.workflow.cluster import Cluster
-from tests.workflow.stage import ServerDefect, Stage, on_stage
+from tests.workflow.stage import Staged
 from tests.workflow.time_skipping import ServerMissing, server_program
 
 START_SECONDS = 60
-
-ATTEMPTS = 4
-"""The most executions of a test that meets a known defect of the time-skipping server. Any other failure is final."""
 
 HAS_FAILED = pytest.StashKey[bool]()
 """Whether a test's call failed, for its fixtures."""
@@ -34,18 +29,6 @@ CONTINUE_AS_NEW_AFTER = 200
 
 VISIBILITY_LIMITS = {"frontend.namespaceRPS.visibility": 10, "frontend.namespaceBurstRatio.visibility": 1}
 """The defaults of a server in production; a dev server has none."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Execute a test on the time-skipping server again after a defect of that server."""
-    for item in items:
-        if "skipping" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.flaky(reruns=ATTEMPTS - 1, condition=is_defect_of_the_server))
-
-
-def is_defect_of_the_server(error: BaseException | None) -> bool:
-    """Whether a failure says nothing about the product."""
-    return isinstance(error, ServerDefect)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -148,10 +131,6 @@ async def skipping(
 
 
 @pytest.fixture
-def staged(skipping: WorkflowEnvironment) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
-    """Puts a cluster in memory on stage.
-
-    With no workflow cached, the SDK would evict a workflow during its local activities and let the task time out; histories
-    are therefore replayed when the test is over.
-    """
-    return lambda cluster: on_stage(skipping, cluster, cached_workflows=1000)
+def staged(skipping: WorkflowEnvironment) -> Staged:
+    """Puts a cluster in memory on stage."""
+    return Staged(skipping)

@@ -1,21 +1,20 @@
-"""Sends batches to a model server with V2 over gRPC, with the values as bytes.
+"""V2 over gRPC, with the values as bytes, and the question whether a model is ready.
 
-Each call is one try; the pipeline retries. gRPC's own resolver is not used: the name is resolved here for each channel, its
+gRPC's own resolver is not used: the name is resolved here for each channel, its
 addresses are judged under the policy of all connections of the runner, and the channel gets the addresses that were judged. The
 proxies of the environment are not used.
 """
 
-import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import ClassVar, Final
+from pathlib import Path
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 import grpc
 import grpc.aio
 
 from inferrun.plugins import (
-    Batch,
     ContractError,
     Fault,
     FaultKind,
@@ -23,21 +22,19 @@ from inferrun.plugins import (
     Limits,
     Model,
     ModelContext,
-    Records,
+    OutputTensor,
     Results,
-    Tensors,
 )
 from inferrun.text import public_url
 from runner.network.connections import AddressRefused, Connections, open_connections
+from runner.network.http_client import Refused
 from runner.network.model_credentials import ModelCredentials
-from runner.network.network_failures import (
-    UNKNOWN_AUTHORITY,
-    describe_socket_failure,
-    invalid_response,
-)
+from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure, invalid_response
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
+from runner.protocols.readiness import Finding
 from runner.protocols.v2.channels import Channels
+from runner.protocols.v2.client import V2Client
 from runner.protocols.v2.grpc_messages import (
     INFER,
     METADATA,
@@ -49,7 +46,7 @@ from runner.protocols.v2.grpc_messages import (
     metadata_request,
     ready_request,
 )
-from runner.protocols.v2.inputs import Tensor, map_of, mismatch_of, predict_tensors
+from runner.protocols.v2.inputs import Tensor
 
 _FIELD: Final = "kserve.modelUrl"
 
@@ -86,83 +83,75 @@ _UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 """What gRPC says about a server whose certificate no known authority has signed."""
 
 
-class V2Grpc:
+_WITHOUT_METADATA: Final = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN)
+
+_AWAKE: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED)
+"""The server asks for credentials, or does not say whether models are ready."""
+
+
+class GrpcTransport:
     """The model behind one server."""
 
-    max_records: ClassVar[int | None] = None
+    is_json = False
 
     def __init__(
         self,
         model: Model,
-        url: SplitResult,
         connections: Connections,
         limits: Limits,
         *,
-        roots: bytes | None,
-        certificate: tuple[bytes, bytes] | None = None,
-        credentials: ModelCredentials | None = None,
+        endpoints: Path,
+        credentials: ModelCredentials | None,
     ) -> None:
-        """`roots`: the authorities to trust in PEM, None for gRPC's own ones; `certificate`: a key and its certificate to show."""
         self._model = model.model_name
-        self._wanted = model.model_input_name
-        self._url = url
+        self._url = server_of(model)
         self._connections = connections
         self._limits = limits
-        self._roots = roots
-        self._certificate = certificate
+        self._roots = root_certificates_of(model, endpoints)
+        self._certificate = client_certificate_of(endpoints)
         self._credentials = credentials
-        self._target = f"model {self._model!r} at {public_url(url.geturl())}"
-        self._channels = Channels(self._open, lifetime=limits.connection_seconds)
-        self._tensors = Tensors()
-        self._map = map_of(Tensors(), None, self._wanted, target=self._target)
+        self.target = f"model {self._model!r} at {public_url(self._url.geturl())}"
+        self.channels = Channels(self._open, lifetime=limits.connection_seconds)
 
-    def map_tensors(self, tensors: Tensors) -> None:
-        """Use these tensors."""
-        self._tensors = tensors
-
-    async def prepare(self) -> None:
-        """Read the name, shape and datatype of the input from the model's metadata."""
+    async def read_metadata(self) -> object:
+        """Read the model's metadata."""
         try:
-            found = await with_retries(self._read_metadata, budget=self._limits.retry_seconds)
+            return await with_retries(self._read_metadata, budget=self._limits.retry_seconds)
         except ValueError as error:
-            raise InferenceError(f"{self._target} returned invalid metadata: {error}") from error
-        self._map = map_of(self._tensors, found, self._wanted, target=self._target)
+            raise InferenceError(f"{self.target} returned invalid metadata: {error}") from error
 
-    async def is_ready(self) -> bool:
-        """Whether the server says that the model is ready. Raises Fault and InferenceError."""
-        return is_ready(await self._call(READY, ready_request(self._model)))
-
-    async def predict(self, batch: Batch) -> Results:
-        """Send one batch, without the records that cannot be sent."""
-        return await predict_tensors(batch.records, self._map.inputs, self._send, is_json=False)
-
-    def mismatch(self, records: Records) -> str:
-        """Compare the records with the metadata."""
-        return mismatch_of(records, self._map, target=self._target, is_json=False)
-
-    async def close(self) -> None:
-        """Close the channels."""
-        await self._channels.close()
-
-    async def _send(self, tensors: list[Tensor], records: int) -> Results:
-        response = await self._call(INFER, infer_request(self._model, tensors, self._map.outputs))
-        try:
-            return decode_response(response, records=records, outputs=self._map.outputs)
-        except ValueError as error:
-            raise invalid_response(self._target, "V2", response, error) from error
-
-    async def _read_metadata(self) -> dict[str, object]:
+    async def _read_metadata(self) -> object:
         try:
             return metadata_of(await self._call(METADATA, metadata_request(self._model)))
         except (Fault, InferenceError) as error:
-            cause = error.__cause__
-            if isinstance(cause, grpc.aio.AioRpcError) and cause.code() in _WITHOUT_METADATA:
-                return {}  # the first request reports a model that does not exist
+            if _status_of(error) in _WITHOUT_METADATA:
+                return None  # the first request reports a model that does not exist
             raise
+
+    async def infer(self, tensors: list[Tensor], outputs: tuple[OutputTensor, ...], *, records: int) -> Results:
+        """Send one request."""
+        response = await self._call(INFER, infer_request(self._model, tensors, outputs))
+        try:
+            return decode_response(response, records=records, outputs=outputs)
+        except ValueError as error:
+            raise invalid_response(self.target, "V2", response, error) from error
+
+    async def probe(self) -> Finding:
+        """Ask whether the model is ready. Raises Refused."""
+        try:
+            ready = is_ready(await self._call(READY, ready_request(self._model)))
+        except (Fault, InferenceError) as error:
+            if isinstance(error.__cause__, AddressRefused):
+                raise Refused(str(error.__cause__), kind=FaultKind.FAILED, was_sent=False) from error
+            seen = str(error.error if isinstance(error, Fault) else error)
+            return Finding(is_ready=_status_of(error) in _AWAKE, seen=seen)
+        except ValueError as error:
+            return Finding(is_ready=False, seen=f"invalid response: {error}")
+        return Finding(is_ready=ready, seen="the model is ready" if ready else "the model is not ready")
 
     async def _call(self, method: str, request: bytes) -> bytes:
         try:
-            async with self._channels.channel() as channel:
+            async with self.channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
                 response: bytes | None = await call(
                     request, timeout=self._limits.request_timeout, metadata=self._authorization()
@@ -189,29 +178,24 @@ class V2Grpc:
             text = f"no response within {self._limits.request_timeout:g} s"
         else:
             text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
-        failed = InferenceError(f"{self._target}: {text}")
+        failed = InferenceError(f"{self.target}: {text}")
         failed.__cause__ = error
         if kind is FaultKind.FAILED:
             return failed
         return Fault(failed, kind=kind, was_sent=_UNCONNECTED not in (error.details() or ""))
 
-    async def _resolve(self) -> list[str]:
+    async def _open(self) -> grpc.aio.Channel:
+        """Open a channel to the addresses of one family. Raises Fault."""
         host, port = self._url.hostname or "", self._url.port or 0
         try:
-            return await self._connections.resolve(host, port)
+            addresses = await self._connections.resolve(host, port)
         except OSError as error:
             kind = FaultKind.FAILED if isinstance(error, AddressRefused) else FaultKind.UNAVAILABLE
-            failed = InferenceError(f"{self._target}: {describe_socket_failure(error, host=host, port=port)}")
+            failed = InferenceError(f"{self.target}: {describe_socket_failure(error, host=host, port=port)}")
             raise Fault(failed, kind=kind, was_sent=False) from error
-
-    async def _open(self) -> grpc.aio.Channel:
-        addresses, port = await self._resolve(), self._url.port
-        family = socket.AF_INET6 if ":" in addresses[0] else socket.AF_INET
-        same = [one for one in addresses if (":" in one) == (family is socket.AF_INET6)]
-        target = f"ipv4:{','.join(f'{one}:{port}' for one in same)}"
-        if family is socket.AF_INET6:
-            target = f"ipv6:{','.join(f'[{one}]:{port}' for one in same)}"
-        host = self._url.hostname or ""
+        is_ipv6 = ":" in addresses[0]
+        same = [f"[{one}]:{port}" if is_ipv6 else f"{one}:{port}" for one in addresses if (":" in one) == is_ipv6]
+        target = f"{'ipv6' if is_ipv6 else 'ipv4'}:{','.join(same)}"
         options = [
             ("grpc.default_authority", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"),
             ("grpc.enable_http_proxy", 0),
@@ -228,9 +212,8 @@ class V2Grpc:
         return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named)
 
 
-_WITHOUT_METADATA: Final = frozenset(
-    {grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN}
-)
+def _status_of(error: Exception) -> grpc.StatusCode | None:
+    return error.__cause__.code() if isinstance(error.__cause__, grpc.aio.AioRpcError) else None
 
 
 def server_of(model: Model) -> SplitResult:
@@ -252,20 +235,32 @@ def server_of(model: Model) -> SplitResult:
 
 
 @asynccontextmanager
-async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc]:
-    """Open the protocol `grpc-v2`."""
-    parts = server_of(model)
-    endpoints = context.credentials_dir.parent
-    client = V2Grpc(
-        model,
-        parts,
-        await open_connections(context.limits),
-        context.limits,
-        roots=root_certificates_of(model, endpoints),
-        certificate=client_certificate_of(endpoints),
-        credentials=ModelCredentials(context.credentials_dir),
-    )
+async def _open_transport(
+    model: Model, limits: Limits, *, endpoints: Path, credentials: ModelCredentials | None = None
+) -> AsyncIterator[GrpcTransport]:
+    connections = await open_connections(limits)
+    transport = GrpcTransport(model, connections, limits, endpoints=endpoints, credentials=credentials)
     try:
-        yield client
+        yield transport
     finally:
-        await client.close()
+        await transport.channels.close()
+
+
+@asynccontextmanager
+async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Client]:
+    """Open the protocol `grpc-v2`."""
+    folder = context.credentials_dir
+    async with _open_transport(
+        model, context.limits, endpoints=folder.parent, credentials=ModelCredentials(folder)
+    ) as transport:
+        yield V2Client(model, transport)
+
+
+@asynccontextmanager
+async def open_grpc_probe(
+    model: Model, limits: Limits, *, seconds: float, endpoints: Path
+) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
+    """A function that asks once whether the model is ready, with that time limit and no credentials. It raises Refused."""
+    limits = limits.model_copy(update={"request_timeout": seconds})
+    async with _open_transport(model, limits, endpoints=endpoints) as transport:
+        yield transport.probe

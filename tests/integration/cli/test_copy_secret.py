@@ -8,10 +8,8 @@ from secrets import token_hex
 import pytest
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import NAMESPACES, SECRETS
+from inferrun.kube.objects import NAMESPACES, SECRETS, Resource
 from tests.integration.cli.stage import Printed, run_command
-
-pytestmark = pytest.mark.thorough
 
 VALUE = "not-to-be-printed"
 ENCODED = b64encode(VALUE.encode()).decode()
@@ -91,3 +89,36 @@ def test_without_permission_to_read_secrets_nothing_is_copied(stranger: Path, na
     printed = copy(stranger, source=source, target=target)
     assert printed.code == 1
     assert f"you are not allowed to read Secret handler in namespace {source}" in printed.err
+
+
+async def test_without_permission_to_create_secrets_nothing_is_copied(
+    api: KubeClient, stranger: Path, namespaces: tuple[str, str]
+) -> None:
+    source, target = namespaces
+    role = {"metadata": {"name": "reader"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}
+    await api.create(Resource("rbac.authorization.k8s.io/v1", "roles"), source, role)
+    subjects = [{"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"}]
+    reference = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": "reader"}, "subjects": subjects, "roleRef": reference}
+    await api.create(Resource("rbac.authorization.k8s.io/v1", "rolebindings"), source, binding)
+    printed = copy(stranger, source=source, target=target)
+    assert printed.code == 1
+    assert f"Secret handler cannot be created in namespace {target}" in printed.err
+    assert "fix:   ask an administrator" in printed.err
+
+
+async def test_a_service_accounts_token_is_not_copied(
+    api: KubeClient, kubeconfig: Path, namespaces: tuple[str, str]
+) -> None:
+    source, target = namespaces
+    account = {"name": "token", "annotations": {"kubernetes.io/service-account.name": "default"}}
+    await api.create(SECRETS, source, {"metadata": account, "type": "kubernetes.io/service-account-token"})
+    printed = copy(kubeconfig, source=source, target=target, name="token")
+    assert printed.code == 1
+    assert "which cannot be used in another namespace" in printed.err
+
+
+def test_the_two_namespaces_must_differ(kubeconfig: Path) -> None:
+    printed = copy(kubeconfig, source="default", target="default")
+    assert printed.code == 1
+    assert "--from and --to are both default" in printed.err

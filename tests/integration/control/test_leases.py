@@ -9,8 +9,7 @@ from secrets import token_hex
 
 import pytest
 
-from control.lease_record import LeaseTiming
-from control.leases import LeaderElection
+from control.leases import LeaderElection, LeaseTiming
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import LEASES, Object
 from tests.integration.control.proxy import Proxy, proxied, until
@@ -66,7 +65,7 @@ async def leading(candidate: LeaderElection, *, seconds: float = 30) -> float:
     """Wait until it leads; returns the seconds that took."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await asyncio.wait_for(candidate.wait_until_leading(), seconds)
+    await asyncio.wait_for(candidate.led.wait(), seconds)
     return loop.time() - began
 
 
@@ -109,7 +108,7 @@ async def test_with_the_default_timing_a_killed_leader_is_replaced_within_10_sec
             await until(lambda: len(proxy.sent("PATCH")) > patches, what="a renewal, which the candidate sees")
             await asyncio.sleep(timing.look)
             proxy.is_hanging = True
-            lost = asyncio.create_task(first.wait_until_lost())
+            lost = asyncio.create_task(first.lost.wait())
             took = await leading(second)
             assert lost.done()
             assert not first.is_leader
@@ -135,7 +134,7 @@ async def test_a_leader_gives_up_before_another_takes_over(elect: Elect, proxy: 
     first, second = elect("first", client=client), elect("second")
     times: dict[str, float] = {}
 
-    async def note(name: str, moment: Awaitable[None]) -> None:
+    async def note(name: str, moment: Awaitable[object]) -> None:
         await moment
         times[name] = asyncio.get_running_loop().time()
 
@@ -143,7 +142,7 @@ async def test_a_leader_gives_up_before_another_takes_over(elect: Elect, proxy: 
         await leading(first)
         async with running(second):
             their_proxy.is_down = True
-            await asyncio.gather(note("lost", first.wait_until_lost()), note("taken", second.wait_until_leading()))
+            await asyncio.gather(note("lost", first.lost.wait()), note("taken", second.led.wait()))
     assert times["lost"] < times["taken"]
 
 
@@ -152,7 +151,7 @@ async def test_leadership_ends_while_the_api_server_is_away_and_returns_with_it(
     async with running(candidate):
         await leading(candidate)
         proxy.is_down = True
-        await asyncio.wait_for(candidate.wait_until_lost(), 30)
+        await asyncio.wait_for(candidate.lost.wait(), 30)
         await asyncio.sleep(FAST.duration)
         assert not candidate.is_leader
         proxy.is_down = False
@@ -163,7 +162,7 @@ async def test_a_short_outage_does_not_end_leadership(elect: Elect, proxy: Proxy
     candidate = elect("a")
     async with running(candidate):
         await leading(candidate)
-        lost = asyncio.create_task(candidate.wait_until_lost())
+        lost = asyncio.create_task(candidate.lost.wait())
         proxy.is_down = True
         await asyncio.sleep(FAST.renew + 2 * FAST.retry)
         proxy.is_down = False
@@ -177,7 +176,7 @@ async def test_a_renewal_whose_response_is_lost_does_not_end_leadership(elect: E
     candidate = elect("a")
     async with running(candidate):
         await leading(candidate)
-        lost = asyncio.create_task(candidate.wait_until_lost())
+        lost = asyncio.create_task(candidate.lost.wait())
         before = await spec()
         proxy.loses_responses = True
         patches = len(proxy.sent("PATCH"))
@@ -223,7 +222,7 @@ async def test_two_processes_with_the_same_identity_do_not_both_lead(elect: Elec
         await leading(first)
         async with running(second):
             await leading(second)
-            await asyncio.wait_for(first.wait_until_lost(), 30)
+            await asyncio.wait_for(first.lost.wait(), 30)
             for _ in range(20):
                 assert not (first.is_leader and second.is_leader)
                 await asyncio.sleep(0.1)
@@ -252,7 +251,7 @@ async def test_a_lease_that_others_annotate_still_expires(
         await leading(first)
         async with running(second):
             proxy.is_hanging = True
-            taken = asyncio.create_task(second.wait_until_leading())
+            taken = asyncio.create_task(second.led.wait())
             async with asyncio.timeout(30):
                 for count in itertools.count():
                     await api.patch(LEASES, namespace, lease, {"metadata": {"annotations": {"count": str(count)}}})

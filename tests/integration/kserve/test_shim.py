@@ -15,11 +15,10 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.resources import InferenceRun
 from inferrun.timestamps import parse, utc_now
 from operator_shim.models import ModelWatches
-from operator_shim.shim import Shim
 from tests.integration.kserve.cluster import INFERENCE_SERVICES, apply, install
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, signals, workflow_status, write_status
-from tests.unit.inferrun.kserve.stored import Json, knative, llm, merged, recorded, standard
+from tests.unit.inferrun.kserve.stored import Json, knative, merged, recorded, standard
 from workflows import messages
 
 pytestmark = pytest.mark.thorough
@@ -162,37 +161,6 @@ async def test_kserve_may_be_installed_while_runs_wait_for_it(
             return await looks(temporal, run) > 0
 
         await until(has_looked, seconds=90)
-
-
-def watched(shim: Shim) -> dict[str, list[tuple[str, str]]]:
-    """The kinds that are watched, with the objects in memory."""
-    return shim.models_in_memory()
-
-
-@pytest.mark.usefixtures("kserve")
-async def test_only_what_a_run_waits_for_is_watched_and_kept_in_memory(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
-) -> None:
-    await apply(api, namespace, STARTING)
-    await apply(api, namespace, merged(STARTING, {"metadata": {"name": "unused"}}))
-    await apply(api, namespace, llm())
-    async with start_shim() as shim:
-        run = await create(api, namespace, "first")
-        await started(temporal, until, run)
-        assert watched(shim) == {}
-        await write_status(api, run, **waiting(namespace, message=starting(namespace)))
-
-        async def is_watched() -> bool:
-            return watched(shim) == {"InferenceService": [(namespace, "sklearn-iris")]}
-
-        await until(is_watched)
-        await write_status(api, run, phase="Running", reason="Running")
-        await apply(api, namespace, knative())
-
-        async def is_dropped() -> bool:
-            return watched(shim) in ({}, {"InferenceService": []})
-
-        await until(is_dropped)
 
 
 @pytest.mark.usefixtures("kserve")

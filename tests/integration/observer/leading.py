@@ -13,7 +13,7 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from operator_shim.observer import ClusterJobs, Leadership, Observer, StatusWriter, WorkloadWatch
+from operator_shim.observer import ClusterJobs, Observer, RunSignals, StatusWriter, WorkloadWatch
 from operator_shim.run_watch import RunWatch
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
 from tests.unit.launches import SHIM_KEY
@@ -23,7 +23,7 @@ NODE_LOST_SECONDS = 10
 
 
 @dataclass
-class RecordedSignals:
+class RecordedSignals(RunSignals):
     """Plays Temporal: every signal is accepted."""
 
     started_by_job: list[Started] = field(default_factory=list)
@@ -67,8 +67,11 @@ def nth(sent: list[S], launch: ObservedLaunch, times: int) -> S | None:
     return about[times - 1] if len(about) >= times else None
 
 
-class AlwaysLeader:
+class AlwaysLeader(LeaderElection):
     """An election with one candidate."""
+
+    def __init__(self) -> None:
+        pass
 
     async def while_leading(self, work: Callable[[], Awaitable[None]]) -> None:
         await work()
@@ -87,7 +90,6 @@ async def leading(
     of it.
     """
     election = LeaderElection(api, namespace=namespace, name="observer", identity=identity)
-    leadership: Leadership = election if identity else AlwaysLeader()
     runs = RunStore(api)
     namespaces = Namespaces((namespace,))
     run_watch = RunWatch(api, namespaces=namespaces)
@@ -96,9 +98,8 @@ async def leading(
     observer = Observer(
         api,
         watch=watch,
-        leadership=leadership,
+        leadership=election if identity else AlwaysLeader(),
         signals=signals,
-        look_again=signals.look_again,
         writer=writer,
         jobs=ClusterJobs(api, installation=installation, defaults=Defaults),
         defaults=lambda: Defaults(node_lost_seconds=NODE_LOST_SECONDS),

@@ -16,8 +16,8 @@ from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import free_port
-from control.deadline import CALL_SECONDS
 from control.search_attributes import SearchAttributes
+from control.temporal_calls import CALL_SECONDS
 from control.temporal_monitor import INTERVAL, NamespaceReplaced, TemporalMonitor
 from inferrun.kube.client import KubeClient
 from inferrun.temporal.connection import ATTRIBUTES
@@ -94,8 +94,8 @@ async def test_another_database_behind_the_same_address_ends_the_monitor(
 ) -> None:
     await empty_server(other_temporal)
     watching = TemporalMonitor(far_side)
-    await watching._check()
     monitor = asyncio.create_task(watching.run())
+    assert not (await asyncio.wait({monitor}, timeout=1))[0], "it has seen the first database"
     wire.switch(other_temporal)
     with pytest.raises(NamespaceReplaced, match="'default' was replaced"):
         async with asyncio.timeout(SECONDS):

@@ -1,7 +1,10 @@
 """Workflows that are missing or terminated are replaced, and those that are left over are cancelled."""
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from temporalio import workflow
@@ -12,7 +15,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from benchmarks.control_plane import ControlPlane
-from control.informer import Informer, Key
+from control.informer import Key
 from control.run_workflows import workflow_ids
 from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
@@ -24,10 +27,10 @@ from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.timestamps import rfc3339
-from operator_shim.run_terms import terms_of
-from operator_shim.schedules import Schedules
+from operator_shim.run_watch import RunWatch
 from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, is_cancel_requested, read, workflow_status, write_status
@@ -35,14 +38,56 @@ from workflows import messages
 from workflows.messages import RunInput
 
 
-def do_not_start(_key: Key, _uid: str, *, background: bool) -> None:
-    raise AssertionError("a sweep starts no workflow")
+@pytest.fixture
+def again() -> list[str]:
+    """The UIDs of the runs whose workflow is to be ensured again."""
+    return []
 
 
+@pytest.fixture
+def new_stuck(api: KubeClient, workflows: RunWorkflows, again: list[str]) -> Callable[..., StuckWorkflows]:
+    """Makes one with these options."""
+
+    def ensure_again(_key: Key, uid: str) -> None:
+        again.append(uid)
+
+    return partial(StuckWorkflows, RunStore(api), workflows, ensure_again=ensure_again, clock=time.monotonic)
+
+
+@pytest.fixture
+def new_sweep(
+    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, again: list[str]
+) -> Callable[..., Awaitable[Sweep]]:
+    """Makes a sweep of the runs that exist now, as a watch shows them."""
+
+    async def made(used: RunWorkflows = workflows) -> Sweep:
+        namespaces = Namespaces((namespace,))
+        watch = RunWatch(api, namespaces=namespaces)
+        watching = asyncio.create_task(watch.run())
+        await watch.synced()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+        def ensure_again(_key: Key, uid: str) -> None:
+            again.append(uid)
+
+        return Sweep(RunStore(api), used, schedules, watch=watch, ensure_again=ensure_again, namespaces=namespaces)
+
+    return made
+
+
+@pytest.mark.parametrize(("resync_seconds", "within"), [(300, 40), (1, 10)], ids=["sweep", "resync"])
 async def test_a_terminated_workflow_is_replaced_within_seconds(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    start_shim: StartShim,
+    until: Until,
+    resync_seconds: int,
+    within: float,
 ) -> None:
-    async with start_shim():
+    async with start_shim(resync_seconds=resync_seconds):
         run = await create(api, namespace, "run")
 
         async def is_started() -> bool:
@@ -54,26 +99,7 @@ async def test_a_terminated_workflow_is_replaced_within_seconds(
         async def is_recovered() -> bool:
             return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
 
-        await until(is_recovered, seconds=40)
-
-
-async def test_the_resync_replaces_a_workflow_that_is_gone(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
-) -> None:
-    async with start_shim(resync_seconds=1):
-        run = await create(api, namespace, "run")
-
-        async def is_started() -> bool:
-            return await workflow_status(temporal, run) is WorkflowExecutionStatus.RUNNING
-
-        await until(is_started)
-        handle = temporal.get_workflow_handle(run_workflow_id(run.ref))
-        await handle.terminate("by mistake")
-
-        async def is_recovered() -> bool:
-            return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
-
-        await until(is_recovered, seconds=20)
+        await until(is_recovered, seconds=within)
 
 
 @pytest.mark.parametrize("encoding", ["json/plain", "binary/encrypted", "binary/unknown"])
@@ -108,18 +134,20 @@ class FailingTasks:
 
 
 async def test_a_workflow_whose_task_keeps_failing_is_reported_and_replaced(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, until: Until, plane: ControlPlane
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    workflows: RunWorkflows,
+    until: Until,
+    plane: ControlPlane,
+    new_stuck: Callable[..., StuckWorkflows],
+    again: list[str],
 ) -> None:
     run = await create(api, namespace, "run", status={"phase": "Pending", "reason": "Accepted"})
     await workflows.ensure(run)
-    again: list[str] = []
-
-    def ensure_again(_key: Key, uid: str, *, background: bool) -> None:
-        assert not background
-        again.append(uid)
-
     watched = [((namespace, "run"), await api.get(RUNS, namespace, "run"))]
-    stuck = StuckWorkflows(RunStore(api), workflows, ensure_again=ensure_again, clock=time.monotonic, stuck_seconds=1)
+    stuck = new_stuck(stuck_seconds=1)
     await stuck.repair(watched)
     assert again == [], "no worker has tried it yet"
     client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])  # a lazy one cannot poll
@@ -141,7 +169,14 @@ async def test_a_workflow_whose_task_keeps_failing_is_reported_and_replaced(
 
 @pytest.mark.parametrize("kind", ["Theirs", messages.RUN_WORKFLOW])
 async def test_a_workflow_of_another_program_under_the_id_of_a_run_is_replaced(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, kind: str
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    workflows: RunWorkflows,
+    kind: str,
+    new_stuck: Callable[..., StuckWorkflows],
+    again: list[str],
 ) -> None:
     """Whoever may start workflows can end the one of a run, and keep its id with one that never ends."""
     run = await create(api, namespace, "run", status={"phase": "Running", "reason": "Running"})
@@ -149,14 +184,8 @@ async def test_a_workflow_of_another_program_under_the_id_of_a_run_is_replaced(
     await temporal.get_workflow_handle(run_workflow_id(run.ref)).terminate()
     for identity in workflow_ids(run.ref):
         await temporal.start_workflow(kind, {}, id=identity, task_queue=f"theirs-{namespace}")
-    again: list[str] = []
-
-    def ensure_again(_key: Key, uid: str, *, background: bool) -> None:
-        assert not background
-        again.append(uid)
-
     watched = [((namespace, "run"), await api.get(RUNS, namespace, "run"))]
-    stuck = StuckWorkflows(RunStore(api), workflows, ensure_again=ensure_again, clock=time.monotonic)
+    stuck = new_stuck()
     for _ in range(3):
         await stuck.repair(watched)
     assert again == [run.metadata.uid] * 2, "one for each id"
@@ -167,7 +196,12 @@ async def test_a_workflow_of_another_program_under_the_id_of_a_run_is_replaced(
 
 
 async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, schedules: Schedules
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    new_sweep: Callable[..., Awaitable[Sweep]],
+    again: list[str],
 ) -> None:
     now = datetime.now(UTC)
     ended = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": rfc3339(now - timedelta(minutes=9))}
@@ -175,11 +209,7 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
         name: await create(api, namespace, name, status={**ended, **({"deleteAfter": rfc3339(due)} if due else {})})
         for name, due in (("overdue", now - timedelta(minutes=5)), ("soon", now - timedelta(seconds=5)), ("kept", None))
     }
-    watch = Informer(api, RUNS, namespace=namespace, terms=terms_of)
-    await watch._list()
-    sweep = Sweep(
-        RunStore(api), workflows, schedules, watch=watch, ensure_again=do_not_start, namespaces=Namespaces((namespace,))
-    )
+    sweep = await new_sweep()
     for _ in range(2):
         await sweep.sweep()
     found = {}
@@ -190,6 +220,7 @@ async def test_a_finished_run_whose_clean_up_was_lost_is_deleted_by_a_new_one(
         except RPCError:
             found[name] = False
     assert found == {"overdue": True, "soon": False, "kept": False}
+    assert again == []
 
 
 class CountedWorkflows(RunWorkflows):
@@ -206,7 +237,14 @@ class CountedWorkflows(RunWorkflows):
 
 
 async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_and_no_other(
-    *, api: KubeClient, namespace: str, temporal: Client, far_side: Client, schedules: Schedules, until: Until
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    far_side: Client,
+    until: Until,
+    new_sweep: Callable[..., Awaitable[Sweep]],
+    again: list[str],
 ) -> None:
     workflows = CountedWorkflows(far_side, namespace=namespace)
     gone = await create(api, namespace, "gone")
@@ -219,16 +257,7 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
     earlier = datetime.now(UTC) - timedelta(minutes=10)
     await write_status(api, ended, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(earlier))
     await write_status(api, ending, phase="Succeeded", reason="Succeeded", completionTime=rfc3339(datetime.now(UTC)))
-    watch = Informer(api, RUNS, namespace=namespace, terms=terms_of)
-    await watch._list()
-    sweep = Sweep(
-        RunStore(api),
-        workflows,
-        schedules,
-        watch=watch,
-        ensure_again=do_not_start,
-        namespaces=Namespaces((namespace,)),
-    )
+    sweep = await new_sweep(workflows)
 
     async def is_found() -> bool:
         return await sweep.sweep() and await is_cancel_requested(temporal, ended)
@@ -245,10 +274,18 @@ async def test_workflows_of_runs_that_are_gone_or_have_ended_are_cancelled_once_
     assert sorted(workflows.cancelled) == sorted((gone.metadata.uid, ended.metadata.uid))
     assert not await is_cancel_requested(temporal, ending)
     assert not await is_cancel_requested(temporal, alive)
+    assert again == []
 
 
 async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enough(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, schedules: Schedules, until: Until
+    *,
+    api: KubeClient,
+    namespace: str,
+    temporal: Client,
+    workflows: RunWorkflows,
+    until: Until,
+    new_sweep: Callable[..., Awaitable[Sweep]],
+    again: list[str],
 ) -> None:
     """As after a restore of Temporal's database from a backup that is older than the runs."""
     accepted = {"phase": "Running", "reason": "Running"}
@@ -259,17 +296,7 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
     await create(api, namespace, "waiting", status={"phase": "Pending", "reason": "TooManyActiveRuns"})
     await create(api, namespace, "ended", status={"phase": "Succeeded", "reason": "Succeeded"})
     await workflows.ensure(alive)
-    restarted: list[str] = []
-
-    def restart(_key: Key, uid: str, *, background: bool) -> None:
-        assert background
-        restarted.append(uid)
-
-    watch = Informer(api, RUNS, namespace=namespace, terms=terms_of)
-    await watch._list()
-    sweep = Sweep(
-        RunStore(api), workflows, schedules, watch=watch, ensure_again=restart, namespaces=Namespaces((namespace,))
-    )
+    sweep = await new_sweep()
     later = datetime.now(UTC) + timedelta(seconds=2)
 
     async def is_listed() -> bool:
@@ -277,9 +304,9 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
 
     await until(is_listed)
     await sweep.restart_missing(created_before=later - timedelta(minutes=1))
-    assert restarted == []
+    assert again == []
     await sweep.restart_missing(created_before=later)
-    assert restarted == [lost.metadata.uid]
+    assert again == [lost.metadata.uid]
     await workflows.ensure(lost)
 
     async def are_both_listed() -> bool:
@@ -287,5 +314,5 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
 
     await until(are_both_listed)
     await sweep.restart_missing(created_before=later)
-    assert restarted == [lost.metadata.uid]
+    assert again == [lost.metadata.uid]
     assert await workflow_status(temporal, lost) is WorkflowExecutionStatus.RUNNING

@@ -3,9 +3,8 @@
 import pytest
 
 from control.allowed import Allowed
-from inferrun.resources.validation import describe
+from inferrun.resources.validation import Problem, describe
 from inferrun.run_defaults import Defaults
-from tests.unit.objects import config
 
 RUNNER = "example.com/inferrun/runner:1"
 
@@ -14,10 +13,13 @@ def allowed(*images: str, accounts: tuple[str, ...] = ()) -> Allowed:
     return Allowed(service_accounts=accounts, images=images, runner_image=RUNNER)
 
 
+def problems_of_image(image: str | None, *patterns: str) -> tuple[Problem, ...]:
+    return allowed(*patterns).problems(service_account=None, image=image)
+
+
 def test_a_service_account_must_be_listed() -> None:
-    named = config(serviceAccountName="runner")
-    assert allowed(accounts=("runner",)).problems(named) == ()
-    assert describe(allowed().problems(named)) == (
+    assert allowed(accounts=("runner",)).problems(service_account="runner", image=None) == ()
+    assert describe(allowed().problems(service_account="runner", image=None)) == (
         'spec.serviceAccountName is "runner"; allowed in this installation: none (setting allowedServiceAccounts)'
     )
 
@@ -30,7 +32,7 @@ def test_the_installations_own_account_is_allowed() -> None:
 
 @pytest.mark.parametrize("image", ["example.com/team/a:1", "example.com/team/deep/b@sha256:00", RUNNER, None])
 def test_an_image_that_matches_a_pattern_and_the_default_runner_are_allowed(image: str | None) -> None:
-    assert allowed("example.com/team/*", "other.example/x:1").problems(config(image=image)) == ()
+    assert problems_of_image(image, "example.com/team/*", "other.example/x:1") == ()
 
 
 @pytest.mark.parametrize(
@@ -38,25 +40,21 @@ def test_an_image_that_matches_a_pattern_and_the_default_runner_are_allowed(imag
     ["example.com/team", "example.com/teamster/a:1", "evil.example/example.com/team/a:1", "EXAMPLE.com/team/a:1", "x"],
 )
 def test_any_other_image_is_rejected_with_the_list(image: str) -> None:
-    (problem,) = allowed("example.com/team/*").problems(config(image=image))
+    (problem,) = problems_of_image(image, "example.com/team/*")
     assert problem.field == "spec.image"
     assert "example.com/team/* (setting allowedImages)" in str(problem)
 
 
 @pytest.mark.parametrize(("pattern", "image"), [("a?c", "abc"), ("[ab]", "a")])
 def test_only_the_asterisk_is_special(pattern: str, image: str) -> None:
-    assert allowed(pattern).problems(config(image=image)) != ()
-    assert allowed(pattern).problems(config(image=pattern)) == ()
+    assert problems_of_image(image, pattern) != ()
+    assert problems_of_image(pattern, pattern) == ()
 
 
 def test_without_a_list_every_image_is_allowed() -> None:
-    assert allowed().problems(config(image="anything:1")) == ()
+    assert problems_of_image("anything:1") == ()
 
 
-def test_a_launch_is_checked_by_the_same_rules() -> None:
-    rules = allowed("example.com/*", accounts=("runner",))
-    assert rules.problem_of_launch(service_account="", image="") == ""
-    assert rules.problem_of_launch(service_account="runner", image="example.com/a") == ""
-    text = rules.problem_of_launch(service_account="admin", image="evil")
-    assert "spec.serviceAccountName" in text
-    assert "spec.image" in text
+def test_both_problems_are_found() -> None:
+    found = allowed("example.com/*", accounts=("runner",)).problems(service_account="admin", image="evil")
+    assert [problem.field for problem in found] == ["spec.serviceAccountName", "spec.image"]

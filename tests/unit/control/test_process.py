@@ -1,14 +1,10 @@
 """A program that cannot reach its servers yet waits for them and says so, instead of exiting and being restarted ever later."""
 
 import asyncio
-import gc
-from collections import deque
-from collections.abc import Iterator
-from weakref import WeakSet
 
 import pytest
 
-from control.process import Probes, relieve_collector, until_started
+from control.process import Probes, until_started
 from inferrun.kube.errors import Forbidden, Unreachable
 from inferrun.temporal.connection import TemporalUnavailable
 
@@ -67,30 +63,3 @@ def test_the_probes_tell_what_the_program_waits_for() -> None:
     assert probes.readiness() == (False, "not ready\ncannot connect to Temporal: connection refused")
     probes.program = Started()
     assert probes.readiness() == (True, "ok\n")
-
-
-@pytest.fixture
-def relieved_collector() -> Iterator[None]:
-    before = gc.get_threshold()
-    relieve_collector()
-    yield
-    gc.set_threshold(*before)
-    gc.unfreeze()
-
-
-class Cached:
-    """As much as a cached workflow: some 150 objects that refer to each other, so that only the collector frees them."""
-
-    def __init__(self) -> None:
-        self.parts = [[self] for _ in range(150)]
-
-
-@pytest.mark.usefixtures("relieved_collector")
-def test_what_has_left_a_cache_is_freed() -> None:
-    cache: deque[Cached] = deque(maxlen=1000)
-    alive: WeakSet[Cached] = WeakSet()
-    for _ in range(8000):
-        one = Cached()
-        alive.add(one)
-        cache.append(one)
-    assert len(alive) < 3 * len(cache)

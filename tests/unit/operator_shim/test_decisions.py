@@ -37,11 +37,7 @@ CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
         ({"status": {"phase": "Succeeded"}, "timeoutSeconds": 99}, ActionKind.NOTHING),
         ({"metadata": DELETED}, ActionKind.CLEAN_UP),
         ({"metadata": DELETED, "status": {"phase": "Running"}}, ActionKind.CLEAN_UP),
-        (
-            {"metadata": {**DELETED, "finalizers": ["finalizer.managedresource.krateo.io"]}},
-            ActionKind.REMOVE_LEGACY_FINALIZER,
-        ),
-        ({"metadata": {**DELETED, "finalizers": ["somebody.else/finalizer"]}}, ActionKind.CLEAN_UP),
+        ({"metadata": {**DELETED, "finalizers": ["finalizer.managedresource.krateo.io"]}}, ActionKind.CLEAN_UP),
         ({"metadata": {"finalizers": ["finalizer.managedresource.krateo.io"]}}, ActionKind.START),
         ({"metadata": {"annotations": {"krateo.io/paused": "true"}}}, ActionKind.NOTHING),
         ({"metadata": {"annotations": {"krateo.io/paused": "false"}}}, ActionKind.START),

@@ -1,18 +1,19 @@
 """Which open workflows of runs that have ended are left over."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from datetime import timedelta
 
 import pytest
 
 from control.informer import Key
-from inferrun.kube.namespaces import ALL, Namespaces
+from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
-from operator_shim.schedules import Schedules
+from operator_shim.run_watch import RunWatch
 from operator_shim.sweep import Sweep
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.trimming import trim_run
 from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
@@ -33,17 +34,17 @@ class OpenWorkflows(RunWorkflows):
         self.cancelled.append(run)
 
 
-class NoSchedules(Schedules):
+class NoSchedules(TemporalSchedules):
     """There is none."""
 
     def __init__(self) -> None:
         pass
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:
-        pass
+    async def list_owned(self) -> dict[str, RunRef]:
+        return {}
 
 
-class Watched:
+class Watched(RunWatch):
     """The run as the shim's cache keeps it."""
 
     def __init__(self, run: Object) -> None:
@@ -78,7 +79,7 @@ async def test_a_workflow_gets_time_to_close_after_it_has_recorded_an_end_of_an_
         workflows,
         NoSchedules(),
         watch=Watched(run),
-        ensure_again=lambda _key, _uid, *, background: None,  # noqa: ARG005
+        ensure_again=lambda _key, _uid: None,
         namespaces=ALL,
     )
     await sweep.sweep()

@@ -8,7 +8,7 @@ import pytest
 from control.kserve_absence import too_large
 from inferrun.kube.objects import UNREADABLE
 from inferrun.service_ref import ServiceRef
-from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, outdated_runs, seconds_left, wait_of
+from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, is_outdated, seconds_left, wait_of
 from operator_shim.trimming import trim_run
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 
@@ -63,17 +63,17 @@ def test_a_run_whose_pod_waits_for_the_model_is_not_signalled(
 def test_the_runs_of_a_model_are_known_until_they_do_not_wait_any_more() -> None:
     waits = ModelWaits()
     for name in ("b", "a"):
-        assert waits.observe(("team", name), run()) == IRIS
-    assert (waits.runs_of(IRIS), waits.kinds()) == ([("team", "a"), ("team", "b")], frozenset({"InferenceService"}))
-    waits.observe(("team", "a"), run(phase="Running", reason="Running"))
-    waits.observe(("team", "b"), None)
-    assert (waits.runs_of(IRIS), waits.services(), waits.is_awaited(IRIS)) == ([], [], False)
+        assert waits.observe(("team", name), run()) == (None, IRIS)
+    assert (waits.runs_of(IRIS), waits.services()) == ([("team", "a"), ("team", "b")], [IRIS])
+    assert waits.observe(("team", "a"), run(phase="Running", reason="Running")) == (IRIS, None)
+    assert waits.observe(("team", "b"), None) == (IRIS, None)
+    assert (waits.runs_of(IRIS), waits.services()) == ([], [])
 
 
 def test_a_run_looks_again_if_a_launch_would_say_something_else() -> None:
-    seen = [(("team", "a"), run()), (("team", "b"), run(message="it was edited")), (("team", "c"), None)]
-    assert outdated_runs(seen, wait="it is stopped") == [("team", "b")]
-    assert outdated_runs(seen, wait=None) == [("team", "a"), ("team", "b")]
+    seen = run(), run(message="it was edited")
+    assert [is_outdated(one, wait="it is stopped") for one in seen] == [False, True]
+    assert [is_outdated(one, wait=None) for one in seen] == [True, True]
 
 
 def test_of_an_object_only_its_identity_and_the_wait_are_kept() -> None:

@@ -9,7 +9,7 @@ from croniter import croniter
 
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.resources.cron import parse_schedule
-from operator_shim.schedule_spec import Calendar, calendars_of, schedule_of, spans_of, values_of
+from operator_shim.schedule_spec import Calendar, calendars_of, schedule_of, spans_of
 
 START = datetime(2026, 2, 25, 22, 17, tzinfo=UTC)
 
@@ -87,7 +87,7 @@ def test_any_expression_fires_exactly_when_cron_does(seed: int) -> None:
 
 
 def test_two_restricted_day_fields_become_two_calendars() -> None:
-    one, two = sorted(calendars_of(parse_schedule("0 0 13 * FRI")), key=lambda calendar: len(calendar.days_of_week))
+    one, two = calendars_of(parse_schedule("0 0 13 * FRI"))
     assert (one.days_of_month, one.days_of_week) == (tuple(range(1, 32)), (5,))
     assert (two.days_of_month, two.days_of_week) == ((13,), tuple(range(7)))
 
@@ -108,9 +108,7 @@ def test_equivalent_expressions_give_the_same_calendars() -> None:
     ],
 )
 def test_values_are_compressed_into_spans(values: tuple[int, ...], spans: list[tuple[int, int, int]]) -> None:
-    found = spans_of(values)
-    assert [(span.start, span.end, span.step) for span in found] == spans
-    assert values_of(found) == values
+    assert spans_of(values) == spans
 
 
 def test_unset_fields_have_defaults() -> None:

@@ -8,9 +8,9 @@ import pytest
 from inferrun import wellknown
 from inferrun.cli.migration import (
     ANNOTATION_SUSPENDED,
-    Action,
+    MigrationAction,
+    MigrationStep,
     Owned,
-    Step,
     lines,
     outcome_of,
     plan_controllers,
@@ -46,17 +46,17 @@ def cron_job(*, suspended_for: float | None = None, by_user: bool = False) -> Js
     return {"metadata": {"name": "cron", "uid": "cron-uid", "annotations": annotations}, "spec": spec}
 
 
-def planned(of: InferenceRun, owned: Owned | None = None) -> list[Action]:
+def planned(of: InferenceRun, owned: Owned | None = None) -> list[MigrationAction]:
     return plan_run({}, of, owned or Owned(), now=NOW)
 
 
-def steps(actions: list[Action]) -> list[tuple[Step, bool]]:
+def steps(actions: list[MigrationAction]) -> list[tuple[MigrationStep, bool]]:
     return [(action.step, action.is_due) for action in actions]
 
 
 def test_a_finished_run_is_recorded_and_loses_its_finalizer() -> None:
     actions = planned(run(status=OLD, metadata=FINALIZED), Owned([old_job(condition="Complete")]))
-    assert steps(actions) == [(Step.RECORD, True), (Step.STRIP, True)]
+    assert steps(actions) == [(MigrationStep.RECORD, True), (MigrationStep.STRIP, True)]
     status = actions[0].change["status"]
     assert (status["phase"], status["exitCode"], status["contract"]) == ("Succeeded", 0, "e30=")
     assert actions[1].change == {"metadata": {"finalizers": ["other"]}}
@@ -69,7 +69,7 @@ def test_a_run_without_its_job_ends_with_an_unknown_outcome() -> None:
 
 
 def test_a_run_whose_job_runs_waits_with_its_finalizer() -> None:
-    assert steps(planned(run(status=OLD, metadata=FINALIZED), Owned([old_job()]))) == [(Step.WAIT, True)]
+    assert steps(planned(run(status=OLD, metadata=FINALIZED), Owned([old_job()]))) == [(MigrationStep.WAIT, True)]
 
 
 @pytest.mark.parametrize("status", [{}, {"phase": "Running", "contract": "e30="}, {"phase": "Succeeded"}])
@@ -78,12 +78,12 @@ def test_nothing_is_planned_for_runs_of_ours(status: Json) -> None:
 
 
 def test_a_migrated_run_only_loses_its_finalizer() -> None:
-    assert steps(planned(run(status={"phase": "Failed"}, metadata=FINALIZED))) == [(Step.STRIP, True)]
+    assert steps(planned(run(status={"phase": "Failed"}, metadata=FINALIZED))) == [(MigrationStep.STRIP, True)]
 
 
 def test_a_paused_run_is_left() -> None:
     paused = {"annotations": {wellknown.ANNOTATION_PAUSED: "true"}, **FINALIZED}
-    assert steps(planned(run(status=OLD, metadata=paused))) == [(Step.LEAVE, True)]
+    assert steps(planned(run(status=OLD, metadata=paused))) == [(MigrationStep.LEAVE, True)]
     assert planned(run(metadata={"annotations": {wellknown.ANNOTATION_PAUSED: "true"}})) == []
 
 
@@ -93,36 +93,36 @@ SCHEDULE: Json = {"schedule": "1 * * * *"}
 def test_a_schedule_is_suspended_first_and_handed_over_once_that_has_settled() -> None:
     schedule = run(status=OLD, metadata=FINALIZED, **SCHEDULE)
     assert steps(planned(schedule, Owned(cron_job=cron_job()))) == [
-        (Step.SUSPEND_CRON_JOB, True),
-        (Step.HAND_OVER, False),
-        (Step.STRIP, False),
+        (MigrationStep.SUSPEND_CRON_JOB, True),
+        (MigrationStep.HAND_OVER, False),
+        (MigrationStep.STRIP, False),
     ]
     just_now = Owned(cron_job=cron_job(suspended_for=1))
-    assert steps(planned(schedule, just_now)) == [(Step.HAND_OVER, False), (Step.STRIP, False)]
+    assert steps(planned(schedule, just_now)) == [(MigrationStep.HAND_OVER, False), (MigrationStep.STRIP, False)]
     settled = Owned(cron_job=cron_job(suspended_for=6))
-    assert steps(planned(schedule, settled)) == [(Step.HAND_OVER, True), (Step.STRIP, True)]
+    assert steps(planned(schedule, settled)) == [(MigrationStep.HAND_OVER, True), (MigrationStep.STRIP, True)]
 
 
 def test_a_schedule_waits_for_the_jobs_of_its_cron_job() -> None:
     schedule, owned = run(status=OLD, **SCHEDULE), Owned([old_job()], cron_job=cron_job())
-    assert steps(planned(schedule, owned)) == [(Step.SUSPEND_CRON_JOB, True), (Step.WAIT, True)]
+    assert steps(planned(schedule, owned)) == [(MigrationStep.SUSPEND_CRON_JOB, True), (MigrationStep.WAIT, True)]
 
 
 def test_a_cron_job_that_a_user_suspended_suspends_the_schedule() -> None:
     owned = Owned(cron_job=cron_job(by_user=True))
-    assert steps(planned(run(status=OLD, **SCHEDULE), owned))[0] == (Step.SUSPEND_RUN, True)
-    assert steps(planned(run(status=OLD, suspend=True, **SCHEDULE), owned)) == [(Step.HAND_OVER, True)]
+    assert steps(planned(run(status=OLD, **SCHEDULE), owned))[0] == (MigrationStep.SUSPEND_RUN, True)
+    assert steps(planned(run(status=OLD, suspend=True, **SCHEDULE), owned)) == [(MigrationStep.HAND_OVER, True)]
 
 
 def test_a_schedule_that_was_handed_over_fires_only_once_even_if_its_cron_job_was_resumed() -> None:
     handed_over = run(status={"phase": "Scheduled"}, **SCHEDULE)
     assert planned(handed_over, Owned(cron_job=cron_job(suspended_for=60))) == []
-    assert steps(planned(handed_over, Owned(cron_job=cron_job()))) == [(Step.SUSPEND_CRON_JOB, True)]
+    assert steps(planned(handed_over, Owned(cron_job=cron_job()))) == [(MigrationStep.SUSPEND_CRON_JOB, True)]
 
 
 def test_a_schedule_that_is_not_valid_stays_with_its_cron_job() -> None:
     [action] = planned(run(status=OLD, schedule="0 0 30 2 *"), Owned(cron_job=cron_job()))
-    assert action.step is Step.MANUAL
+    assert action.step is MigrationStep.MANUAL
     assert "spec.schedule" in action.why
 
 
@@ -145,7 +145,10 @@ def test_secrets_of_other_namespaces_are_listed_with_the_command_that_copies_the
     call = {"api": {"endpointRef": {"name": "handler", "namespace": "central"}}}
     given = config(storage={"input": {"krateo": call}, "output": {"krateo": call}})
     [action] = plan_secrets([run()], [given])
-    assert (action.step, action.why) == (Step.MANUAL, "inferrun copy-secret handler --from central --to models")
+    assert (action.step, action.why) == (
+        MigrationStep.MANUAL,
+        "inferrun copy-secret handler --from central --to models",
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import Progress as RunnerProgress
 from inferrun.runner_report import RecordCounts
-from operator_shim.observer.event_reader import OnEvents
-from operator_shim.observer.log_reader import OnLog
-from operator_shim.observer.run_signals import SignalNotSent
-from operator_shim.observer.status_writer import Progress
+from operator_shim.observer.cluster_jobs import ClusterJobs
+from operator_shim.observer.event_reader import EventReader, OnEvents
+from operator_shim.observer.log_reader import LogReader, OnLog
+from operator_shim.observer.run_signals import RunSignals
+from operator_shim.observer.status_writer import Progress, StatusWriter
+from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.run_terms import has_ended
 from operator_shim.trimming import trim_run
 from tests.unit.objects import Json
@@ -27,7 +29,7 @@ from workflows.signals import Ended, Started
 IN_TIME = 5
 
 
-class FakeWorkloads:
+class FakeWorkloads(WorkloadWatch):
     """The caches; a test changes them and wakes the reconciler."""
 
     def __init__(self) -> None:
@@ -80,7 +82,7 @@ class FakeWorkloads:
 
 
 @dataclass
-class FakeSignals:
+class FakeSignals(RunSignals):
     """What was sent; `accepts` says whether there is a workflow, `is_down` whether Temporal answers."""
 
     accepts: bool = True
@@ -109,11 +111,11 @@ class FakeSignals:
         if self.hangs:
             await asyncio.Event().wait()
         if self.is_down:
-            raise SignalNotSent("Temporal is down")
+            raise TimeoutError("Temporal is down")
 
 
 @dataclass
-class FakeWriter:
+class FakeWriter(StatusWriter):
     """What was written; it goes to the run in the caches, as the informer would deliver it."""
 
     workloads: FakeWorkloads
@@ -132,7 +134,7 @@ class FakeWriter:
 
 
 @dataclass
-class FakeEvents:
+class FakeEvents(EventReader):
     """Answers requests at once."""
 
     events: tuple[Object, ...] = ()
@@ -144,7 +146,7 @@ class FakeEvents:
 
 
 @dataclass
-class FakeLogs:
+class FakeLogs(LogReader):
     """The logs that are followed: Pod, container, and what is to be called."""
 
     followed: dict[Key, tuple[str, str, OnLog]] = field(default_factory=dict)
@@ -162,7 +164,7 @@ class FakeLogs:
 
 
 @dataclass
-class FakeApiServer:
+class FakeApiServer(ClusterJobs):
     """Answers the question whether a Job exists, and notes what is done with it."""
 
     jobs: dict[Key, Object] = field(default_factory=dict)

@@ -68,19 +68,6 @@ class Patches(StoredObjects):
         return body
 
 
-async def test_installations_of_two_clusters_do_not_label_a_job_in_turn_for_ever() -> None:
-    job, clock = live_job(), [0.0]
-    api = Patches(jobs=job)
-    jobs = ClusterJobs(api, installation="own.here", defaults=Defaults, now=lambda: clock[0])
-    launch = Launch.of_job(job)
-    assert launch is not None
-    for second in range(0, 1100, 5):  # the other one takes it back each time
-        clock[0] = second
-        job["metadata"]["labels"][wellknown.LABEL_INSTALLATION] = "other.there"
-        await jobs.watch_again(launch, job)
-    assert api.labelled == ["own.here", "own.here"]
-
-
 async def test_labels_that_users_remove_are_restored_each_time() -> None:
     job = live_job()
     api = Patches(jobs=job)

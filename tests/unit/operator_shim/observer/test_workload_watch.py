@@ -1,7 +1,5 @@
 """What is remembered of Pods that ended is bounded."""
 
-from dataclasses import replace
-
 from activities.judging.pod_end import PodEnd
 from operator_shim.observer.workload_watch import PODS_LIMIT, PodEnds
 
@@ -38,12 +36,3 @@ def test_an_end_that_says_more_replaces_one_that_says_less_and_not_the_reverse()
     for code in (None, 3, None):
         ends.add(end(0, code=code))
     assert [one.exit_code for one in ends.of("job")] == [3]
-
-
-def test_the_latest_ends_keep_their_messages_and_those_of_deleted_pods_always_do() -> None:
-    ends = PodEnds(messages_limit=1)
-    deleted = PodEnd("pod-1", "pod-1", "job", exit_code=0, message="result", is_deleted=True)
-    left = replace(deleted, pod_uid="pod-2", is_deleted=False)
-    for one in (deleted, left, replace(left, job_uid="later")):
-        ends.add(one)
-    assert [end.message for end in (*ends.of("job"), *ends.of("later"))] == ["result", "", "result"]

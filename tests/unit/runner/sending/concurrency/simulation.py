@@ -165,7 +165,6 @@ class Client:
             self.longest = max(self.longest, seconds)
             if self.sizer:
                 self.sizer.observe(sent.records, seconds)
-            self.limit.accepted()
             self.limit.measured(sent.ticket, records=sent.records, seconds=seconds)
             self.limits.append(self.limit.number)
             self._pace(min(max(seconds / 16, 0.002), 0.05))

@@ -1,0 +1,139 @@
+"""Which of KServe's kinds are watched, and when runs are told of their objects."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from control.informer import Key
+from control.kserve_absence import missing, not_installed
+from inferrun.kserve import GROUP
+from inferrun.kube.client import KubeClient
+from inferrun.kube.decoding import Page
+from inferrun.kube.errors import NotFound
+from inferrun.kube.namespaces import ALL
+from inferrun.kube.objects import Object, Resource
+from operator_shim.models import DISCOVERY_SECONDS, ModelWatches
+from tests.unit.inferrun.kserve.stored import Json, knative, recorded
+from tests.unit.operator_shim.observer.fakes import FakeTime, settle
+
+KEY = ("kserve-test", "run")
+
+
+class Served(KubeClient):
+    """Serves KServe's objects if it is installed; `watched` are the collections that are watched now."""
+
+    def __init__(self) -> None:
+        self.is_installed = True
+        self.objects: list[Json] = []
+        self.watched: list[str] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
+
+    async def text(self, path: str, **_params: str) -> str:
+        if not self.is_installed:
+            raise NotFound("there is none")
+        is_group = path == f"/apis/{GROUP}"
+        return json.dumps(
+            {"versions": [{"version": "v1beta1"}]} if is_group else {"resources": [{"name": "inferenceservices"}]}
+        )
+
+    async def page(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None = None,  # noqa: ARG002
+        *,
+        max_bytes: int | None = None,  # noqa: ARG002
+        **params: str,  # noqa: ARG002
+    ) -> Page:
+        return Page(version="1", items=self.objects)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,  # noqa: ARG002
+        *,
+        version: str,  # noqa: ARG002
+        silence_seconds: float = 0,  # noqa: ARG002
+        **params: str,  # noqa: ARG002
+    ) -> AsyncIterator[tuple[str, Object]]:
+        self.watched.append(resource.plural)
+        try:
+            await asyncio.Event().wait()
+            yield "", {}
+        finally:
+            self.watched.remove(resource.plural)
+
+
+class Stage:
+    """The watches, with one run."""
+
+    def __init__(self) -> None:
+        self.api = Served()
+        self.time = FakeTime(asyncio.get_running_loop())
+        self.run: Json | None = None
+        self.rechecked: list[Key] = []
+        self.watches = ModelWatches(self.api, namespaces=ALL, read=lambda _key: self.run, recheck=self.rechecked.append)
+
+    async def wait(self, message: str | None) -> None:
+        """The run waits for the model with that message, or not any more."""
+        model = {"kind": "InferenceService", "namespace": "kserve-test", "name": "sklearn-iris"}
+        status = {"phase": "Pending", "reason": "ModelNotReady", "message": message, "model": model}
+        metadata = {"name": KEY[1], "namespace": KEY[0], "uid": "u", "resourceVersion": "1"}
+        self.run = {"metadata": metadata, "status": status} if message is not None else None
+        self.watches.observe(KEY, self.run)
+        await settle()
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    made = Stage()
+    task = asyncio.create_task(made.watches.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_kind_is_watched_only_while_a_run_waits_for_an_object_of_it(stage: Stage) -> None:
+    await settle()
+    assert stage.api.watched == []
+    await stage.wait("it is stopped")
+    assert stage.api.watched == ["inferenceservices"]
+    await stage.wait(None)
+    await stage.time.pass_by(DISCOVERY_SECONDS + 1)
+    assert stage.api.watched == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "message", "is_told"),
+    [
+        ([], missing("InferenceService kserve-test/sklearn-iris"), False),
+        ([], "it is stopped", True),
+        ([knative()], "it is stopped", True),
+        ([recorded("isvc-standard-stopped")], "it is not ready", True),
+    ],
+    ids=["missing", "deleted", "ready", "stopped"],
+)
+async def test_a_run_is_told_once_what_it_does_not_know(
+    *, stage: Stage, objects: list[Json], message: str, is_told: bool
+) -> None:
+    for item in objects:
+        item["metadata"] |= {"uid": "u", "resourceVersion": "7", "namespace": "kserve-test", "name": "sklearn-iris"}
+    stage.api.objects = objects
+    for _ in range(2):
+        await stage.wait(message)
+        await stage.time.pass_by(DISCOVERY_SECONDS + 1)
+    assert stage.rechecked == ([KEY] if is_told else [])
+
+
+async def test_a_run_is_told_that_kserve_was_installed(stage: Stage) -> None:
+    stage.api.is_installed = False
+    await stage.wait(not_installed("InferenceService"))
+    await stage.time.pass_by(DISCOVERY_SECONDS + 1)
+    assert stage.rechecked == []
+    stage.api.is_installed = True
+    await stage.time.pass_by(DISCOVERY_SECONDS + 1)
+    assert stage.rechecked == [KEY]
