@@ -250,3 +250,80 @@ REJECTED: Final = (
         "a deadline too short", schedule="@daily", startingDeadlineSeconds=5, field="startingDeadlineSeconds", value="5"
     ),
 )
+
+REPORTED_ON_STATUS: Final = (
+    config("a misspelt key", storage=krateo_output(pth="/x"), field="spec.storage.output.krateo.api.pth", value="path"),
+    config(
+        "a misspelt key of an endpoint",
+        storage=krateo_output(endpointRef={"name": "a", "nmespace": "b"}),
+        field="spec.storage.output.krateo.api.endpointRef.nmespace",
+        value="namespace",
+    ),
+    config(
+        "a misspelt key of a file",
+        storage=file_input(claimName="a", path="b", formt="jsonl"),
+        field="spec.storage.input.file.formt",
+        value="format",
+    ),
+    config(
+        "a label that the built-in runner does not know",
+        storage={**FILE_STORAGE, "input": {"gcs": {"bucket": "b"}}},
+        field="spec.storage.input.gcs",
+        value="file, krateo, s3",
+    ),
+    config(
+        "a misspelt label",
+        storage={**FILE_STORAGE, "input": {"flie": FILE_STORAGE["input"]["file"]}},
+        field="spec.storage.input.flie",
+        value="file",
+    ),
+    config(
+        "a label with a string",
+        image="mine:1",
+        storage={"output": {"s3": "s3://bucket"}},
+        field="spec.storage.output.s3",
+        value="object",
+    ),
+    config(
+        "two labels at one end",
+        storage={**FILE_STORAGE, "input": {**FILE_STORAGE["input"], **KRATEO_STORAGE["input"]}},
+        field="spec.storage.input",
+    ),
+    config("no input", storage={"output": FILE_STORAGE["output"]}, field="spec.storage.input"),
+    config("no URL for the built-in runner", kserve={"modelName": "a"}, field="spec.kserve.modelUrl"),
+    config("a URL that cannot be called", kserve={"modelUrl": "ftp://a/b"}, field="spec.kserve.modelUrl", value="ftp"),
+    config(
+        "a protocol that the built-in runner does not speak",
+        kserve={**MODEL, "protocolVersion": "grpc"},
+        field="spec.kserve.protocolVersion",
+        value="did you mean grpc-v2",
+    ),
+    config(
+        "a misspelt resource",
+        resources={"limits": {"cpus": 1}},
+        field="spec.resources.limits.cpus",
+        value="did you mean cpu",
+    ),
+    config(
+        "a request beyond its limit",
+        resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}},
+        field="spec.resources.requests.memory",
+        value="at most the limit, 1Gi",
+    ),
+    run("a schedule that never fires", schedule="0 0 30 2 *", field="spec.schedule", value="never fires"),
+    run("a range that ends before it begins", schedule="30-10 * * * *", field="spec.schedule", value="30-10"),
+    run(
+        "a time zone that does not exist",
+        schedule="@daily",
+        timeZone="Europe/Berlinn",
+        field="spec.timeZone",
+        value="Europe/Berlin",
+    ),
+    run(
+        "parameters beyond the contract's size",
+        parameters={f"p{number}": "x" * 60_000 for number in range(5)},
+        field="spec.parameters",
+        value="bytes",
+    ),
+)
+"""Mistakes that the API server cannot detect; the shim reports them on the resource's status."""
