@@ -1,43 +1,15 @@
-"""The sender and servers that end at some records, restart, end at any time, and reject requests: only those records are blamed.
-
-Hours pass within a moment: the clock of the event loop advances whenever every task waits.
-"""
+"""The sender and servers that end at some records, restart, end at any time, and reject requests: only those records are blamed."""
 
 import asyncio
 import random
-import selectors
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, RecordError, Results
-from runner.sending.error_budget import ErrorBudget
-from runner.sending.reorder_window import ReorderWindow
-from runner.sending.sender import Sender
-from tests.unit.runner.batches import batch, decoded, results
-
-_NEVER_FULL = 1 << 40
-
-
-class _Selector(selectors.DefaultSelector):
-    """Returns at once, and counts the time for which it would have waited."""
-
-    passed = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "every task waits, and nothing will happen"
-        self.passed += timeout
-        return super().select(0)
-
-
-class _SimulatedLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._simulated = _Selector()
-        super().__init__(self._simulated)
-
-    def time(self) -> float:
-        return self._simulated.passed
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
+from tests.unit.runner.batches import results
+from tests.unit.runner.simulated_time import predict
 
 
 @dataclass(eq=False)
@@ -94,29 +66,6 @@ def _answer(response: asyncio.Future[None]) -> None:
         response.set_result(None)
 
 
-async def _sent(model: Mortal, count: int, limits: Limits) -> dict[int, object]:
-    """The predictions and errors of the records, as far as there are any when the attempt ends."""
-    window = ReorderWindow(limit=_NEVER_FULL, in_flight=lambda: _NEVER_FULL)
-    sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
-    found: dict[int, object] = {}
-
-    async def send(one: Batch) -> None:
-        found.update(enumerate(decoded(await sender.send(one)), start=one.first))
-
-    size = limits.batch_rows
-    batches = [batch(range(first, min(first + size, count)), first=first) for first in range(0, count, size)]
-    for one in batches:
-        await window.enter(one)
-        sender.expect(one)
-    try:
-        async with asyncio.timeout(24 * 3600), asyncio.TaskGroup() as group:
-            for one in batches:
-                group.create_task(send(one))
-    except* InferenceError:
-        assert len(found) < count  # the attempt ends, which costs no record
-    return found
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
     random.seed(seed)  # of the waits between retries
@@ -125,14 +74,19 @@ def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
     poison = set(chance.sample(range(count), chance.choice([0, 1, 2, 5])))
     kind = chance.choice([FaultKind.LOST, FaultKind.LOST, FaultKind.UNAVAILABLE, FaultKind.BUSY])
     model = Mortal(chance, poison=poison, processes=chance.choice([1, 1, 3]), kind=kind)
-    limits = Limits(
-        concurrency=chance.choice([0, 1, 4, 16]),
-        batch_rows=chance.choice([1, 10, 64]),
-        request_seconds=chance.choice([0.0, 5.0]),
-        retry_seconds=60.0,
-    )
-    with asyncio.Runner(loop_factory=_SimulatedLoop) as runner:
-        found = runner.run(_sent(model, count, limits))
+    found: dict[int, object] = {}
+    try:
+        predict(
+            model,
+            count,
+            found,
+            concurrency=chance.choice([0, 1, 4, 16]),
+            batch_rows=chance.choice([1, 10, 64]),
+            request_seconds=chance.choice([0.0, 5.0]),
+            retry_seconds=60.0,
+        )
+    except* InferenceError:
+        assert len(found) < count  # the attempt ends, which costs no record
     blamed = {index for index, one in found.items() if isinstance(one, RecordError)}
     assert blamed == poison & set(found)
     assert all(one == index for index, one in found.items() if index not in blamed)
