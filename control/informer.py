@@ -137,13 +137,16 @@ class Informer:
                 await self._watch()
             except (KubeError, ServerWentBack, ValueError) as error:
                 self._failures += 1
-                self._must_list = self._must_list or _rejects_version(error)
+                # A restored server knows no later versions.
+                is_unusable = isinstance(error, Gone | Invalid) or "too large resource version" in str(error).lower()
+                self._must_list = self._must_list or is_unusable
                 if self._tolerates_forbidden and isinstance(error, Forbidden):
                     self.synced.set()
                 fields = {"plural": self._resource.plural, "error": str(error), "lists_again": self._must_list}
                 logger.log(logging.INFO if self._failures == 1 else logging.WARNING, "watch interrupted", extra=fields)
             if self._failures:
-                await asyncio.sleep(_pause_after(self._failures))
+                longest = min(FIRST_BACKOFF * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF)
+                await asyncio.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
 
     async def _list(self) -> None:
         page = await self._page()
@@ -158,7 +161,7 @@ class Informer:
             page = await self._page(token=page.token)
         for key, held in self.items():
             if key not in present and (went_back or not is_older(version, than=_version_of(held))):
-                self._remove(key)
+                self._cache(key, None)
         self._version = version
         self._must_list = False
         self.synced.set()
@@ -212,7 +215,11 @@ class Informer:
     def _process(self, kind: str, item: Object) -> None:
         version = _version_of(item)
         if not version:
-            self._skip_unknown()
+            # Requested once more, because it may have been damaged in transit, then skipped.
+            if self._malformed_after != self._version:
+                self._malformed_after = self._version
+                raise ValueError("a watch event cannot be decoded")
+            self._skip(None, reason="not an object")
             return
         if kind == MALFORMED:
             self._skip_malformed(item)
@@ -221,18 +228,14 @@ class Informer:
                 self._must_list = True
                 raise ServerWentBack(f"a bookmark of version {version}, already at version {self._version}")
         elif kind == "DELETED":
-            self._delete(item, version=version)
+            metadata = item["metadata"]
+            key = str(metadata.get("namespace", "")), str(metadata.get("name"))
+            if not is_older(version, than=_version_of(self._objects.get(key))):
+                self._cache(key, None)
         else:
             self._put(item)
         self._version = version
         self._failures = 0 if kind != "BOOKMARK" else self._failures
-
-    def _skip_unknown(self) -> None:
-        """Request once more what may have been damaged in transit, then skip it."""
-        if self._malformed_after != self._version:
-            self._malformed_after = self._version
-            raise ValueError("a watch event cannot be decoded")
-        self._skip(None, reason="not an object")
 
     def _skip_malformed(self, item: Object) -> Key | None:
         key = _key_of(item) if item else None
@@ -242,75 +245,47 @@ class Informer:
         return key
 
     def _put(self, item: Object, *, accepts_older: bool = False) -> Key | None:
-        """Cache an object. Returns its key, or None if it has none."""
+        """Cache an object, unless that would be no news. Returns its key, or None if it has none."""
         key = None
         try:
             key = _key_of(item)
-            self._replace(key, item, accepts_older=accepts_older)
+            held, version = _version_of(self._objects.get(key)), item["metadata"]["resourceVersion"]
+            if version == held or (not accepts_older and is_older(version, than=held)):
+                return key
+            kept = item if self._transform is None else self._transform(item)
+            if kept is not None:  # nobody reads these, and they are half of an object's size
+                kept["metadata"].pop("managedFields", None)
+                (kept["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
+            self._cache(key, kept)
         except Exception as error:  # noqa: BLE001 -- one bad object must not affect the others
             self._skip(key, reason=repr(error))
         return key
 
-    def _replace(self, key: Key, item: Object, *, accepts_older: bool) -> None:
-        before, version = self._objects.get(key), item["metadata"]["resourceVersion"]
-        if before is not None:
-            if before["metadata"]["resourceVersion"] == version:
-                return
-            if not accepts_older and is_older(version, than=_version_of(before)):
-                return
-        self._cache(key, self._trim(item))
-
     def _cache(self, key: Key, after: Object | None) -> None:
+        """Replace what is cached, and notify the listener; None removes it."""
         before = self._objects.get(key)
-        if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):
-            self._remove(key)
+        if before is not None and after is not None and before["metadata"]["uid"] != after["metadata"]["uid"]:
+            self._cache(key, None)
             before = None
-        if after is not None:
-            self._index(key, before, after)
+        if before is after:
+            return
+        if self._terms is not None:
+            old, new = (set(self._terms(item)) if item is not None else set() for item in (before, after))
+            for term in new - old:
+                self._found_by.setdefault(term, {})[key] = None
+            for term in old - new:
+                del self._found_by[term][key]
+                if not self._found_by[term]:
+                    del self._found_by[term]
+        if after is None:
+            del self._objects[key]
+        else:
             self._objects[key] = after
-            self._notify(key, before, after)
-
-    def _trim(self, item: Object) -> Object | None:
-        """Without what nobody reads: managedFields and the last applied configuration are half of an object's size."""
-        kept = item if self._transform is None else self._transform(item)
-        if kept is None:
-            return None
-        metadata = kept["metadata"]
-        metadata.pop("managedFields", None)
-        if annotations := metadata.get("annotations"):
-            annotations.pop(LAST_APPLIED, None)
-        return kept
-
-    def _delete(self, item: Object, *, version: str) -> None:
-        metadata = item["metadata"]
-        key = str(metadata.get("namespace", "")), str(metadata.get("name"))
-        held = self._objects.get(key)
-        if held is not None and not is_older(version, than=_version_of(held)):
-            self._remove(key)
-
-    def _remove(self, key: Key) -> None:
-        before = self._objects.pop(key)
-        self._index(key, before, None)
-        self._notify(key, before, None)
-
-    def _index(self, key: Key, before: Object | None, after: Object | None) -> None:
-        if self._terms is None:
-            return
-        old, new = (set(self._terms(item)) if item is not None else set() for item in (before, after))
-        for term in new - old:
-            self._found_by.setdefault(term, {})[key] = None
-        for term in old - new:
-            del self._found_by[term][key]
-            if not self._found_by[term]:
-                del self._found_by[term]
-
-    def _notify(self, key: Key, before: Object | None, after: Object | None) -> None:
-        if self._listener is None:
-            return
-        try:
-            self._listener(key, before, after)
-        except Exception:  # one bad object must not affect the others
-            logger.exception("a listener failed", extra={"plural": self._resource.plural, "object": key})
+        if self._listener is not None:
+            try:
+                self._listener(key, before, after)
+            except Exception:  # one bad object must not affect the others
+                logger.exception("a listener failed", extra={"plural": self._resource.plural, "object": key})
 
     def _skip(self, key: Key | None, *, reason: str) -> None:
         self.skipped += 1
@@ -321,16 +296,6 @@ class Informer:
 def is_older(version: str, *, than: str) -> bool:
     """Whether a resourceVersion precedes another; False unless both are decimal numbers."""
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
-
-
-def _rejects_version(error: Exception) -> bool:
-    """Whether an error of a watch means that its version cannot be used; a restored server knows no later versions."""
-    return isinstance(error, Gone | Invalid) or "too large resource version" in str(error).lower()
-
-
-def _pause_after(failures: int) -> float:
-    longest = min(FIRST_BACKOFF * 2.0 ** min(failures - 1, 10), MAX_BACKOFF)
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 -- jitter, not a secret
 
 
 def _key_of(item: Object) -> Key:

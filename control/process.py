@@ -86,8 +86,20 @@ async def _serve(settings: ControlSettings, start: Callable[[ControlSettings], A
     stopped, probes = asyncio.Event(), Probes()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    server = await _serve_health(port=settings.health_port, probes=probes)
+
+    async def live(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def ready(_request: web.Request) -> web.Response:
+        is_ready, text = probes.readiness()
+        return web.Response(status=200 if is_ready else 503, text=text)
+
+    health = web.Application()
+    health.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
+    server = web.AppRunner(health)
+    await server.setup()
     try:
+        await web.TCPSite(server, port=settings.health_port).start()
         async with AsyncExitStack() as stack:
             program = await until_started(lambda: stack.enter_async_context(start(settings)), stopped, probes)
             if program is None:
@@ -147,21 +159,3 @@ class Probes:
             return False, f"not ready\n{self.waits_for}"
         is_ready = self.program.is_ready
         return is_ready, "ok\n" if is_ready else "not ready\n"
-
-
-async def _serve_health(*, port: int, probes: Probes) -> web.AppRunner:
-    """Serve `/livez` and `/readyz` on all addresses of the Pod; the caller cleans up the returned runner."""
-
-    async def live(_request: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def ready(_request: web.Request) -> web.Response:
-        is_ready, text = probes.readiness()
-        return web.Response(status=200 if is_ready else 503, text=text)
-
-    app = web.Application()
-    app.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, port=port).start()
-    return runner

@@ -9,8 +9,7 @@ limit and then raises TimeoutError.
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from control.deadline import call_deadline
-from control.temporal_errors import ignore_not_found
+from control.temporal_calls import call_deadline, ignore_not_found
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
 

@@ -14,7 +14,7 @@ from temporalio.client import Client
 from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
-from control.deadline import call_deadline
+from control.temporal_calls import call_deadline
 from inferrun.temporal.connection import attributes, register_search_attributes
 
 logger = logging.getLogger(__name__)
@@ -65,20 +65,16 @@ class SearchAttributes:
         except RPCError as error:
             if not is_rejection_of_attributes(error):
                 raise
-        if await self._register_again():
+        async with self._lock:  # a moment ago, another rejected request may have registered them
+            if asyncio.get_running_loop().time() - self._registered_at >= MIN_REGISTRATION_INTERVAL:
+                await self._register()
+        if self._is_registered:
             try:
                 return await send(values)
             except RPCError as error:
                 if not is_rejection_of_attributes(error):  # the server may learn of a registration with a delay
                     raise
         return await send(TypedSearchAttributes.empty)
-
-    async def _register_again(self) -> bool:
-        """Register unless that was done a moment ago, possibly for another rejected request."""
-        async with self._lock:
-            if asyncio.get_running_loop().time() - self._registered_at >= MIN_REGISTRATION_INTERVAL:
-                await self._register()
-            return self._is_registered
 
     async def _register(self) -> None:
         async with call_deadline():

@@ -11,9 +11,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from control.deadline import call_deadline
-from control.foreign_values import decode_foreign
 from control.run_workflows import signal_workflow
+from control.temporal_calls import call_deadline, decode_foreign
 from inferrun.names import scheduled_run_name, submitted_run_name
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, Submission, parse_submission

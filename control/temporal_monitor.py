@@ -13,7 +13,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from control.deadline import call_deadline
+from control.temporal_calls import call_deadline
 
 logger = logging.getLogger(__name__)
 

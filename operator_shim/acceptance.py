@@ -27,7 +27,6 @@ LAUNCH_DELAY: Final = 5.0
 ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workflow is being started")
 ACCEPTED_SCHEDULE: Final = Action(ActionKind.SCHEDULE, Reason.ACCEPTED, "accepted; the schedule is being created")
 
-
 WAITS_FOR_ROOM: Final = "this run starts automatically when one of them has ended"
 
 
@@ -91,16 +90,12 @@ def first_status(run: InferenceRun, *, rules: RunRules, has_too_many: bool = Fal
         return None
     action = decide(run, rules=rules)
     if action.kind is ActionKind.START and has_too_many:
-        limit = rules.max_active_runs
-        text = (
-            f"the namespace has {limit} active runs, the maximum (setting maxActiveRunsPerNamespace); {WAITS_FOR_ROOM}"
-        )
-        return Action(ActionKind.START, Reason.TOO_MANY_ACTIVE_RUNS, text)
-    if action.kind is ActionKind.START:
-        return ACCEPTED if run.status.phase is None else None
-    if action.kind is ActionKind.SCHEDULE:
-        return ACCEPTED_SCHEDULE if run.status.phase is None else None
-    return action if action.kind is ActionKind.REJECT and not run.spec.is_schedule else None
+        limit = f"{rules.max_active_runs} active runs, the maximum (setting maxActiveRunsPerNamespace)"
+        return Action(ActionKind.START, Reason.TOO_MANY_ACTIVE_RUNS, f"the namespace has {limit}; {WAITS_FOR_ROOM}")
+    if action.kind is ActionKind.REJECT:
+        return None if run.spec.is_schedule else action
+    accepted = {ActionKind.START: ACCEPTED, ActionKind.SCHEDULE: ACCEPTED_SCHEDULE}.get(action.kind)
+    return accepted if run.status.phase is None else None
 
 
 def _pending(current: InferenceRun, action: Action) -> InferenceRunStatus | None:

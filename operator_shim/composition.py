@@ -25,8 +25,8 @@ from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.rotation import rotations_of
 from operator_shim.observer import ClusterJobs, Observer, RunSignals, StatusWriter, WorkloadWatch
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedules import Schedules
 from operator_shim.shim import Shim
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ class ShimProcess:
             api,
             run_watch=self._runs,
             workflows=self._workflows,
-            schedules=Schedules(
-                api, client, installation=installation, task_queue=settings.task_queue, attributes=self._attributes
+            schedules=TemporalSchedules(
+                client, installation=installation, task_queue=settings.task_queue, attributes=self._attributes
             ),
             namespaces=settings.watched,
             workers=settings.workers,

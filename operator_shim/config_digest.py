@@ -15,14 +15,7 @@ from inferrun.resources import InferenceConfig, parse_config
 from inferrun.resources.validation import Problem, config_problems, config_warnings, parse_problems
 
 _DIGEST: Final = "digest"
-_KEPT_METADATA: Final = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "deletionTimestamp",
-)
+_KEPT_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 _KEPT_ANNOTATIONS: Final = (wellknown.ANNOTATION_PAUSED,)
 
 
@@ -51,17 +44,14 @@ def digest_config(item: Object) -> Object:
     metadata = {key: item["metadata"][key] for key in _KEPT_METADATA if key in item["metadata"]}
     annotations = item["metadata"].get("annotations") or {}
     metadata["annotations"] = {key: annotations[key] for key in _KEPT_ANNOTATIONS if key in annotations}
-    return {"metadata": metadata, "status": item.get("status") or {}, _DIGEST: _digest(item)}
+    try:
+        digest = ConfigDigest.of(parse_config({key: value for key, value in item.items() if key != "status"}))
+    except ValidationError as error:
+        digest = ConfigDigest(parse_problems(error))
+    return {"metadata": metadata, "status": item.get("status") or {}, _DIGEST: digest}
 
 
 def digest_of(cached: Object) -> ConfigDigest:
     """The digest in a cached config."""
     found: ConfigDigest = cached[_DIGEST]
     return found
-
-
-def _digest(item: Object) -> ConfigDigest:
-    try:
-        return ConfigDigest.of(parse_config({key: value for key, value in item.items() if key != "status"}))
-    except ValidationError as error:
-        return ConfigDigest(parse_problems(error))

@@ -22,19 +22,16 @@ from inferrun.timestamps import utc_now
 from operator_shim.config_digest import digest_of
 from operator_shim.decisions import config_verdict, edit_notice
 
-ActiveRuns = Callable[[Key], Awaitable[list[str]]]
-"""The names of the runs in progress that started with the config of that key."""
-
 
 class ConfigStatuses:
-    """Writes the statuses of configs."""
+    """Writes the statuses of configs. `active_runs` names the runs in progress that started with the config of that key."""
 
     def __init__(
         self,
         api: KubeClient,
         *,
         events: EventRecorder,
-        active_runs: ActiveRuns,
+        active_runs: Callable[[Key], Awaitable[list[str]]],
         defaults: Callable[[], Defaults],
         runner_account: str,
     ) -> None:
@@ -87,10 +84,18 @@ class ConfigStatuses:
             )
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
-        reason, message = self._verdict(item)
+        if unreadable := unreadable_because(item):
+            reason, message = Reason.INVALID_SPEC, f"the InferenceConfig was not read: {unreadable}"
+        else:
+            allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)
+            verdict = config_verdict(digest_of(item), allowed=allowed)
+            reason, message = verdict.reason, verdict.message
         status = ConditionStatus.TRUE if reason is Reason.READY else ConditionStatus.FALSE
         generation = item["metadata"].get("generation")
-        before = _ready_before(item)
+        try:
+            before = InferenceConfigStatus.model_validate(item.get("status") or {}).condition("Ready")
+        except ValidationError:
+            before = None
         is_same = before is not None and before.status == status
         condition = Condition(
             type="Ready",
@@ -102,27 +107,12 @@ class ConfigStatuses:
         )
         if condition == before:
             return None
-        is_stalled = status is ConditionStatus.FALSE  # present only if true, as kstatus defines it
-        stalled = (
-            (condition.model_copy(update={"type": "Stalled", "status": ConditionStatus.TRUE}),) if is_stalled else ()
-        )
-        return InferenceConfigStatus(conditions=(condition, *stalled), observed_generation=generation)
-
-    def _verdict(self, item: Object) -> tuple[Reason, str]:
-        if reason := unreadable_because(item):
-            return Reason.INVALID_SPEC, f"the InferenceConfig was not read: {reason}"
-        allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)
-        action = config_verdict(digest_of(item), allowed=allowed)
-        return action.reason, action.message
+        conditions = [condition]
+        if status is ConditionStatus.FALSE:  # `Stalled` is present only if true, as kstatus defines it
+            conditions.append(condition.model_copy(update={"type": "Stalled", "status": ConditionStatus.TRUE}))
+        return InferenceConfigStatus(conditions=tuple(conditions), observed_generation=generation)
 
 
 def _subject(item: Object) -> Subject:
     metadata = item["metadata"]
     return Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
-
-
-def _ready_before(item: Object) -> Condition | None:
-    try:
-        return InferenceConfigStatus.model_validate(item.get("status") or {}).condition("Ready")
-    except ValidationError:
-        return None

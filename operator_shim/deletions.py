@@ -1,9 +1,8 @@
 """Ends what executes a deleted run, or deletes its schedule.
 
 A queue of its own: five hundred deletions at once, or a Temporal that answers slowly, delay no start. No user waits for the end of
-a workflow, because Kubernetes deletes what belongs to the run. After each cancellation, the worker of the queue that sent it waits
-until the workflow has closed, and rests: a few deletions are dealt with at once, and a crowd leaves Temporal and the worker process
-to the runs of others.
+a workflow, because Kubernetes deletes what belongs to the run. After each cancellation, the worker of the queue that sent it rests:
+a few deletions are dealt with at once, and a crowd leaves Temporal and the worker process to the runs of others.
 """
 
 import asyncio
@@ -14,23 +13,21 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import RUNS
+from inferrun.names import schedule_id
 from inferrun.resources import InferenceRun
-from operator_shim.schedules import Schedules
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 
 WORKERS: Final = 5
 
 REST_SECONDS: Final = 0.5
-"""After a workflow has closed: with all workers, at most ten per second, which takes a third of a CPU, mostly elsewhere."""
-
-PATIENCE_SECONDS: Final = 2.0
-"""How long to wait for a workflow to close: no worker may be running."""
+"""After a cancellation: with all workers, at most ten per second, which takes a third of a CPU, mostly elsewhere."""
 
 
 class Deletions:
     """One lane of the shim; remembers a deleted run until it has been cleaned up."""
 
-    def __init__(self, api: KubeClient, workflows: RunWorkflows, schedules: Schedules) -> None:
+    def __init__(self, api: KubeClient, workflows: RunWorkflows, schedules: TemporalSchedules) -> None:
         self._api = api
         self._workflows = workflows
         self._schedules = schedules
@@ -52,7 +49,7 @@ class Deletions:
         if run is None:
             return
         if run.spec.is_schedule:
-            await self._schedules.delete(run)
+            await self._schedules.delete(schedule_id(run.ref))
         elif not run.status.is_terminal:
             await self._workflows.cancel(run.ref)
             await self._workflows.notify_submitter_of_deletion(run)
@@ -61,7 +58,6 @@ class Deletions:
         if self._runs.get(key) is run:
             del self._runs[key]
         if not run.spec.is_schedule and not run.status.is_terminal:
-            await self._workflows.wait_until_closed(run.ref, seconds=PATIENCE_SECONDS)
             await asyncio.sleep(REST_SECONDS)
 
     async def _remove_legacy_finalizer(self, run: InferenceRun) -> None:

@@ -98,7 +98,7 @@ class Executions:
         if not self._is_settled(item):
             self._queue.add(key, background=background)
 
-    def recheck(self, key: Key, *, background: bool) -> None:
+    def recheck(self, key: Key, *, background: bool = False) -> None:
         """Have the run's workflow check again what it waits for."""
         self._rechecks.add(key)
         self._queue.add(key, background=background)

@@ -36,15 +36,14 @@ from operator_shim.models import ModelWatches
 from operator_shim.run_terms import UNFINISHED, has_ended, unfinished_with
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
-from operator_shim.scheduling import Scheduling
 from operator_shim.sweep import Sweep
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 
 RESYNC_PER_SECOND: Final = 20
 """Runs queued per second during a resync, so that a resync puts no load on Temporal that anybody notices."""
 
 CONFIG_WORKERS: Final = 2
-SCHEDULE_WORKERS: Final = 4
 
 
 class Shim:
@@ -56,7 +55,7 @@ class Shim:
         *,
         run_watch: RunWatch,
         workflows: RunWorkflows,
-        schedules: Schedules,
+        schedules: TemporalSchedules,
         namespaces: Namespaces,
         workers: int,
         resync_seconds: int,
@@ -82,13 +81,8 @@ class Shim:
             return RunRules.read(defaults())
 
         self._deletions = Deletions(api, workflows, schedules)
-        self._scheduling = Scheduling(
-            schedules,
-            watch=self._run_watch,
-            clean_up=self._deletions.add,
-            events=events,
-            rules=rules,
-            workers=SCHEDULE_WORKERS,
+        self._schedules = Schedules(
+            runs, schedules, watch=run_watch, clean_up=self._deletions.add, events=events, rules=rules
         )
         self._executions = Executions(
             runs,
@@ -99,7 +93,7 @@ class Shim:
             rules=rules,
             workers=workers,
         )
-        self._models = ModelWatches(api, namespaces=namespaces, read=self._read_run, recheck=self._recheck)
+        self._models = ModelWatches(api, namespaces=namespaces, read=self._read_run, recheck=self._executions.recheck)
         self._acceptance = Acceptance(
             runs,
             read=self._read_run,
@@ -140,7 +134,7 @@ class Shim:
             tasks.create_task(self._acceptance.run())
             tasks.create_task(self._executions.run())
             tasks.create_task(self._deletions.run())
-            tasks.create_task(self._scheduling.run())
+            tasks.create_task(self._schedules.run())
             tasks.create_task(self._config_queue.run())
             tasks.create_task(self._resync())
             tasks.create_task(self._sweep.run())
@@ -152,7 +146,7 @@ class Shim:
             await asyncio.sleep(self._resync_seconds)
             for key, item in self._run_watch.find(UNFINISHED):
                 if _is_schedule(item):
-                    self._scheduling.add(key, background=True)
+                    self._schedules.add(key, background=True)
                 else:
                     self._executions.ensure_again(key, item["metadata"]["uid"])
                 await asyncio.sleep(1 / RESYNC_PER_SECOND)
@@ -161,10 +155,6 @@ class Shim:
 
     def _read_run(self, key: Key) -> Object | None:
         return self._run_watch.get(*key)
-
-    def _recheck(self, key: Key) -> None:
-        """The model that the run waits for has changed."""
-        self._executions.recheck(key, background=False)
 
     def _reject(self, key: Key) -> None:
         self._acceptance.reject(key)
@@ -179,7 +169,7 @@ class Shim:
             return
         for owner in (after or before or {}).get("metadata", {}).get("ownerReferences") or []:
             if owner.get("kind") == wellknown.RUN_KIND:  # the status of a schedule lists its unfinished runs
-                self._scheduling.add((key[0], owner["name"]))
+                self._schedules.add((key[0], owner["name"]))
 
     def _on_change(self, key: Key, item: Object) -> None:
         """A run that was accepted earlier and is merely listed at startup waits for those that are new."""
@@ -189,7 +179,7 @@ class Shim:
             self._executions.end(key, item["metadata"]["uid"])
             return
         if _is_schedule(item):
-            self._scheduling.add(key, background=is_listed)
+            self._schedules.add(key, background=is_listed)
         elif is_listed and _waits_for_config(item) and item["status"].get("reason") != Reason.ACCEPTED:
             self._executions.recheck(key, background=True)  # a change of its config may have been missed
         else:

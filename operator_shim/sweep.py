@@ -34,8 +34,8 @@ from inferrun.timestamps import parse, rfc3339, utc_now
 from operator_shim.decisions import CORRECTABLE
 from operator_shim.run_terms import TO_DELETE, UNFINISHED, has_ended
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import StuckWorkflows
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Sweep:
         self,
         runs: RunStore,
         workflows: RunWorkflows,
-        schedules: Schedules,
+        schedules: TemporalSchedules,
         *,
         watch: RunWatch,
         ensure_again: Callable[[Key, str], None],
@@ -122,11 +122,19 @@ class Sweep:
 
     async def sweep(self) -> bool:
         """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon."""
-        await self._schedules.sweep(lambda run: self._seen(run) is not None, namespaces=self._namespaces)
+        await self._delete_schedules()
         await self._cancel_left_over()
         await self._delete_overdue()
         await self._stuck.repair(self._watch.find(UNFINISHED))
         return bool(self._gone)
+
+    async def _delete_schedules(self) -> None:
+        """Delete schedules whose InferenceRun was deleted while no shim was watching, in the watched namespaces."""
+        for identity, run in (await self._schedules.list_owned()).items():
+            is_suspect = run.namespace in self._namespaces and self._seen(run) is None
+            if is_suspect and await self._runs.read(run) is None:
+                logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
+                await self._schedules.delete(identity)
 
     async def _cancel_left_over(self) -> None:
         """Cancel the open workflows for which nothing remains to be done, each once."""

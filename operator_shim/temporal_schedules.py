@@ -26,11 +26,9 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, TypedSearchAttributes
 
-from control.deadline import SCHEDULE_CALL_SECONDS, call_deadline
-from control.foreign_values import decode_foreign
 from control.memo import read_memo, run_of_memo
 from control.search_attributes import SearchAttributes
-from control.temporal_errors import ignore_not_found
+from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE

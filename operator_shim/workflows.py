@@ -1,22 +1,20 @@
 """Starts, signals, cancels and lists the workflows of runs. Every request has a time limit and then raises TimeoutError."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from control.deadline import call_deadline
 from control.memo import read_memo, run_of_memo
 from control.run_workflows import cancel_run, signal_run, wake_run, workflow_ids
 from control.search_attributes import SearchAttributes
 from control.submissions import notify_submitter
-from control.temporal_errors import ignore_not_found
+from control.temporal_calls import call_deadline, ignore_not_found
 from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
@@ -35,33 +33,6 @@ FORGOTTEN_SECONDS: Final = 90.0
 
 LIST_TIMEOUT: Final = timedelta(seconds=10)
 """Time limit of each page; a page of a large visibility store takes longer than other requests."""
-
-
-class FailingStarts:
-    """For how long every start of a workflow has failed."""
-
-    def __init__(self, *, tolerated_seconds: float) -> None:
-        self._tolerated_seconds = tolerated_seconds
-        self._first: float | None = None
-        self._last = 0.0
-
-    @property
-    def is_tolerable(self) -> bool:
-        """Whether a start succeeded within `tolerated_seconds`, or none was tried for a while, as after a deletion."""
-        now = asyncio.get_running_loop().time()
-        is_recent = now - self._last < FORGOTTEN_SECONDS
-        return self._first is None or not is_recent or now - self._first < self._tolerated_seconds
-
-    def add(self) -> None:
-        """A start has failed."""
-        now = asyncio.get_running_loop().time()
-        if self._first is None or now - self._last >= FORGOTTEN_SECONDS:
-            self._first = now
-        self._last = now
-
-    def end(self) -> None:
-        """A start has succeeded."""
-        self._first = None
 
 
 @dataclass(frozen=True)
@@ -92,12 +63,16 @@ class RunWorkflows:
         self._installation = installation
         self._task_queue = task_queue
         self._attributes = attributes
-        self._failures = FailingStarts(tolerated_seconds=tolerated_seconds)
+        self._tolerated_seconds = tolerated_seconds
+        self._failing_since: float | None = None
+        self._failed_at = 0.0
 
     @property
     def is_ready(self) -> bool:
-        """Whether workflows can be started: False once every start has failed for `tolerated_seconds`."""
-        return self._failures.is_tolerable
+        """Whether workflows can be started: False while every start has failed for `tolerated_seconds`."""
+        if self._failing_since is None or self._is_forgotten():
+            return True
+        return asyncio.get_running_loop().time() - self._failing_since < self._tolerated_seconds
 
     async def ensure(self, run: InferenceRun) -> None:
         """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow."""
@@ -120,14 +95,6 @@ class RunWorkflows:
     async def cancel(self, run: RunRef) -> None:
         """Cancel the workflows that execute the run; succeeds if there are none."""
         await cancel_run(self._client, run)
-
-    async def wait_until_closed(self, run: RunRef, *, seconds: float) -> None:
-        """Return once the run's own workflow has closed, after so many seconds at the latest, or if Temporal does not say."""
-        handle = self._client.get_workflow_handle(run_workflow_id(run))
-        closing = WorkflowHistoryEventFilterType.CLOSE_EVENT
-        with suppress(RPCError, TimeoutError):
-            async with asyncio.timeout(seconds):
-                await anext(handle.fetch_history_events(wait_new_event=True, event_filter_type=closing), None)
 
     async def clean_up(self, run: RunRef) -> None:
         """Start the workflow that deletes a finished run, at once; succeeds if there is one."""
@@ -219,13 +186,20 @@ class RunWorkflows:
 
         try:
             await self._attributes.send(start, run=title, config=run.spec.config_ref.name)
-        except WorkflowAlreadyStartedError:
-            self._failures.end()
-            raise
         except (RPCError, TimeoutError):
-            self._failures.add()
+            now = asyncio.get_running_loop().time()
+            if self._failing_since is None or self._is_forgotten():
+                self._failing_since = now
+            self._failed_at = now
             raise
-        self._failures.end()
+        except WorkflowAlreadyStartedError:
+            self._failing_since = None
+            raise
+        self._failing_since = None
+
+    def _is_forgotten(self) -> bool:
+        """Whether the last start failed too long ago to count."""
+        return asyncio.get_running_loop().time() - self._failed_at >= FORGOTTEN_SECONDS
 
 
 def _details(run: InferenceRun) -> str:

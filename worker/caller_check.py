@@ -26,7 +26,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from control.deadline import SCHEDULE_CALL_SECONDS, call_deadline
+from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline
 from inferrun.names import (
     LABEL_PATTERN,
     cleanup_workflow_id,

@@ -8,7 +8,7 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from control.deadline import call_deadline
+from control.temporal_calls import call_deadline
 from workflows import activity_options
 from workflows.messages import OriginInput, OriginResult
 

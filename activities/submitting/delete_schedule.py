@@ -4,7 +4,7 @@ from temporalio import activity
 from temporalio.client import Client
 
 from control.memo import read_memo, run_of_memo
-from control.temporal_errors import ignore_not_found
+from control.temporal_calls import ignore_not_found
 from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
 from workflows import activity_options

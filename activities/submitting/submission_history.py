@@ -14,9 +14,8 @@ from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowExecu
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.submitting.submission_status import mismatched
-from control.foreign_values import decode_foreign
-from control.temporal_errors import ignore_not_found
+from activities.submitting.child_runs import mismatched
+from control.temporal_calls import decode_foreign, ignore_not_found
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission

@@ -73,8 +73,7 @@ def measure(passes: int) -> Iterator[Pass]:
                 show(f"pass {number + 1} of {passes}")
                 one = Pass()
                 _measure_speed(one, folder / str(number))
-                if number % 2 == 0:
-                    _measure_tuning(one, folder / f"{number}-tuning")
+                _measure_tuning(one, folder / f"{number}-tuning")
                 yield one
                 shutil.rmtree(folder / str(number))
 

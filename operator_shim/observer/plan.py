@@ -45,8 +45,7 @@ NEVER: Final = math.inf
 
 EVENTS_FIRST_SECONDS: Final = 5.0
 EVENTS_MAX_SECONDS: Final = 300.0
-EVENTS_POSTPONED_SECONDS: Final = 20.0
-"""Maximum seconds by which changes of a Job or its Pods postpone a read of its Events."""
+"""Seconds from a change of a Job or its Pods to a read of its Events, doubled after each read that no change precedes."""
 
 SIGNAL_FIRST_SECONDS: Final = 10.0
 SIGNAL_MAX_SECONDS: Final = 300.0
@@ -148,10 +147,8 @@ class _Reads:
     """What was read of the Events of a launch that waits, and when it is read again."""
 
     events: tuple[Object, ...] = ()
-    due: float = 0.0
+    due: float = NEVER
     pause: float = EVENTS_FIRST_SECONDS
-    unread_since: float = NEVER
-    """When a change first postponed the next read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +279,7 @@ def _plan_present(view: View, job: Object, run: Object, memory: Memory) -> Plan:
     pods = tuple(genuine) if planted else view.pods  # what a planted Pod says is no progress and no reason for waiting
     version = tuple(one["metadata"]["resourceVersion"] for one in (job, *pods))
     if version != memory.version:
-        unread_since = min(memory.reads.unread_since, now)
-        due = min(now + EVENTS_FIRST_SECONDS, unread_since + EVENTS_POSTPONED_SECONDS)
-        reads = replace(memory.reads, due=due, pause=EVENTS_FIRST_SECONDS, unread_since=unread_since)
-        memory = replace(memory, version=version, changed_at=now, reads=reads)
+        memory = replace(memory, version=version, changed_at=now, reads=_read_soon(memory.reads, now=now))
     seen = observe(
         job,
         pods,
@@ -372,22 +366,23 @@ def _plan_waiting(
     if wait is None:
         return memory, ""
     reads, subject_uid = memory.reads, ""
-    if wait.reason != memory.wait_reason:  # the reads become frequent again
-        reads = replace(reads, pause=EVENTS_FIRST_SECONDS, due=_sooner(reads.due, now + EVENTS_FIRST_SECONDS))
+    if wait.reason != memory.wait_reason:
+        reads = _read_soon(reads, now=now)
     subject = event_subject(job, pods)
     if subject is None:  # Events have nothing to add to what the objects say
-        reads = _Reads(due=NEVER)
+        reads = _Reads()
     elif now >= reads.due:
         subject_uid = subject["metadata"]["uid"]
         pause = min(reads.pause * 2, EVENTS_MAX_SECONDS)
-        reads = replace(reads, due=now + reads.pause, pause=pause, unread_since=NEVER)
+        reads = replace(reads, due=now + reads.pause, pause=pause)
     memory = replace(memory, reads=reads, wait_reason=wait.reason)
     progress = Progress(Phase.PENDING, wait.reason, wait.message, is_warning=wait.is_warning)
     return _reporting(memory, progress, view, run), subject_uid
 
 
-def _sooner(due: float, limit: float) -> float:
-    return min(due, limit) if due < NEVER else due
+def _read_soon(reads: _Reads, *, now: float) -> _Reads:
+    """The reads become frequent again. One that is due earlier, because of an earlier change, is not postponed."""
+    return replace(reads, due=min(reads.due, now + EVENTS_FIRST_SECONDS), pause=EVENTS_FIRST_SECONDS)
 
 
 def _wanting(memory: Memory, signal: WantedSignal | None, *, now: float) -> Memory:

@@ -12,8 +12,8 @@ from activities.launching.manifests import SELECTOR
 from activities.objects.object_metadata import controller_of
 from activities.watching import pod_state
 from activities.watching.trimming import IS_FULL, JOB_NAME_LABEL, trim_job, trim_pod, trim_quota
-from control.cluster_identity import is_of_same_cluster
 from control.informer import Key
+from control.memo import is_of_same_cluster
 from control.namespaced_informers import NamespacedInformers
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient

@@ -23,8 +23,9 @@ What must not be possible, and whether it was. `make attacks` attacks the instal
 server, with Pod Security `restricted` enforced. A tenant has the role `edit` in one namespace, a caller has access to Temporal,
 and an image is executed by a run. The [trust model](../concepts/trust-model.md) says what each of them may do.
 
-During the attacks, a victim in another namespace starts a run every five seconds. Its Jobs must exist within a second, all of its
-runs must succeed, and no component may be restarted. Before the attacks, the same is measured without them.
+During the attacks, a victim in another namespace starts a run every five seconds. The 95th percentile of the time to its Jobs may
+be a second, all of its runs must succeed, and no component may be restarted. Before the attacks, the same is measured without them;
+if that alone takes more than half a second, other programs load the machine, and the attacks may add a second.
 
 `make attacks` writes this page.
 """

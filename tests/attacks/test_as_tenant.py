@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
-from tests.attacks.victim import LOADED_SECONDS, START_SECONDS, Victim, slowest
+from tests.attacks.victim import Victim
 from tests.e2e.stage import SYSTEM, Object, Space, Stage, config, run, until
 
 SECONDS = 30
@@ -327,8 +327,7 @@ def _expect_prompt_starts(victim: Victim, *, seconds: float) -> None:
     time.sleep(seconds)
     until(lambda: len(victim.starts) > before, seconds=60, what="a start that was measured")
     during = victim.starts[before:]
-    alone = slowest(victim.quiet)
-    limit = START_SECONDS + (alone if alone > LOADED_SECONDS else 0)
+    limit = victim.limit
     assert sorted(during)[len(during) // 2] <= limit, (during, victim.quiet)
 
 

@@ -249,7 +249,7 @@ async def recover(folder: Path, *, kind: str, count: int) -> Finding:
 def section_of(findings: Sequence[Finding]) -> str:
     """The findings as a section of the page."""
     lines = [
-        f"{machine()}.",
+        f"{machine()}; one measurement each.",
         "",
         "| Temporal's state | Running Jobs | Ended runs | Adopted after | Ended after release | Violations |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -84,6 +84,21 @@ class Stage:
         metadata: Object = {"annotations": annotations or {}, "finalizers": list(finalizers)}
         await create_run(self.world.api, self.namespace, self.name, config=self.name, metadata=metadata, **spec)
 
+    async def start(self, *, config: Object | None = None, **run: Any) -> None:  # Any: see `run`
+        """Create the config, with these fields, and the run."""
+        await self.config(**(config or {}))
+        await self.run(**run)
+
+    async def start_running(self, *, config: Object | None = None, **run: Any) -> None:  # Any: see `run`
+        """The same, and wait until the status says that the run is running."""
+        await self.start(config=config, **run)
+        await self.until_running()
+
+    async def finish(self) -> None:
+        """Let the containers end, and wait until the run has ended."""
+        await self.world.node.release(self.name)
+        await self.until_ended()
+
     async def patch(self, body: Object) -> None:
         """Edit the run as a user does."""
         await self.world.api.patch(RUNS, self.namespace, self.name, body)
@@ -239,16 +254,12 @@ def _waits(_launch: int) -> Container:
     return Container(message=success_message(), unschedulable_for=6.0)
 
 
-async def _succeed(stage: Stage) -> None:
-    await stage.config()
-    await stage.run()
-    await stage.until_ended()
+def _run_to_the_end(*, config: Object | None = None, **run: Any) -> Play:  # Any: JSON
+    async def play(stage: Stage) -> None:
+        await stage.start(config=config, **run)
+        await stage.until_ended()
 
-
-async def _fail(stage: Stage) -> None:
-    await stage.config(backoffLimit=1)
-    await stage.run()
-    await stage.until_ended()
+    return play
 
 
 async def _make_room(stage: Stage) -> None:
@@ -279,41 +290,27 @@ async def _make_room(stage: Stage) -> None:
     await stage.until_ended()
 
 
-async def _cancel(stage: Stage) -> None:
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
-    await stage.patch({"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
-    await stage.until_ended()
+def _cancel(*, config: Object | None = None) -> Play:
+    async def play(stage: Stage) -> None:
+        await stage.start_running(config=config)
+        await stage.patch({"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
+        await stage.until_ended()
+
+    return play
 
 
-async def _cancel_custom(stage: Stage) -> None:
-    """The container of a custom image finishes its work in its grace period: only its exit code says so."""
-    await stage.config(image="localhost/custom:1")
-    await stage.run()
-    await stage.until_running()
-    await stage.patch({"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
-    await stage.until_ended()
+def _delete(**run: Any) -> Play:  # Any: JSON
+    async def play(stage: Stage) -> None:
+        await stage.start_running(**run)
+        await stage.delete()
+        await stage.until_gone()
 
-
-async def _time_out(stage: Stage) -> None:
-    await stage.config()
-    await stage.run(timeoutSeconds=4)
-    await stage.until_ended()
-
-
-async def _delete(stage: Stage) -> None:
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
-    await stage.delete()
-    await stage.until_gone()
+    return play
 
 
 async def _schedule(stage: Stage) -> None:
     """Two runs, of which the history limit keeps one, if it ended a while ago; then an edit, an invalid one, and the deletion."""
-    await stage.config()
-    await stage.run(schedule="0 0 1 1 *", successfulJobsHistoryLimit=1)
+    await stage.start(schedule="0 0 1 1 *", successfulJobsHistoryLimit=1)
     await stage.until_phase("Scheduled")
     handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
     await _trigger(stage)
@@ -345,8 +342,7 @@ async def _schedule(stage: Stage) -> None:
 
 async def _keep_none(stage: Stage) -> None:
     """A run of a schedule that keeps none: it is deleted, but not before its submission has read how it ended."""
-    await stage.config()
-    await stage.run(schedule="0 0 1 1 *", successfulJobsHistoryLimit=0)
+    await stage.start(schedule="0 0 1 1 *", successfulJobsHistoryLimit=0)
     await stage.until_phase("Scheduled")
     await _trigger(stage)
     await stage.until("a run was created", lambda: stage.children)
@@ -375,8 +371,7 @@ def _phases(stage: Stage) -> list[str]:
 
 async def _divide(stage: Stage) -> None:
     """Two Pods execute the run; the success of one of them ends the other."""
-    await stage.config()
-    await stage.run(shards=2)
+    await stage.start(shards=2)
     recorder = stage.world.recorder
 
     def are_running() -> bool:
@@ -385,13 +380,11 @@ async def _divide(stage: Stage) -> None:
 
     await stage.until("both Pods run", are_running)
     await stage.until_running()
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
+    await stage.finish()
 
 
 async def _auto_delete(stage: Stage) -> None:
-    await stage.config(autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=1)
-    await stage.run()
+    await stage.start(config={"autoDeletePolicy": "DeleteOnSuccess", "autoDeleteDelaySeconds": 1})
     await stage.until("the run existed", lambda: stage.world.recorder.traces(stage.token).runs)
     await stage.until_gone()
 
@@ -444,8 +437,7 @@ async def _wait_for_model(stage: Stage) -> None:
     """The object of KServe exists, but is not ready when the run is created."""
     api, namespace = stage.world.api, stage.namespace
     await apply(api, namespace, _named(recorded("isvc-standard-starting"), stage.name))
-    await stage.config(kserve={"serviceRef": {"name": stage.name}})
-    await stage.run()
+    await stage.start(config={"kserve": {"serviceRef": {"name": stage.name}}})
     await stage.until("the run waits for its model", lambda: stage.status.get("reason") == Reason.MODEL_NOT_READY)
     await create_service(api, namespace, f"{stage.name}-predictor")
     await apply(api, namespace, _named(standard(), stage.name))
@@ -460,9 +452,7 @@ def _named(item: Object, name: str) -> Object:
 
 async def _edit(stage: Stage) -> None:
     """A limit is added while the run is running, and its Job is given what is left of it."""
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
     await stage.patch({"spec": {"timeoutSeconds": 3600}})
     await stage.until("the edit is acknowledged", lambda: stage.status.get("observedGeneration") == 2)
 
@@ -471,23 +461,21 @@ async def _edit(stage: Stage) -> None:
         return any(ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {}) for job in jobs)
 
     await stage.until("the Job has the limit", has_limit)
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
+    await stage.finish()
 
 
 async def _suspend(stage: Stage) -> None:
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
     await stage.patch({"spec": {"suspend": True}})
-    await stage.until_phase("Suspended")
-    await stage.patch({"spec": {"suspend": False}})
-    await stage.until_ended()
+    await _resume(stage)
 
 
 async def _create_suspended(stage: Stage) -> None:
-    await stage.config()
-    await stage.run(suspend=True)
+    await stage.start(suspend=True)
+    await _resume(stage)
+
+
+async def _resume(stage: Stage) -> None:
     await stage.until_phase("Suspended")
     await stage.patch({"spec": {"suspend": False}})
     await stage.until_ended()
@@ -495,9 +483,7 @@ async def _create_suspended(stage: Stage) -> None:
 
 async def _lose_node(stage: Stage) -> None:
     """The node stops responding while the container runs, which the control plane says of its Pod after a while."""
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
     [pod] = stage.world.recorder.present(stage.world.recorder.pods, stage.token)
     long_ago = rfc3339(utc_now() - timedelta(hours=1))
     conditions = [
@@ -509,19 +495,9 @@ async def _lose_node(stage: Stage) -> None:
     await stage.until_ended()
 
 
-async def _remove_legacy_finalizer(stage: Stage) -> None:
-    await stage.config()
-    await stage.run(finalizers=(wellknown.LEGACY_FINALIZER,))
-    await stage.until_running()
-    await stage.delete()
-    await stage.until_gone()
-
-
 async def _terminate(stage: Stage) -> None:
     """Somebody terminates the workflow of a run that is running."""
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
     await asyncio.sleep(1)
     await stage.workflow().terminate("by the test")
 
@@ -532,8 +508,7 @@ async def _terminate(stage: Stage) -> None:
             return False
 
     await stage.until_temporal("the recovery workflow exists", is_recovered)
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
+    await stage.finish()
 
 
 async def _delete_while_launching(stage: Stage) -> None:
@@ -541,8 +516,7 @@ async def _delete_while_launching(stage: Stage) -> None:
     site = "activities.launching.launch_job:JobLauncher._publish_job"
     hold = Plan(stage.token, site, "patch inferenceruns/status", Fault.HOLD)
     stage.installation.faults.plan(hold)
-    await stage.config()
-    await stage.run()
+    await stage.start()
     await stage.until("the status is about to be written", lambda: stage.installation.faults.has_happened(hold))
     await stage.delete()
     await stage.until_gone()
@@ -553,8 +527,7 @@ async def _accept(stage: Stage) -> None:
     """Temporal is slow, so that the first status comes before the workflow."""
     hold = Plan(stage.token, "operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun", Fault.HOLD)
     stage.installation.faults.plan(hold)
-    await stage.config()
-    await stage.run()
+    await stage.start()
     await stage.until("the run is accepted", lambda: stage.status)
     stage.installation.faults.withdraw(hold)
     await stage.until_ended()
@@ -628,9 +601,7 @@ async def _leave_over(stage: Stage) -> None:
 
 async def _label_job(stage: Stage) -> None:
     """Somebody labels the live Job as one whose end is recorded."""
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
     recorder = stage.world.recorder
     [job] = recorder.present(recorder.jobs, stage.token)
     label = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
@@ -642,58 +613,52 @@ async def _label_job(stage: Stage) -> None:
         return is_later and wellknown.LABEL_ENDED not in seen["labels"]
 
     await stage.until("the label is gone", is_restored)
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
+    await stage.finish()
 
 
 async def _delete_lease(stage: Stage) -> None:
     """Somebody deletes the Lease while a run is running."""
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
+    await _lose_lease(stage)
+    await _expect_lease(stage)
+
+
+async def _lose_lease(stage: Stage) -> None:
     name = f"{stage.namespace}-shim"
     lease = await stage.world.api.get(LEASES, stage.namespace, name)
     await stage.world.api.delete(LEASES, stage.namespace, name, uid=lease["metadata"]["uid"])
-    await stage.until_temporal("the Lease is back", lambda: _has_lease(stage))
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
+
+
+async def _expect_lease(stage: Stage) -> None:
+    async def is_there() -> bool:
+        try:
+            return bool(await stage.world.api.get(LEASES, stage.namespace, f"{stage.namespace}-shim"))
+        except KubeError:
+            return False
+
+    await stage.until_temporal("the Lease is back", is_there)
+    await stage.finish()
 
 
 async def _start_without_lease(stage: Stage) -> None:
     """The Lease is deleted while no shim is running."""
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
     await stage.installation.shim.stop()
-    name = f"{stage.namespace}-shim"
-    lease = await stage.world.api.get(LEASES, stage.namespace, name)
-    await stage.world.api.delete(LEASES, stage.namespace, name, uid=lease["metadata"]["uid"])
+    await _lose_lease(stage)
     stage.installation.shim.start()
-    await stage.until_temporal("the Lease is back", lambda: _has_lease(stage))
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
-
-
-async def _has_lease(stage: Stage) -> bool:
-    try:
-        return bool(await stage.world.api.get(LEASES, stage.namespace, f"{stage.namespace}-shim"))
-    except KubeError:
-        return False
+    await _expect_lease(stage)
 
 
 async def _hand_over(stage: Stage) -> None:
     """The shim is stopped with SIGTERM, and another one takes over."""
-    await stage.config()
-    await stage.run()
-    await stage.until_running()
+    await stage.start_running()
     shim = stage.installation.shim
     ends = len(shim.ends)
     if shim.process is not None:
         with suppress(ProcessLookupError):
             shim.process.terminate()
     await stage.until("the shim ended", lambda: len(shim.ends) > ends)
-    await stage.world.node.release(stage.name)
-    await stage.until_ended()
+    await stage.finish()
 
 
 async def _remove_attributes(stage: Stage) -> None:
@@ -704,22 +669,21 @@ async def _remove_attributes(stage: Stage) -> None:
         )
     )
     stage.installation.worker.kill()
-    await stage.config()
-    await stage.run()
+    await stage.start()
     await stage.until_ended()
 
 
 SCENARIOS = {
     one.name: one
     for one in (
-        Scenario("succeeds", _succeed, _succeeds, is_core=True),
-        Scenario("fails", _fail, _fails, is_core=True),
+        Scenario("succeeds", _run_to_the_end(), _succeeds, is_core=True),
+        Scenario("fails", _run_to_the_end(config={"backoffLimit": 1}), _fails, is_core=True),
         Scenario("crowded", _make_room, _fails),
-        Scenario("cancelled", _cancel, _runs_on, is_core=True),
-        Scenario("timesout", _time_out, _runs_on, is_core=True),
+        Scenario("cancelled", _cancel(), _runs_on, is_core=True),
+        Scenario("timesout", _run_to_the_end(timeoutSeconds=4), _runs_on, is_core=True),
         Scenario("divided", _divide, _first_shard_succeeds, is_core=True),
         Scenario("served", _wait_for_model, _succeeds, is_core=True),
-        Scenario("deleted", _delete, _runs_on, is_core=True, deletes=True),
+        Scenario("deleted", _delete(), _runs_on, is_core=True, deletes=True),
         Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
         Scenario("keepsnone", _keep_none, _succeeds, deletes=True),
         Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),
@@ -731,10 +695,11 @@ SCENARIOS = {
         Scenario("suspended", _suspend, _resumes),
         Scenario("resumed", _create_suspended, _succeeds),
         Scenario("nodelost", _lose_node, _loses_its_node),
-        Scenario("finishes", _cancel_custom, _finishes_when_stopped),
-        Scenario("unreadable", _succeed, _leaves_nothing),
-        Scenario("legacy", _remove_legacy_finalizer, _runs_on, deletes=True),
-        Scenario("unschedulable", _succeed, _waits),
+        # The container of a custom image finishes its work in its grace period: only its exit code says so.
+        Scenario("finishes", _cancel(config={"image": "localhost/custom:1"}), _finishes_when_stopped),
+        Scenario("unreadable", _run_to_the_end(), _leaves_nothing),
+        Scenario("legacy", _delete(finalizers=(wellknown.LEGACY_FINALIZER,)), _runs_on, deletes=True),
+        Scenario("unschedulable", _run_to_the_end(), _waits),
         Scenario("terminated", _terminate, _runs_on),
         Scenario("withdrawn", _delete_while_launching, _runs_on, deletes=True),
         Scenario("accepted", _accept, _succeeds),

@@ -52,21 +52,6 @@ def test_no_role_has_a_wildcard_or_access_to_secrets(render: Render, settings: t
             assert not resource.startswith("secrets")
 
 
-def test_with_listed_namespaces_all_permissions_are_limited_to_them_and_to_the_releases_own(render: Render) -> None:
-    manifests = render(
-        "watchNamespace={models,data}", "rbac.aggregateToDefaultRoles=false", "rbac.readApiServers=false"
-    )
-    namespaced = of_kind(manifests, "Role", "RoleBinding")
-    own = [item for item in namespaced if item["metadata"]["namespace"] == "inferrun-system"]
-    assert {item["metadata"]["name"] for item in own} == {"inferrun-leases"}
-    assert {item["metadata"]["namespace"] for item in namespaced if item not in own} == {"models", "data"}
-    allowed = {found for role in of_kind(own, "Role") for found in permissions(role)}
-    assert {resource for _, resource, _ in allowed} == {"leases", "namespaces"}
-    (rule,) = [rule for role in of_kind(own, "Role") for rule in role["rules"] if "namespaces" in rule["resources"]]
-    assert (rule["resourceNames"], rule["verbs"]) == (["inferrun-system"], ["get"])
-    assert of_kind(manifests, "ClusterRole", "ClusterRoleBinding") == []
-
-
 @pytest.mark.parametrize("settings", [(), ("watchNamespace={models,data}",)], ids=["all namespaces", "listed"])
 def test_in_the_namespace_default_only_the_addresses_of_the_api_servers_may_be_read(
     render: Render, settings: tuple[str, ...]
@@ -74,8 +59,9 @@ def test_in_the_namespace_default_only_the_addresses_of_the_api_servers_may_be_r
     (role,) = [role for role in of_kind(render(*settings), "Role") if role["metadata"]["namespace"] == "default"]
     (rule,) = role["rules"]
     assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["endpointslices"], ["kubernetes"], ["get"])
-    without = render(*settings, "rbac.readApiServers=false")
+    without = render(*settings, "rbac.readApiServers=false", "rbac.aggregateToDefaultRoles=false")
     assert not [item for item in without if item["metadata"].get("namespace") == "default"]
+    assert bool(of_kind(without, "ClusterRole", "ClusterRoleBinding")) is (not settings)
 
 
 def test_every_binding_refers_to_a_role_and_accounts_of_the_release(render: Render) -> None:
@@ -259,16 +245,6 @@ def test_the_api_server_accepts_all_objects_without_pod_security_warnings(
     finally:
         client.event_hooks["response"] = []
     assert warnings == []
-
-
-def test_pod_security_warns_about_a_deployment_without_a_security_context(
-    client: httpx.Client, render: Render, restricted_namespace: str
-) -> None:
-    (deployment, *_) = of_kind(render(namespace=restricted_namespace), "Deployment")
-    del deployment["spec"]["template"]["spec"]["securityContext"]
-    path = PATHS["Deployment"].format(namespace=restricted_namespace)
-    answer = client.post(path, json=deployment, params={"dryRun": "All"})
-    assert "would violate PodSecurity" in answer.headers["warning"]
 
 
 def test_the_notes_describe_the_next_steps(helm: Callable[..., str], kubeconfig: Path) -> None:

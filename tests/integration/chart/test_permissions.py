@@ -17,7 +17,6 @@ MODES = {
     "one-namespace": ("watchNamespace=team-a",),
     "two-namespaces": ("watchNamespace={team-a,team-b}",),
 }
-API_SERVERS = "namespace default: endpointslices.discovery.k8s.io named kubernetes: get"
 
 
 def permissions(manifests: list[Manifest], account: str) -> Iterator[str]:
@@ -48,23 +47,3 @@ def test_the_permissions_are_the_recorded_ones(render: Render, component: str, m
         path.write_text(found, encoding="utf-8")
         pytest.fail(f"{path.name} was missing and has been written; review it")
     assert found == path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("mode", ["one-namespace", "two-namespaces"])
-def test_with_listed_namespaces_nothing_is_permitted_cluster_wide(render: Render, mode: str) -> None:
-    manifests = render(*MODES[mode])
-    for component in ("shim", "worker"):
-        lines = list(permissions(manifests, f"inferrun-{component}"))
-        assert lines
-        assert not [line for line in lines if line.startswith("cluster")]
-        places = {line.partition(":")[0] for line in lines}
-        assert places <= {f"namespace {name}" for name in ("team-a", "team-b", "inferrun-system", "default")}
-        elsewhere = [line for line in lines if line.startswith("namespace default")]
-        assert elsewhere == ([API_SERVERS] if component == "worker" else [])
-
-
-def test_each_listed_namespace_has_the_permissions_of_a_single_one(render: Render) -> None:
-    for component in ("shim", "worker"):
-        one = set(permissions(render(*MODES["one-namespace"]), f"inferrun-{component}"))
-        two = set(permissions(render(*MODES["two-namespaces"]), f"inferrun-{component}"))
-        assert two == one | {line.replace("namespace team-a:", "namespace team-b:") for line in one}

@@ -58,11 +58,6 @@ def test_the_cluster_is_used_under_its_context_name(
     assert layout.kubeconfig.stat().st_mode & 0o077 == 0
 
 
-def test_nothing_is_compiled(configured: Configured, layout: Layout) -> None:
-    existing_cluster.attach(configured, layout)
-    assert not layout.cache.exists()
-
-
 def test_detaching_removes_only_what_was_written(configured: Configured, layout: Layout) -> None:
     existing_cluster.attach(configured, layout)
     existing_cluster.detach(layout)
@@ -77,12 +72,3 @@ def test_an_unknown_context_is_reported_with_a_command_that_lists_them(configure
         existing_cluster.attach(other, layout)
     assert "kubectl config get-contexts" in caught.value.fix
     assert not layout.env.exists()
-
-
-def test_missing_programs_are_reported_with_where_to_get_them(
-    configured: Configured, layout: Layout, tmp_path: Path
-) -> None:
-    (tmp_path / "bin" / "helm").unlink()
-    with pytest.raises(DevClusterError, match="not on PATH: helm") as caught:
-        existing_cluster.attach(configured, layout)
-    assert "https://helm.sh" in caught.value.fix

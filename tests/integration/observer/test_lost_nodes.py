@@ -17,7 +17,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339
 from operator_shim.observer import WorkloadWatch
-from tests.integration.control.conftest import INSTALLATION
+from tests.integration.control.pods import INSTALLATION
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import ObservedLaunch, eventually
 from tests.integration.observer.leading import NODE_LOST_SECONDS, RecordedSignals

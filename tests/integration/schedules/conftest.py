@@ -9,11 +9,17 @@ from secrets import token_hex
 import pytest
 from temporalio.client import Client
 
+from activities.objects.events import EventRecorder
 from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
+from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import NAMESPACES
+from inferrun.kube.runs import RunStore
 from inferrun.temporal.plugin import inferrun_plugin
+from operator_shim.decisions import RunRules
+from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
+from operator_shim.temporal_schedules import TemporalSchedules
 
 
 @pytest.fixture
@@ -32,7 +38,20 @@ async def namespace(api: KubeClient) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def schedules(api: KubeClient, temporal: Client, namespace: str) -> Schedules:
-    """The schedules of a separate installation."""
+def stored(temporal: Client, namespace: str) -> TemporalSchedules:
+    """The schedules of a separate installation, in Temporal."""
     attributes = SearchAttributes(temporal, installation=namespace)
-    return Schedules(api, temporal, installation=namespace, task_queue=namespace, attributes=attributes)
+    return TemporalSchedules(temporal, installation=namespace, task_queue=namespace, attributes=attributes)
+
+
+@pytest.fixture
+def schedules(api: KubeClient, stored: TemporalSchedules, namespace: str) -> Schedules:
+    """Keeps them."""
+    return Schedules(
+        RunStore(api),
+        stored,
+        watch=RunWatch(api, namespaces=Namespaces((namespace,))),
+        clean_up=lambda _run: None,
+        events=EventRecorder(api, reporter="tests", component="shim"),
+        rules=RunRules,
+    )

@@ -10,14 +10,20 @@ import pytest
 from temporalio.client import Client, ScheduleUpdate, ScheduleUpdateInput
 from temporalio.service import RPCError
 
+from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import ALL, Namespaces
 from inferrun.kube.objects import RUNS
+from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
+from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
+from operator_shim.sweep import Sweep
+from operator_shim.temporal_schedules import TemporalSchedules
+from operator_shim.workflows import RunWorkflows
 
 pytestmark = pytest.mark.thorough
 
@@ -68,12 +74,12 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def test_the_status_of_a_schedule_lists_its_next_times(
-    api: KubeClient, schedules: Schedules, namespace: str
+    api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
     run = await create(api, namespace)
-    seconds = await schedules.reconcile(run, children=[])
+    seconds = await schedules.keep(run, children=[])
     status = (await read(api, run)).status
-    await schedules.delete(run)
+    await stored.delete(identity(run))
     assert (status.phase, status.reason) == (Phase.SCHEDULED, Reason.SCHEDULED)
     assert all(moment.isoweekday() == 1 and moment.hour == 9 for moment in status.next_schedule_times)
     assert 0 < seconds <= 300
@@ -89,15 +95,17 @@ async def test_the_status_of_a_schedule_lists_its_next_times(
     ids=["does not exist", "occurs twice", "hourly"],
 )
 async def test_a_local_time_that_does_not_exist_is_left_out_and_one_that_occurs_twice_fires_once(
+    *,
     api: KubeClient,
     temporal: Client,
     schedules: Schedules,
+    stored: TemporalSchedules,
     namespace: str,
     case: tuple[str, str, list[str]],
 ) -> None:
     schedule, since, expected = case
     run = await create(api, namespace, schedule=schedule, timeZone="Europe/Rome")
-    await schedules.reconcile(run, children=[])
+    await schedules.keep(run, children=[])
     handle = temporal.get_schedule_handle(identity(run))
 
     def begin_later(found: ScheduleUpdateInput) -> ScheduleUpdate:
@@ -106,84 +114,83 @@ async def test_a_local_time_that_does_not_exist_is_left_out_and_one_that_occurs_
 
     await handle.update(begin_later)
     times = (await handle.describe()).info.next_action_times
-    await schedules.delete(run)
+    await stored.delete(identity(run))
     assert [moment.astimezone(UTC).isoformat()[:16] for moment in times[:2]] == expected
 
 
 async def test_a_schedule_is_checked_again_right_after_it_fires(
-    api: KubeClient, schedules: Schedules, namespace: str
+    api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
     run = await create(api, namespace, schedule="* * * * *", suspend=False)
-    seconds = await schedules.reconcile(run, children=[])
+    seconds = await schedules.keep(run, children=[])
     [first, *_] = (await read(api, run)).status.next_schedule_times
-    await schedules.delete(run)
+    await stored.delete(identity(run))
     assert (first - datetime.now(UTC)).total_seconds() < seconds <= 62
 
 
-async def test_when_nothing_changes_nothing_is_written(api: KubeClient, schedules: Schedules, namespace: str) -> None:
+async def test_when_nothing_changes_nothing_is_written(
+    api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
+) -> None:
     run = await create(api, namespace)
-    await schedules.reconcile(run, children=[])
+    await schedules.keep(run, children=[])
     first = await read(api, run)
-    await schedules.reconcile(first, children=[])
+    await schedules.keep(first, children=[])
     second = await read(api, run)
-    await schedules.delete(run)
+    await stored.delete(identity(run))
     assert second.metadata.resource_version == first.metadata.resource_version
 
 
 async def test_reconciling_an_older_spec_writes_no_status(
-    api: KubeClient, schedules: Schedules, namespace: str
+    api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
     run = await create(api, namespace)
-    await schedules.reconcile(run, children=[])
+    await schedules.keep(run, children=[])
     stale = await read(api, run)
     edited = await edit(api, run, suspend=True)
-    await schedules.reconcile(edited, children=[])
-    await schedules.reconcile(stale, children=[])
+    await schedules.keep(edited, children=[])
+    await schedules.keep(stale, children=[])
     status = (await read(api, run)).status
-    await schedules.delete(run)
+    await stored.delete(identity(run))
     assert status.phase is Phase.SUSPENDED
 
 
 async def test_a_rejected_edit_is_reported_and_pauses_the_schedule(
-    api: KubeClient, temporal: Client, schedules: Schedules, namespace: str
+    api: KubeClient, temporal: Client, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
     run = await create(api, namespace)
-    await schedules.reconcile(run, children=[])
+    await schedules.keep(run, children=[])
     await schedules.reject(await read(api, run), children=[], reason=Reason.INVALID_TIME_ZONE, message="no such zone")
     status = (await read(api, run)).status
     described = await temporal.get_schedule_handle(identity(run)).describe()
-    await schedules.delete(run)
+    await stored.delete(identity(run))
     assert (status.phase, status.reason, status.message) == (Phase.SUSPENDED, "InvalidTimeZone", "no such zone")
     assert described.schedule.state.paused
 
 
-@pytest.mark.parametrize("watched", ["all", "its own"])
-async def test_only_a_schedule_whose_run_is_gone_is_swept(
-    api: KubeClient, temporal: Client, schedules: Schedules, namespace: str, watched: str
+async def test_only_a_schedule_whose_run_is_gone_is_swept_in_the_watched_namespaces(
+    api: KubeClient, temporal: Client, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
     lost, alive = lost_in(namespace), await create(api, namespace, name="alive")
-    await schedules.reconcile(lost, children=[])
-    await schedules.reconcile(alive, children=[])
+    await schedules.keep(lost, children=[])
+    await schedules.keep(alive, children=[])
 
-    async def is_swept() -> bool:
-        await schedules.sweep(lambda _run: False, namespaces=ALL if watched == "all" else Namespaces((namespace,)))
-        return not await exists(temporal, lost)
+    def sweep_in(namespaces: Namespaces) -> Sweep:
+        workflows = RunWorkflows(
+            temporal,
+            installation=namespace,
+            task_queue=namespace,
+            attributes=SearchAttributes(temporal, installation=namespace),
+        )
+        watch = RunWatch(api, namespaces=namespaces)
+        return Sweep(RunStore(api), workflows, stored, watch=watch, ensure_again=lambda *_: None, namespaces=namespaces)
 
-    await until(is_swept)
-    assert await exists(temporal, alive)
-    await schedules.delete(alive)
+    async def are_listed() -> bool:
+        return {identity(lost), identity(alive)} <= {item.id async for item in await temporal.list_schedules()}
 
-
-async def test_a_shim_that_watches_another_namespace_sweeps_nothing(
-    temporal: Client, schedules: Schedules, namespace: str
-) -> None:
-    lost = lost_in(namespace)
-    await schedules.reconcile(lost, children=[])
-
-    async def is_listed() -> bool:
-        return identity(lost) in [item.id async for item in await temporal.list_schedules()]
-
-    await until(is_listed)
-    await schedules.sweep(lambda _run: False, namespaces=Namespaces(("elsewhere",)))
+    await until(are_listed)
+    await sweep_in(Namespaces(("elsewhere",))).sweep()
     assert await exists(temporal, lost)
-    await schedules.delete(lost)
+    await sweep_in(ALL).sweep()
+    assert not await exists(temporal, lost)
+    assert await exists(temporal, alive)
+    await stored.delete(identity(alive))

@@ -25,8 +25,8 @@ from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
 from inferrun.run_defaults import Defaults
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedules import Schedules
 from operator_shim.shim import Shim
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.integration.conftest import CLUSTER_FILES, DEFINITIONS
 from tests.integration.shim.gateway import Gateway, gateway
@@ -116,15 +116,15 @@ def workflows(far_side: Client, namespace: str) -> RunWorkflows:
 
 
 @pytest.fixture
-def schedules(api: KubeClient, far_side: Client, namespace: str) -> Schedules:
+def schedules(far_side: Client, namespace: str) -> TemporalSchedules:
     """What the shim schedules."""
     attributes = SearchAttributes(far_side, installation=namespace)
-    return Schedules(api, far_side, installation=namespace, task_queue=namespace, attributes=attributes)
+    return TemporalSchedules(far_side, installation=namespace, task_queue=namespace, attributes=attributes)
 
 
 @pytest.fixture
 def start_shim(
-    plane: ControlPlane, namespace: str, workflows: RunWorkflows, schedules: Schedules, temporal: Client
+    plane: ControlPlane, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, temporal: Client
 ) -> StartShim:
     """Starts a shim for one namespace, or for `watched`, and returns once it has listed its runs."""
 

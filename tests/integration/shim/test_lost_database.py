@@ -16,8 +16,8 @@ from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import free_port
-from control.deadline import CALL_SECONDS
 from control.search_attributes import SearchAttributes
+from control.temporal_calls import CALL_SECONDS
 from control.temporal_monitor import INTERVAL, NamespaceReplaced, TemporalMonitor
 from inferrun.kube.client import KubeClient
 from inferrun.temporal.connection import ATTRIBUTES

@@ -28,9 +28,9 @@ from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.timestamps import rfc3339
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, is_cancel_requested, read, workflow_status, write_status
@@ -56,7 +56,7 @@ def new_stuck(api: KubeClient, workflows: RunWorkflows, again: list[str]) -> Cal
 
 @pytest.fixture
 def new_sweep(
-    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: Schedules, again: list[str]
+    api: KubeClient, namespace: str, workflows: RunWorkflows, schedules: TemporalSchedules, again: list[str]
 ) -> Callable[..., Awaitable[Sweep]]:
     """Makes a sweep of the runs that exist now, as a watch shows them."""
 

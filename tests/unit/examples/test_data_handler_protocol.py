@@ -27,11 +27,6 @@ def protocol() -> ModuleType:
     return module
 
 
-def test_skip_and_limit_may_be_strings(protocol: ModuleType) -> None:
-    request = protocol.input_request({"input_table_name": "iris", "limit": "10", "skip": "5", "unknown": "x"})
-    assert (request.table, request.skip, request.limit) == ("iris", 5, 10)
-
-
 def test_without_a_limit_the_whole_table_is_returned(protocol: ModuleType) -> None:
     request = protocol.input_request({"input_table_name": "iris"})
     assert (request.skip, request.limit) == (0, None)
@@ -49,11 +44,6 @@ def test_a_missing_key_is_rejected_with_its_name(protocol: ModuleType, key: str)
         protocol.output_request({name: value for name, value in STORE.items() if name != key})
 
 
-def test_predictions_are_numbers_in_the_order_of_the_records(protocol: ModuleType) -> None:
-    request = protocol.output_request(STORE)
-    assert (request.values, request.first) == ((0.0, 1.5), 0)
-
-
 def test_the_offset_of_a_chunk_is_used(protocol: ModuleType) -> None:
     assert protocol.output_request({**STORE, "chunk": 2, "offset": 2000}).first == 2000
 
@@ -66,9 +56,3 @@ def test_an_offset_without_a_chunk_is_ignored(protocol: ModuleType) -> None:
 def test_predictions_other_than_an_array_of_numbers_are_rejected(protocol: ModuleType, wrong: str) -> None:
     with pytest.raises(protocol.BadRequest, match=r"^predictions"):
         protocol.output_request({**STORE, "predictions": wrong})
-
-
-def test_a_requested_failure_affects_only_the_given_request(protocol: ModuleType) -> None:
-    body = {"fail": "output"}
-    assert protocol.wants_failure(body, of="output")
-    assert not protocol.wants_failure(body, of="input")

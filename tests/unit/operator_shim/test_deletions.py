@@ -8,8 +8,8 @@ from typing import Any
 
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from operator_shim.deletions import PATIENCE_SECONDS, REST_SECONDS, WORKERS, Deletions
-from operator_shim.schedules import Schedules
+from operator_shim.deletions import REST_SECONDS, WORKERS, Deletions
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.objects import run
@@ -22,28 +22,22 @@ class Stage(RunWorkflows):
 
     time: FakeTime
     ended: list[str] = field(default_factory=list)
-    closes: bool = True
-    """Whether workflows close at once; otherwise they do not."""
 
     async def cancel(self, run: RunRef) -> None:
         self.ended.append(str(run))
-
-    async def wait_until_closed(self, run: RunRef, *, seconds: float) -> None:
-        assert str(run) in self.ended
-        await asyncio.sleep(0 if self.closes else seconds)
 
     async def notify_submitter_of_deletion(self, run: InferenceRun) -> None:
         pass
 
 
-class NotedSchedules(Schedules):
+class NotedSchedules(TemporalSchedules):
     """The same of schedules."""
 
     def __init__(self, ended: list[str]) -> None:
         self._ended = ended
 
-    async def delete(self, run: InferenceRun) -> None:
-        self._ended.append(str(run.ref))
+    async def delete(self, schedule_id: str) -> None:
+        self._ended.append(schedule_id)
 
 
 @asynccontextmanager
@@ -75,17 +69,6 @@ async def test_a_crowd_of_deleted_runs_is_cancelled_at_a_steady_rate() -> None:
             assert len(stage.ended) == rounds * WORKERS
         await stage.time.pass_by(100 / WORKERS * REST_SECONDS)
         assert len(set(stage.ended)) == len(stage.ended) == 100
-
-
-async def test_while_workflows_do_not_close_fewer_are_cancelled() -> None:
-    async with deletions() as (stage, lane):
-        stage.closes = False
-        for number in range(100):
-            lane.add(deleted("crowd", number))
-        await stage.time.pass_by(PATIENCE_SECONDS)
-        assert len(stage.ended) == WORKERS
-        await stage.time.pass_by(2 * REST_SECONDS)
-        assert len(stage.ended) == 2 * WORKERS
 
 
 async def test_a_deleted_run_of_another_namespace_is_next() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -11,16 +11,18 @@ from control.informer import Key
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import Page
-from inferrun.kube.namespaces import ALL, Namespaces
+from inferrun.kube.errors import NotFound
+from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import CONFIGS, EVENTS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedules import Schedules
+from operator_shim.schedule_spec import RunSchedule
 from operator_shim.shim import Shim
 from operator_shim.sweep import Sweep
+from operator_shim.temporal_schedules import ScheduleTimes, TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.unit.objects import Json
 
@@ -52,6 +54,7 @@ class Cluster(KubeClient):
         self._listed = {"inferenceruns": list(runs), "inferenceconfigs": list(configs)}
         self._changes: dict[str, asyncio.Queue[Object]] = {plural: asyncio.Queue() for plural in self._listed}
         self.events: asyncio.Queue[str] = asyncio.Queue()
+        self.patches: asyncio.Queue[Object] = asyncio.Queue()
         self.all_listed = asyncio.Event()
 
     async def page(
@@ -83,34 +86,45 @@ class Cluster(KubeClient):
             self.events.put_nowait(body["message"])
         return body
 
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        raise NotFound(f"{resource.plural} {namespace}/{name}")
+
     async def patch(
         self,
         resource: Resource,  # noqa: ARG002
-        namespace: str | None,  # noqa: ARG002
-        name: str,  # noqa: ARG002
+        namespace: str | None,
+        name: str,
         body: Object,
         *,
         sub: str | None = None,  # noqa: ARG002
     ) -> Object:
-        return body
+        self.patches.put_nowait(body)
+        return {
+            **body,
+            "metadata": {**body["metadata"], "namespace": namespace, "name": name},
+            "spec": {"configRef": {"name": "a"}},
+        }
 
     def change(self, resource: Resource, item: Object) -> None:
         self._changes[resource.plural].put_nowait(item)
 
 
-class NotedSchedules(Schedules):
-    """Notes for which children a schedule was reconciled."""
+class NotedSchedules(TemporalSchedules):
+    """Notes which schedules were reconciled and deleted; there are two, one of an earlier run of the same name."""
 
     def __init__(self) -> None:
-        self.reconciled: asyncio.Queue[tuple[str, list[str]]] = asyncio.Queue()
+        self.reconciled: asyncio.Queue[str] = asyncio.Queue()
+        self.deleted: list[str] = []
 
-    async def reconcile(self, run: InferenceRun, *, children: Iterable[InferenceRun]) -> float:
-        self.reconciled.put_nowait((run.metadata.name, [child.metadata.name for child in children]))
-        return 1000
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> ScheduleTimes:  # noqa: ARG002
+        self.reconciled.put_nowait(wanted.name)
+        return ScheduleTimes((), None)
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:  # noqa: ARG002
-        assert is_watched(RunRef(namespace="team", name="open", uid="uid-open"))
-        assert not is_watched(RunRef(namespace="team", name="open", uid="uid-earlier"))
+    async def list_owned(self) -> dict[str, RunRef]:
+        return {uid: RunRef(namespace="team", name="open", uid=uid) for uid in ("uid-open", "uid-earlier")}
+
+    async def delete(self, schedule_id: str) -> None:
+        self.deleted.append(schedule_id)
 
 
 class IdleWorkflows(RunWorkflows):
@@ -228,12 +242,18 @@ async def test_a_schedule_is_reconciled_without_reading_the_runs_of_others() -> 
     )
     child = run_of(reads, 1, "nightly-1", phase="Running", owner="nightly")
     async with shim_beside_finished_runs(reads, nightly, child) as (cluster, schedules, _):
-        while (await schedules.reconciled.get())[0] != "nightly":
+        while await schedules.reconciled.get() != "nightly":
             pass
         reads.clear()
-        ended = run_of(reads, 1, "nightly-1", phase="Succeeded", owner="nightly", version=2)
+        at = "2026-11-21T08:00:00Z"
+        ended = run_of(
+            reads, 1, "nightly-1", phase="Succeeded", owner="nightly", version=2, status={"completionTime": at}
+        )
         cluster.change(RUNS, ended)
-        assert await schedules.reconciled.get() == ("nightly", ["nightly-1"])
+        assert await schedules.reconciled.get() == "nightly"
+        while not (body := await cluster.patches.get())["status"].get("lastSuccessfulTime"):
+            pass
+        assert body["status"]["lastSuccessfulTime"] == at
         assert set(reads) == {"nightly-1"}
 
 
@@ -265,10 +285,11 @@ async def test_a_sweep_reads_only_the_unfinished_runs() -> None:
     try:
         await asyncio.wait_for(watch.synced(), IN_TIME)
         reads.clear()
+        schedules = NotedSchedules()
         sweep = Sweep(
             RunStore(cluster),
             IdleWorkflows(),
-            NotedSchedules(),
+            schedules,
             watch=watch,
             ensure_again=ensure_again,
             namespaces=ALL,
@@ -278,6 +299,7 @@ async def test_a_sweep_reads_only_the_unfinished_runs() -> None:
         await sweep.restart_missing(created_before=now)
         await sweep.sweep()
         assert restarted == ["uid-open"]
+        assert schedules.deleted == ["uid-earlier"]
         assert set(reads) == {"open"}
     finally:
         task.cancel()

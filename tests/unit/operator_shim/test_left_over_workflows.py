@@ -1,19 +1,19 @@
 """Which open workflows of runs that have ended are left over."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from datetime import timedelta
 
 import pytest
 
 from control.informer import Key
-from inferrun.kube.namespaces import ALL, Namespaces
+from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedules import Schedules
 from operator_shim.sweep import Sweep
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.trimming import trim_run
 from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
@@ -34,14 +34,14 @@ class OpenWorkflows(RunWorkflows):
         self.cancelled.append(run)
 
 
-class NoSchedules(Schedules):
+class NoSchedules(TemporalSchedules):
     """There is none."""
 
     def __init__(self) -> None:
         pass
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:
-        pass
+    async def list_owned(self) -> dict[str, RunRef]:
+        return {}
 
 
 class Watched(RunWatch):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from datetime import datetime
 
 import pytest
@@ -14,9 +14,9 @@ from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from operator_shim.run_terms import UNFINISHED
 from operator_shim.run_watch import RunWatch
-from operator_shim.schedules import Schedules
 from operator_shim.stuck_workflows import CHECKS_PER_ROUND
 from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
+from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
@@ -50,14 +50,14 @@ class FarWorkflows(RunWorkflows):
         return None
 
 
-class NoSchedules(Schedules):
+class NoSchedules(TemporalSchedules):
     """There are none."""
 
     def __init__(self) -> None:
         pass
 
-    async def sweep(self, is_watched: Callable[[RunRef], bool], *, namespaces: Namespaces) -> None:
-        """Nothing to do."""
+    async def list_owned(self) -> dict[str, RunRef]:
+        return {}
 
 
 class ManyRuns(RunWatch):

@@ -10,7 +10,6 @@ from activities.watching.trimming import trim_job, trim_pod
 from inferrun.kube.objects import Object
 from operator_shim.observer.plan import (
     EVENTS_FIRST_SECONDS,
-    EVENTS_POSTPONED_SECONDS,
     LEFT_OVER_SECONDS,
     PROBE_SECONDS,
     SIGNAL_FIRST_SECONDS,
@@ -109,15 +108,12 @@ def test_a_usual_wait_is_written_only_if_it_lasts_and_no_more_often_than_others(
     assert remembered(planned).due <= START_SECONDS + STATUS_SECONDS
 
 
-def test_reads_of_events_are_postponed_by_changes_up_to_a_limit() -> None:
-    known, now = memory(), 0.0
-    while now < 2 * EVENTS_POSTPONED_SECONDS:
+def test_changes_do_not_postpone_a_read_of_events() -> None:
+    known = memory()
+    for now in (0.0, EVENTS_FIRST_SECONDS - 1, EVENTS_FIRST_SECONDS):
         planned = plan(view(live_pod(waiting("ContainerCreating"), version=int(now)), now=now), known)
-        if Command.READ_EVENTS in planned.commands:
-            break
+        assert (Command.READ_EVENTS in planned.commands) is (now >= EVENTS_FIRST_SECONDS)
         known = remembered(planned)
-        now += EVENTS_FIRST_SECONDS - 1
-    assert EVENTS_POSTPONED_SECONDS <= now < EVENTS_POSTPONED_SECONDS + EVENTS_FIRST_SECONDS
     assert planned.subject == "pod-a"
 
 

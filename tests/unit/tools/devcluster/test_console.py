@@ -58,20 +58,6 @@ def test_a_terminal_gets_one_line_that_is_rewritten() -> None:
     assert stream.getvalue().split(CLEAR_LINE)[-2:] == ["  start etcd: 5.0 s so far", ""]
 
 
-def test_a_permanent_line_does_not_mix_with_the_progress_line() -> None:
-    terminal, stream, _ = console(is_terminal=True)
-    with terminal.step("start etcd"):
-        terminal.info("restarting etcd")
-    assert f"{CLEAR_LINE}restarting etcd\n{CLEAR_LINE}  start etcd: " in stream.getvalue()
-
-
-def test_the_progress_line_never_wraps() -> None:
-    terminal, stream, _ = console(is_terminal=True, width=20)
-    with terminal.step("a step with a long name"):
-        terminal.tick()
-    assert max(map(len, stream.getvalue().split(CLEAR_LINE))) == 19
-
-
 def test_a_quick_step_leaves_no_line_and_a_long_one_its_duration() -> None:
     log, stream, clock = console(is_terminal=False)
     with log.step("quick"):
@@ -79,16 +65,3 @@ def test_a_quick_step_leaves_no_line_and_a_long_one_its_duration() -> None:
     with log.step("long"):
         clock.now += 12
     assert stream.getvalue() == "  long: 12 s\n"
-
-
-def test_a_failed_step_leaves_no_duration() -> None:
-    log, stream, clock = console(is_terminal=False)
-    with pytest.raises(ValueError, match="broken"):
-        _fail_after(60, log, clock)
-    assert stream.getvalue() == ""
-
-
-def _fail_after(seconds: float, log: Console, clock: Clock) -> None:
-    with log.step("long"):
-        clock.now += seconds
-        raise ValueError("broken")
