@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelProtocol, RecordError, Results
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -17,6 +17,7 @@ class Answering:
     """A model that answers each record with its index."""
 
     max_records: ClassVar[int | None] = None
+    count = RECORDS
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -39,26 +40,25 @@ class Answering:
         """Raise Fault if these records get no response."""
 
 
-def failed_with(
-    model: ModelProtocol, found: dict[int, object] | None = None, *, count: int = RECORDS, **limits: float
-) -> dict[int, str]:
-    """Predict records, and return the codes of the errors by their indexes; the other records have their own predictions."""
-    found = {} if found is None else found
-    predict(
-        model, count, found, **{"request_seconds": 0, "batch_rows": 1, "concurrency": 1, "retry_seconds": 0.5} | limits
-    )
+LIMITS = {"request_seconds": 0.0, "batch_rows": 1, "concurrency": 1, "retry_seconds": 0.5}
+
+
+def failed_with(model: Answering, **limits: float) -> dict[int, str]:
+    """Predict the records, and return the codes of the errors by their indexes; the others have their own predictions."""
+    found: dict[int, object] = {}
+    predict(model, model.count, found, **LIMITS | limits)
     failed = {index: one.code for index, one in found.items() if isinstance(one, RecordError)}
     assert {index: one for index, one in found.items() if index not in failed} == {
-        index: index for index in range(count) if index not in failed
+        index: index for index in range(model.count) if index not in failed
     }
     return failed
 
 
-def assert_ends(model: ModelProtocol, message: str, **limits: float) -> None:
+def assert_ends(model: Answering, message: str, **limits: float) -> None:
     """The attempt ends with this message, and no record is blamed."""
     found: dict[int, object] = {}
     with pytest.raises(ExceptionGroup) as failed:
-        failed_with(model, found, **limits)
+        predict(model, model.count, found, **LIMITS | limits)
     assert failed.group_contains(InferenceError, match=message)
     assert not any(isinstance(one, RecordError) for one in found.values())
 
@@ -138,10 +138,10 @@ def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no_recor
             if self.has_begun and self.faults:
                 raise self.faults.pop(0)
 
-        has_begun = False
+        has_begun, count = False, 2
 
     model = Restarting()
-    assert failed_with(model, count=2, retry_seconds=5) == {}
+    assert failed_with(model, retry_seconds=5) == {}
     assert not model.faults
 
 

@@ -28,9 +28,10 @@ class Mortal:
         self._poison = poison
         self._processes = [_Process() for _ in range(processes)]
         self._kind = kind
-        self._restart = chance.choice([0.1, 2.0, 10.0] if kind is not FaultKind.LOST else [0.1, 20.0, 200.0])
-        self._seconds = chance.choice([0.01, 0.3, 3.0])
-        self._ends_at_random = chance.choice([0.0, 0.0, 0.003, 0.02])
+        self.ends = 0
+        self.restart = chance.choice([0.1, 2.0, 10.0] if kind is not FaultKind.LOST else [0.1, 20.0, 200.0])
+        self.seconds = chance.choice([0.01, 0.3, 3.0])
+        self.ends_at_random = chance.choice([0.0, 0.0, 0.003, 0.02])
 
     async def prepare(self) -> None:
         return
@@ -45,9 +46,9 @@ class Mortal:
         process, response = chance.choice(up), loop.create_future()
         process.in_flight.add(response)
         indexes = range(batch.first, batch.first + len(batch))
-        if not self._poison.isdisjoint(indexes) or chance.random() < self._ends_at_random:
-            loop.call_later(self._seconds * chance.random(), self._end, process)
-        loop.call_later(self._seconds * chance.uniform(1, 2), _answer, response)
+        if not self._poison.isdisjoint(indexes) or chance.random() < self.ends_at_random:
+            loop.call_later(self.seconds * chance.random(), self._end, process)
+        loop.call_later(self.seconds * chance.uniform(1, 2), _answer, response)
         try:
             await response
         finally:
@@ -55,7 +56,8 @@ class Mortal:
         return results(indexes)
 
     def _end(self, process: _Process) -> None:
-        process.back_at = asyncio.get_running_loop().time() + self._restart * self._chance.uniform(0.5, 1.5)
+        self.ends += 1
+        process.back_at = asyncio.get_running_loop().time() + self.restart * self._chance.uniform(0.5, 1.5)
         for response in process.in_flight:
             if not response.done():
                 response.set_exception(Fault(InferenceError("lost"), kind=self._kind))
@@ -90,3 +92,15 @@ def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
     blamed = {index for index, one in found.items() if isinstance(one, RecordError)}
     assert blamed == poison & set(found)
     assert all(one == index for index, one in found.items() if index not in blamed)
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_requests_that_were_lost_with_a_record_are_sent_when_the_server_is_back(concurrency: int) -> None:
+    """However long it took to find the record."""
+    model = Mortal(random.Random(1), poison={25}, processes=1, kind=FaultKind.LOST)  # noqa: S311  not for security
+    model.restart, model.seconds, model.ends_at_random = 1.5, 0.3, 0.0
+    found: dict[int, object] = {}
+    predict(model, 40, found, concurrency=concurrency, batch_rows=1, request_seconds=0, retry_seconds=0.6)
+    assert {index for index, one in found.items() if isinstance(one, RecordError)} == {25}
+    assert len(found) == 40
+    assert model.ends <= 10
