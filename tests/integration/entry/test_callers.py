@@ -106,11 +106,7 @@ async def victim(
     spec = {"configRef": {"name": "iris"}, "timeoutSeconds": 600, "pendingTimeoutSeconds": 600}
     run = parse_run(await api.create(RUNS, namespace, {**body, "spec": spec}))
     await workflows.ensure(run)
-
-    async def has_job() -> bool:
-        return (await current(api, run)).status.job_status is not None
-
-    await until(has_job)
+    await until(lambda: current(api, run), lambda found: found.status.job_status is not None)
     return await current(api, run)
 
 
@@ -291,18 +287,13 @@ async def test_nobody_can_continue_with_following_the_run_of_somebody_else(
     async with Worker(temporal, task_queue=queue, workflows=[ForgedFollowing], workflow_runner=runner):
         await temporal.start_workflow(WORKFLOW_TYPE, args=[request, namespace], id=identity, task_queue=queue)
         await until_on_queue(temporal, identity, namespace)
-
-    async def has_own_run() -> bool:
-        return identity in [item["metadata"]["name"] for item in (await api.list(RUNS, namespace))["items"]]
-
-    await until(has_own_run)
+    await until(
+        lambda: api.list(RUNS, namespace),
+        lambda found: identity in [item["metadata"]["name"] for item in found["items"]],
+    )
     await temporal.get_workflow_handle(identity).cancel()
     own = parse_run(await api.get(RUNS, namespace, identity))
-
-    async def is_cancelled() -> bool:
-        return "inferrun.dev/cancel-requested" in (await current(api, own)).metadata.annotations
-
-    await until(is_cancelled)
+    await until(lambda: current(api, own), lambda found: "inferrun.dev/cancel-requested" in found.metadata.annotations)
     await assert_unharmed(api, victim)
     assert "inferrun.dev/cancel-requested" not in (await current(api, victim)).metadata.annotations
 
@@ -327,11 +318,10 @@ async def test_the_end_of_a_submission_that_another_program_executed_is_not_used
 
     await until(is_listed)
     handle = await temporal.start_workflow(WORKFLOW_TYPE, request, id=identity, task_queue=namespace)
-
-    async def has_run() -> bool:
-        return identity in [item["metadata"]["name"] for item in (await api.list(RUNS, namespace))["items"]]
-
-    await until(has_run)
+    await until(
+        lambda: api.list(RUNS, namespace),
+        lambda found: identity in [item["metadata"]["name"] for item in found["items"]],
+    )
     assert (await handle.describe()).close_time is None
     await handle.terminate()
 
@@ -359,11 +349,7 @@ async def test_a_signal_that_cannot_be_read_does_not_stop_a_run(
     for signal in ("ended", "started", messages.SPEC_CHANGED_SIGNAL, messages.LOOK_AGAIN_SIGNAL, "unknown"):
         await handle.signal(signal, RawValue(UNREADABLE[kind]))
     await handle.cancel()
-
-    async def has_ended() -> bool:
-        return (await current(api, victim)).status.is_terminal
-
-    await until(has_ended)
+    await until(lambda: current(api, victim), lambda found: found.status.is_terminal)
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)

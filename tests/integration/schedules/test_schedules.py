@@ -128,18 +128,6 @@ async def test_a_schedule_is_checked_again_right_after_it_fires(
     assert (first - datetime.now(UTC)).total_seconds() < seconds <= 62
 
 
-async def test_when_nothing_changes_nothing_is_written(
-    api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
-) -> None:
-    run = await create(api, namespace)
-    await schedules.keep(run, children=[])
-    first = await read(api, run)
-    await schedules.keep(first, children=[])
-    second = await read(api, run)
-    await stored.delete(identity(run))
-    assert second.metadata.resource_version == first.metadata.resource_version
-
-
 async def test_reconciling_an_older_spec_writes_no_status(
     api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:

@@ -17,8 +17,7 @@ from temporalio.service import RPCError
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import free_port
 from control.search_attributes import SearchAttributes
-from control.temporal_calls import CALL_SECONDS
-from control.temporal_monitor import INTERVAL, NamespaceReplaced, TemporalMonitor
+from control.temporal_monitor import TemporalMonitor
 from inferrun.kube.client import KubeClient
 from inferrun.temporal.connection import ATTRIBUTES
 from inferrun.temporal.plugin import inferrun_plugin
@@ -87,20 +86,6 @@ async def test_without_room_for_search_attributes_runs_start_with_a_memo_only(
     warnings = [record for record in caplog.records if "search attributes cannot be registered" in record.message]
     assert len(warnings) == 1
     assert workflows.is_ready
-
-
-async def test_another_database_behind_the_same_address_ends_the_monitor(
-    far_side: Client, wire: Gateway, temporal: Client, other_temporal: str
-) -> None:
-    await empty_server(other_temporal)
-    watching = TemporalMonitor(far_side)
-    monitor = asyncio.create_task(watching.run())
-    assert not (await asyncio.wait({monitor}, timeout=1))[0], "it has seen the first database"
-    wire.switch(other_temporal)
-    with pytest.raises(NamespaceReplaced, match="'default' was replaced"):
-        async with asyncio.timeout(SECONDS):
-            await monitor
-    assert INTERVAL + CALL_SECONDS <= 10
 
 
 async def test_a_server_that_does_not_answer_makes_the_process_unready_until_it_answers_again(

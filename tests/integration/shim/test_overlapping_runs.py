@@ -238,9 +238,5 @@ async def test_what_temporal_has_lost_does_not_start_a_second_run(
         assert await count() == 1
         if policy == "Replace":
             await end(api, old, CANCELLED)
-
-            async def is_replaced() -> bool:
-                return await count() == 2
-
-            await until(is_replaced, seconds=30)
+            await until(count, lambda found: found == 2, seconds=30)
         await client.get_schedule_handle(wanted.id).delete()
