@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from activities.objects.events import EventRecorder
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Launch, serve, serves_temporal
 from control.search_attributes import SearchAttributes
@@ -143,7 +144,7 @@ def start_shim(
             resync_seconds=resync_seconds,
             defaults=Defaults,
             runner_account="",
-            identity="shim-tests",
+            events=EventRecorder(own, reporter="tests", component="shim"),
         )
         task = asyncio.create_task(shim.run())
         try:
