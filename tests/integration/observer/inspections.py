@@ -8,7 +8,7 @@ from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
-from tests.integration.control.conftest import INSTALLATION
+from tests.integration.control.pods import INSTALLATION
 from tests.integration.observer.launches import ObservedLaunch
 from tests.unit.objects import snapshot
 from workflows.messages import InspectInput, LaunchReport
