@@ -276,13 +276,6 @@ async def test_an_end_is_signalled_until_it_is_acknowledged(leader: Stage) -> No
     assert len(leader.signals.sent_ended) == sent
 
 
-async def test_an_end_without_a_workflow_is_signalled_again(leader: Stage) -> None:
-    leader.signals.accepts = False
-    await leader.deliver(job=live_job(condition="Failed", version=2))
-    await leader.time.pass_by(11)
-    assert len(leader.signals.sent_ended) == 2
-
-
 async def test_an_end_that_temporal_did_not_take_is_signalled_within_seconds(leader: Stage) -> None:
     leader.signals.is_down = True
     await leader.deliver(job=live_job(condition="Failed", version=2))
@@ -536,14 +529,6 @@ async def test_the_end_of_a_job_with_a_forged_label_is_signalled(leader: Stage) 
     leader.api.jobs[KEY] = labelled(live_job(condition="Failed", version=2))
     await leader.time.pass_by(10)
     assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
-
-
-async def test_a_new_leader_finds_a_live_job_with_a_forged_label(stage: Stage) -> None:
-    stage.workloads.put(run=live_run())
-    stage.api.jobs[KEY] = labelled(live_job())
-    async with leading(stage):
-        await stage.time.pass_by(1)
-    assert stage.api.restored == [JOB_UID]
 
 
 async def test_a_job_of_a_run_that_has_finished_is_withdrawn(leader: Stage) -> None:
