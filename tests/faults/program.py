@@ -19,7 +19,6 @@ from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
 from inferrun.kube.client import connect
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_at_start
 from operator_shim.composition import ShimProcess
 from tests.faults.injection import FaultFolder, FaultyKubeClient, FaultyServiceClient, Injector
 from worker.composition import WorkerProcess
@@ -58,7 +57,6 @@ async def _worker(settings: ControlSettings) -> AsyncIterator[WorkerProcess]:
     try:
         installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
-        await register_at_start(client)
         defaults = DefaultsFolder(settings.defaults_folder)
         yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)
     finally:
