@@ -6,7 +6,7 @@ with the signal `ended`. Other programs may send signals through Temporal, too, 
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -24,25 +24,16 @@ IsSigner = Callable[[str], Awaitable[bool]]
 _ENDS: Final = TypeAdapter(tuple[PodEnd, ...])
 
 
-@dataclass(frozen=True)
-class SeenEnds:
-    """The ends of a Job's Pods, and the public key of the process that says so; empty if nobody did."""
-
-    signer: str = ""
-    ends: tuple[PodEnd, ...] = ()
-
-    @classmethod
-    def read(cls, text: str, *, job_uid: str) -> "SeenEnds":
-        """What `write_ends` wrote for this Job. Anybody may have a key, so the reader has to check whose it is."""
-        signature, _, statement = text.partition(" ")
-        signer = signer_of(signature, statement.encode())
-        if not signer:
-            return cls()
-        try:
-            ends = _ENDS.validate_json(statement)
-        except ValidationError:
-            return cls()
-        return cls(signer, ends) if all(end.job_uid == job_uid for end in ends) else cls()
+async def read_ends(text: str, *, job_uid: str, is_signer: IsSigner) -> tuple[PodEnd, ...]:
+    """What `write_ends` wrote for this Job; empty if no process of ours did, because anybody may have a key."""
+    signature, _, statement = text.partition(" ")
+    signer = signer_of(signature, statement.encode())
+    try:
+        ends = _ENDS.validate_json(statement) if signer else ()
+    except ValidationError:
+        return ()
+    is_ours = bool(ends) and all(end.job_uid == job_uid for end in ends) and await is_signer(signer)
+    return ends if is_ours else ()
 
 
 async def nobody(_signer: str) -> bool:

@@ -239,9 +239,9 @@ class Reconciler:
         if is_accepted:
             followed.news = replace(followed.news, accepted=signal)
 
-    def _on_events(self, key: Key, events: tuple[Object, ...] | None) -> None:
+    def _on_events(self, key: Key, events: tuple[Object, ...]) -> None:
         followed = self._followed.get(key)
-        if followed is not None and events is not None:
+        if followed is not None:
             followed.news = replace(followed.news, events=events)
             self._queue.add(key)
 

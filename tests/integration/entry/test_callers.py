@@ -66,11 +66,7 @@ async def victim(
     spec = {"configRef": {"name": "iris"}, "timeoutSeconds": 600, "pendingTimeoutSeconds": 600}
     run = parse_run(await api.create(RUNS, namespace, {**body, "spec": spec}))
     await workflows.ensure(run)
-
-    async def has_job() -> bool:
-        return (await current(api, run)).status.job_status is not None
-
-    await until(has_job)
+    await until(lambda: current(api, run), lambda found: found.status.job_status is not None)
     return await current(api, run)
 
 
@@ -176,11 +172,7 @@ async def test_a_signal_that_cannot_be_read_does_not_stop_a_run(
     for signal in ("ended", "started", messages.SPEC_CHANGED_SIGNAL, messages.LOOK_AGAIN_SIGNAL, "unknown"):
         await handle.signal(signal, RawValue(UNREADABLE[kind]))
     await handle.cancel()
-
-    async def has_ended() -> bool:
-        return (await current(api, victim)).status.is_terminal
-
-    await until(has_ended)
+    await until(lambda: current(api, victim), lambda found: found.status.is_terminal)
 
 
 @pytest.mark.parametrize("kind", UNREADABLE)

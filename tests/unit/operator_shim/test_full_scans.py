@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from activities.objects.events import EventRecorder
 from control.informer import Key
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -222,7 +223,7 @@ async def shim_beside_finished_runs(
         resync_seconds=1000,
         defaults=Defaults,
         runner_account="",
-        identity="test",
+        events=EventRecorder(cluster, reporter="tests", component="shim"),
     )
     task = asyncio.create_task(shim.run())
     try:

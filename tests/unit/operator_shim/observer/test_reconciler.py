@@ -153,14 +153,6 @@ async def test_a_warning_is_written_at_once_and_only_once(leader: Stage) -> None
     assert (leader.signals.sent_started, leader.signals.sent_ended) == ([], [])
 
 
-async def test_a_wait_that_passes_quickly_is_not_written(leader: Stage) -> None:
-    await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
-    await leader.time.pass_by(1)
-    await leader.deliver(pod=live_pod(running(at(0)), phase="Running", version=2))
-    await leader.time.pass_by(20)
-    assert leader.reasons == ["Running"]
-
-
 async def test_a_wait_that_lasts_is_written_without_being_a_warning(leader: Stage) -> None:
     await leader.deliver(pod=live_pod(waiting("ContainerCreating")))
     await leader.time.pass_by(21)
