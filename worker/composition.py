@@ -10,8 +10,7 @@ from typing import Self
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.judging.cleanup import start_cleanup
-from activities.judging.delete_run import HistoryPruner, RunDeleter
+from activities.judging.delete_run import HistoryPruner, RunDeleter, start_cleanup
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.judging.stop_launch import LaunchStopper
 from activities.judging.verify_output import OutputVerifier
