@@ -23,7 +23,7 @@ from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import jobs_of, launch, launcher_of
+from tests.integration.control.pods import IMAGE, jobs_of, launch, launcher_of
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
 from tests.unit.objects import snapshot
@@ -162,7 +162,7 @@ async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(
     assert second.job_name != base_of(run)
     assert second.job_name.endswith("-2")
     container = job["spec"]["template"]["spec"]["containers"][0]
-    assert container["image"] == "localhost/inferrun-tests/absent:1"
+    assert container["image"] == IMAGE
     status = await status_of(api, run)
     assert status["attempt"] == 2
     assert [item["exitCode"] for item in status["attempts"]] == [3]
@@ -333,7 +333,7 @@ def elsewhere(direct: httpx.Client, namespace: str) -> Iterator[Elsewhere]:
     name = f"elsewhere-{token_hex(4)}"
     call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
-    spec = {"storage": storage, "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never"}
+    spec = {"storage": storage, "image": IMAGE, "imagePullPolicy": "Never"}
     metadata = {"name": "shared", "annotations": {"krateo.io/paused": "true"}}
     body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": spec}
     call(direct, "POST", CONFIGS.path(name), body)
@@ -582,9 +582,6 @@ async def test_adopting_a_job_keeps_its_status(
     assert (status["phase"], status["message"]) == ("Running", "attempt 1 runs")
 
 
-ABSENT = "localhost/inferrun-tests/absent:1"
-"""The image that the configs of these tests name; here it counts as the built-in runner."""
-
 FILES_IN_A_CLAIM = {
     "input": {"file": {"claimName": "data", "path": "in.jsonl"}},
     "output": {"file": {"claimName": "data", "path": "out"}},
@@ -597,7 +594,7 @@ async def test_a_retry_names_the_ended_run_in_its_contract(
     config = await make_config(storage=FILES_IN_A_CLAIM)
     before = await make_run(configRef={"name": config}, status={"phase": "Failed", "reason": "InferenceFailed"})
     run = await make_run(configRef={"name": config}, retryOf=before.metadata.name)
-    result = await launch(launcher_of(api, runner_image=ABSENT), run)
+    result = await launch(launcher_of(api, runner_image=IMAGE), run)
     assert result.state is LaunchState.LAUNCHED, result.message
     stored = await api.get(CONFIG_MAPS, run.metadata.namespace, base_of(run))
     assert json.loads(stored["data"]["contract.json"])["retryOf"] == {
@@ -612,13 +609,13 @@ async def test_a_run_that_does_not_exist_or_is_in_progress_is_not_retried(
 ) -> None:
     config = await make_config(storage=FILES_IN_A_CLAIM)
     missing = await launch(
-        launcher_of(api, runner_image=ABSENT), await make_run(configRef={"name": config}, retryOf="nowhere")
+        launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}, retryOf="nowhere")
     )
     assert (missing.state, missing.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert 'spec.retryOf is "nowhere"; there is no such InferenceRun in namespace' in missing.message
     running = await make_run(configRef={"name": config}, status={"phase": "Running"})
     refused = await launch(
-        launcher_of(api, runner_image=ABSENT), await make_run(configRef={"name": config}, retryOf=running.metadata.name)
+        launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}, retryOf=running.metadata.name)
     )
     assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert "it is Running; only a run that has ended can be retried" in refused.message
