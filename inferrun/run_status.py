@@ -14,10 +14,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceRun, InferenceRunStatus
 from inferrun.run_stages import stages_of
 
-_SUCCEEDED = {
-    Phase.SUCCEEDED: ConditionStatus.TRUE,
-    Phase.FAILED: ConditionStatus.FALSE,
-}
+_SUCCEEDED = {Phase.SUCCEEDED: ConditionStatus.TRUE, Phase.FAILED: ConditionStatus.FALSE}
 
 
 def status_after(
@@ -53,7 +50,11 @@ def status_after(
     }
     after = InferenceRunStatus.model_validate({**merged, "conditions": ()})
     conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
-    return after.model_copy(update={"conditions": (*conditions, *_stage_conditions(run, after, now=now))})
+    stages = [
+        _condition(run, kind=stage.kind, status=stage.status, reason=stage.reason, message=stage.message, now=now)
+        for stage in stages_of(run, after)
+    ]
+    return after.model_copy(update={"conditions": (*conditions, *stages)})
 
 
 def ended_status(
@@ -145,13 +146,6 @@ def _conditions(
     return tuple(
         _condition(run, kind=kind, status=status, reason=str(reason), message=message, now=now)
         for kind, status in wanted.items()
-    )
-
-
-def _stage_conditions(run: InferenceRun, after: InferenceRunStatus, *, now: datetime) -> tuple[Condition, ...]:
-    return tuple(
-        _condition(run, kind=stage.kind, status=stage.status, reason=stage.reason, message=stage.message, now=now)
-        for stage in stages_of(run, after)
     )
 
 

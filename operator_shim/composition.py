@@ -43,6 +43,7 @@ class ShimProcess:
         self._defaults = defaults
         self._monitor = TemporalMonitor(client)
         self._attributes = SearchAttributes(client, installation=installation)
+        events = EventRecorder(api, reporter=settings.identity, component="shim")
         self._rotations = rotations_of(client)
         self._workflows = RunWorkflows(
             client, installation=installation, task_queue=settings.task_queue, attributes=self._attributes
@@ -60,14 +61,13 @@ class ShimProcess:
             resync_seconds=settings.resync_seconds,
             defaults=defaults.current,
             runner_account=settings.runner_account,
-            identity=settings.identity,
+            events=events,
         )
         self._watch = WorkloadWatch(api, runs=self._runs, namespaces=settings.watched, installation=installation)
         self._key = SigningKey()
         self._election = LeaderElection(
             api, namespace=settings.namespace, name=f"{settings.release}-shim", identity=settings.identity
         )
-        events = EventRecorder(api, reporter=settings.identity, component="shim")
         self._observer = Observer(
             api,
             watch=self._watch,

@@ -61,10 +61,9 @@ class Shim:
         resync_seconds: int,
         defaults: Callable[[], Defaults],
         runner_account: str,
-        identity: str,
+        events: EventRecorder,
     ) -> None:
         runs = RunStore(api)
-        events = EventRecorder(api, reporter=identity, component="shim")
         self._resync_seconds = resync_seconds
         self._run_watch = run_watch
         run_watch.subscribe(self._on_run_event)
@@ -128,17 +127,12 @@ class Shim:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        watches = (self._run_watch, self._config_watch, self._models)
+        lanes = (self._acceptance, self._executions, self._deletions, self._schedules, self._config_queue)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._run_watch.run())
-            tasks.create_task(self._config_watch.run())
-            tasks.create_task(self._acceptance.run())
-            tasks.create_task(self._executions.run())
-            tasks.create_task(self._deletions.run())
-            tasks.create_task(self._schedules.run())
-            tasks.create_task(self._config_queue.run())
+            for part in (*watches, *lanes, self._sweep):
+                tasks.create_task(part.run())
             tasks.create_task(self._resync())
-            tasks.create_task(self._sweep.run())
-            tasks.create_task(self._models.run())
 
     async def _resync(self) -> None:
         """Periodically reconcile everything that has not ended, in case an event or a workflow was lost."""
@@ -184,7 +178,7 @@ class Shim:
             self._executions.recheck(key, background=True)  # a change of its config may have been missed
         else:
             self._executions.add(key, item, background=is_listed)
-        if is_new or _is_rejected(item):
+        if is_new or item["status"].get("reason") in REJECTIONS:
             self._acceptance.add(key)
 
     def _on_deletion(self, key: Key, item: Object) -> None:
@@ -198,10 +192,8 @@ class Shim:
     def _on_config_event(self, key: Key, before: Object | None, after: Object | None) -> None:
         is_listed = not self._config_watch.has_listed(key[0])
         self._config_queue.add(key, background=is_listed)
-        if before is not None and after is not None:
-            is_same = before["metadata"].get("generation") == after["metadata"].get("generation")
-            if is_same:
-                return
+        if before and after and before["metadata"].get("generation") == after["metadata"].get("generation"):
+            return
         for run_key, item in self._run_watch.find(unfinished_with(*key)):
             if _waits_for_config(item):
                 self._executions.recheck(run_key, background=is_listed)
@@ -223,10 +215,6 @@ class Shim:
 
 def _is_schedule(item: Object) -> bool:
     return item["spec"].get("schedule") is not None
-
-
-def _is_rejected(item: Object) -> bool:
-    return (item.get("status") or {}).get("reason") in REJECTIONS
 
 
 def _waits_for_config(item: Object) -> bool:

@@ -23,6 +23,7 @@ from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.run_status import status_after
 from inferrun.timestamps import utc_now
+from operator_shim.decisions import CORRECTABLE
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class StuckWorkflows:
 
     async def repair(self, watched: Iterable[tuple[Key, Object]]) -> None:
         """Ask about the workflows whose turn it is, and replace those that are stuck."""
-        unfinished = {item["metadata"]["uid"]: (key, item) for key, item in watched if _is_executed(item)}
+        unfinished = {item["metadata"]["uid"]: (key, item) for key, item in watched if has_workflow(item)}
         self._checks = {uid: self._checks.get(uid) or _Check() for uid in unfinished}
 
         def rank(uid: str) -> tuple[bool, float]:
@@ -122,10 +123,17 @@ def is_overdue(item: Object) -> bool:
     return is_cancelled or (status.get("phase") == Phase.PENDING and status.get("reason") == Reason.ACCEPTED)
 
 
-def _is_executed(item: Object) -> bool:
-    """Whether a workflow should be executing the run."""
-    phase = (item.get("status") or {}).get("phase")
-    return item["spec"].get("schedule") is None and phase not in (None, Phase.SUCCEEDED, Phase.FAILED)
+def has_workflow(item: Object) -> bool:
+    """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
+
+    A run without a phase is new, or the Krateo controller's; one that is rejected or paused, or that waits because its namespace
+    has too many active runs, has no workflow.
+    """
+    metadata, status = item["metadata"], item.get("status") or {}
+    is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
+    is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
+    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in CORRECTABLE
+    return is_open and not is_left_alone and item["spec"].get("schedule") is None
 
 
 def _stuck_status(run: InferenceRun, message: str) -> InferenceRunStatus:

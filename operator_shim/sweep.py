@@ -23,18 +23,15 @@ from pydantic import ValidationError
 from temporalio.service import RPCError
 
 from control.informer import Key
-from inferrun import wellknown
 from inferrun.kube.errors import KubeError
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
-from inferrun.reasons import Phase
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339, utc_now
-from operator_shim.decisions import CORRECTABLE
 from operator_shim.run_terms import TO_DELETE, UNFINISHED, has_ended
 from operator_shim.run_watch import RunWatch
-from operator_shim.stuck_workflows import StuckWorkflows
+from operator_shim.stuck_workflows import StuckWorkflows, has_workflow
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 
@@ -157,7 +154,7 @@ class Sweep:
         """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
         now = self._runs.now()
         for (namespace, name), item in self._watch.find(TO_DELETE):
-            if is_overdue(item, now=now):
+            if is_deletion_overdue(item, now=now):
                 run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
                 logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
                 await self._workflows.clean_up(run)
@@ -179,7 +176,7 @@ class Sweep:
         executed = {
             item["metadata"]["uid"]: key
             for key, item in self._watch.find(UNFINISHED)
-            if has_workflow(item, created_before=before)
+            if has_workflow(item) and item["metadata"]["creationTimestamp"] < before
         }
         if not executed or await self._workflows.count_open() >= len(executed):
             return
@@ -209,23 +206,9 @@ class Sweep:
         return ended is not None and self._runs.now() - ended > CLOSING_TIME
 
 
-def is_overdue(item: Object, *, now: datetime) -> bool:
+def is_deletion_overdue(item: Object, *, now: datetime) -> bool:
     """Whether a run was to be deleted a while ago and is still there."""
     after = (item.get("status") or {}).get("deleteAfter")
     if not after or item["metadata"].get("deletionTimestamp") or not has_ended(item):
         return False
     return now - parse(str(after)) > DELETION_TIME
-
-
-def has_workflow(item: Object, *, created_before: str) -> bool:
-    """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
-
-    A run without a phase is new, or the Krateo controller's; one that is rejected or paused, or that waits because its namespace
-    has too many active runs, has no workflow.
-    """
-    metadata, status = item["metadata"], item.get("status") or {}
-    is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
-    is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
-    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in CORRECTABLE
-    is_old = metadata["creationTimestamp"] < created_before
-    return is_open and is_old and not is_left_alone and item["spec"].get("schedule") is None

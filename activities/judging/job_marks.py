@@ -1,7 +1,8 @@
 """Starts Jobs that the status of their run names, and marks those whose end has been dealt with.
 
 Their time to live is set once the run's outcome has been recorded, never before: the Job controller must not delete a Job
-whose result nobody has read. Marked Jobs are no longer watched.
+whose result nobody has read. Marked Jobs are no longer watched. They are kept for their logs, but must not block the next run in
+a quota that counts ended Jobs or Pods: a run would wait for its own Jobs forever, or for those of other runs for a day.
 """
 
 from activities.launching.manifests import (
@@ -15,7 +16,8 @@ from activities.launching.manifests import (
 from activities.objects.deletion import delete_if_present
 from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state
-from activities.watching.job_objects import list_jobs
+from activities.watching.diagnosis import counts_ended_objects, diagnose_missing_pod
+from activities.watching.job_objects import JOBS_PAGE, list_events, list_jobs
 from activities.watching.observation import Launch
 from control.memo import is_of_same_cluster
 from inferrun import wellknown
@@ -23,6 +25,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, Invalid, NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.run_ref import RunRef
+
+_ENDED = {"labels": {wellknown.LABEL_ENDED: "true"}}
 
 MAX_JOBS = 256
 """Jobs of a run that are marked; it has fewer, but users may create others that name it as their owner."""
@@ -40,9 +44,6 @@ async def set_time_to_live(
 async def start_job(api: KubeClient, job: Object) -> None:
     """Let the Job create its Pods, or queue for it, if it has not been started; one that is gone, or was replaced, is left
     alone.
-
-    Unless a queue writes to it, its managed fields are removed: nobody applies Jobs of ours, and the API server need not
-    keep them up to date for each of the writes that follow.
     """
     spec = job.get("spec") or {}
     if spec.get("parallelism") != NOT_STARTED:
@@ -50,8 +51,6 @@ async def start_job(api: KubeClient, job: Object) -> None:
     metadata: Object = {"uid": uid_of(job)}
     if (job["metadata"].get("labels") or {}).get(QUEUE_LABEL) == NO_QUEUE:
         metadata["labels"] = {QUEUE_LABEL: spec["template"]["metadata"]["labels"][QUEUE_LABEL]}
-    else:
-        metadata["managedFields"] = [{}]
     started = {"parallelism": job_state.shards_of(job)}
     body = {"metadata": metadata, "spec": started}
     await _patch(api, job["metadata"]["namespace"], name_of(job), body, must_be_admitted=True)
@@ -77,14 +76,13 @@ async def mark_stopped(api: KubeClient, job: Object) -> None:
 
 async def end_job(api: KubeClient, run: RunRef, name: str, *, uid: str, seconds: int) -> None:
     """Mark one Job and set its ttlSecondsAfterFinished."""
-    metadata = {"uid": uid, "labels": {wellknown.LABEL_ENDED: "true"}}
-    await _patch(api, run.namespace, name, {"metadata": metadata, "spec": {"ttlSecondsAfterFinished": seconds}})
+    body = {"metadata": {"uid": uid, **_ENDED}, "spec": {"ttlSecondsAfterFinished": seconds}}
+    await _patch(api, run.namespace, name, body)
 
 
 async def mark_ended(api: KubeClient, run: RunRef, job: str) -> None:
     """Mark one Job of the run; the run continues with another launch."""
-    owned = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
-    await _patch(api, run.namespace, job, owned)
+    await _patch(api, run.namespace, job, {"metadata": _ENDED})
 
 
 async def watch_again(api: KubeClient, launch: Launch, job: Object, *, installation: str) -> None:
@@ -128,3 +126,34 @@ async def _patch(api: KubeClient, namespace: str, name: str, body: Object, *, mu
     except Forbidden:
         if must_be_admitted:
             raise
+
+
+async def make_room(api: KubeClient, run: RunRef, rejection: object, *, installation: str) -> bool:
+    """If such a quota is the reason for a rejection, delete Jobs whose ends have been dealt with, and so their Pods: those of the
+    run, or else the oldest one of the installation in the namespace.
+
+    Returns whether there were any: the quota has room for another one in a moment.
+    """
+    if not counts_ended_objects(str(rejection)):
+        return False
+    marked = list_jobs(api, run, label=wellknown.LABEL_ENDED)
+    ended = [(name_of(job), uid_of(job)) async for job in marked if job_state.is_finished(job)][:MAX_JOBS]
+    if not ended:
+        selector = f"{wellknown.LABEL_ENDED},{wellknown.LABEL_INSTALLATION}={installation}"
+        listed = api.items(JOBS, run.namespace, page_size=JOBS_PAGE, labelSelector=selector)
+        dated = [
+            (str(job["metadata"]["creationTimestamp"]), name_of(job), uid_of(job))
+            async for job in listed
+            if job_state.is_finished(job)
+        ]
+        ended = [min(dated)[1:]] if dated else []
+    for name, uid in ended:
+        await delete_if_present(api, JOBS, run.namespace, name, uid=uid)
+    return bool(ended)
+
+
+async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object, *, installation: str) -> None:
+    """The same for a Job that has no Pod: its rejection is known from the Job's Events only."""
+    events = await list_events(api, run.namespace, job)
+    rejection = diagnose_missing_pod(job, events).message
+    await make_room(api, run, rejection, installation=installation)

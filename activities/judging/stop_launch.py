@@ -18,14 +18,12 @@ from datetime import datetime
 from temporalio import activity
 
 from activities.judging.job_marks import mark_stopped
-from activities.launching.snapshot import Snapshot
 from activities.objects.deletion import delete_if_present
 from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state, pod_state
 from activities.watching.diagnosis import diagnose
 from activities.watching.job_objects import list_events, list_pods_and_orphans
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.launch_report import LaunchObjects
 from activities.watching.observation import event_subject
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
@@ -50,12 +48,7 @@ START_TOLERANCE = 1.0
 class LaunchStopper:
     """One instance serves all runs of a worker."""
 
-    def __init__(
-        self,
-        api: KubeClient,
-        runs: RunStore,
-        launches: LaunchReader,
-    ) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader) -> None:
         self._api = api
         self._runs = runs
         self._launches = launches
@@ -82,7 +75,15 @@ class LaunchStopper:
             events = await list_events(self._api, request.run.namespace, subject) if subject is not None else []
             wait = diagnose(objects.job, pod, events, now=now)
             report = report.model_copy(update={"wait_message": wait.message})
-        counting = _counting_job(request, objects, snapshot)
+        counting = None  # the Job of a custom image whose container runs and may end by itself counts how its Pods end
+        if (
+            snapshot is not None
+            and not snapshot.is_our_runner
+            and objects.job is not None
+            and request.grace_seconds != 0
+        ):
+            has_begun = any(pod_state.started_at(pod) is not None for pod in objects.pods)
+            counting = objects.job if has_begun or job_state.was_stopped(objects.job) else None
         await (self._delete_job(request) if counting is None else mark_stopped(self._api, counting))
         pods = await self._pods(request)
         await self._delete_pods(request, pods)
@@ -145,15 +146,6 @@ class LaunchStopper:
     async def _pods(self, request: StopLaunchInput) -> list[Object]:
         pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
         return [*pods, *orphans]
-
-
-def _counting_job(request: StopLaunchInput, objects: LaunchObjects, snapshot: Snapshot | None) -> Object | None:
-    """The Job, if it should count how its Pods end: that of a custom image whose container runs and may end by itself."""
-    is_custom = snapshot is not None and not snapshot.is_our_runner
-    if not is_custom or objects.job is None or request.grace_seconds == 0:
-        return None
-    has_begun = any(pod_state.started_at(pod) is not None for pod in objects.pods)
-    return objects.job if has_begun or job_state.was_stopped(objects.job) else None
 
 
 def _is_running(pod: Object) -> bool:

@@ -66,21 +66,21 @@ def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdic
 
 def judge_stuck_pod(pod: Object) -> Verdict | None:
     """The verdict on a Pod that can never start although its Job stays active; None for any other Pod."""
-    reason, message = pod_state.waiting_reason(pod)
-    fatal = {"InvalidImageName": Reason.INVALID_IMAGE_NAME, "ErrImageNeverPull": Reason.IMAGE_NEVER_PULL}
-    if reason not in fatal:
-        return None
-    image = pod_state.image_of(pod)
-    text = {
-        Reason.INVALID_IMAGE_NAME: f"image {image!r} is not a valid image name; fix spec.image in the InferenceConfig",
-        Reason.IMAGE_NEVER_PULL: (
+    (waits_for, message), image = pod_state.waiting_reason(pod), pod_state.image_of(pod)
+    if waits_for == "InvalidImageName":
+        reason = Reason.INVALID_IMAGE_NAME
+        text = f"image {image!r} is not a valid image name; fix spec.image in the InferenceConfig"
+    elif waits_for == "ErrImageNeverPull":
+        reason = Reason.IMAGE_NEVER_PULL
+        text = (
             f"image {image!r} is not on the node and spec.imagePullPolicy is Never; load the image onto the node "
             "or set spec.imagePullPolicy: IfNotPresent in the InferenceConfig"
-        ),
-    }[fatal[reason]]
+        )
+    else:
+        return None
     return Verdict(
         kind=VerdictKind.FAILED,
-        reason=fatal[reason],
+        reason=reason,
         message=f"{text}, then delete and recreate the run ({one_line(message, limit=200)})",
         may_retry=False,
     )
@@ -165,7 +165,10 @@ def _judge_failure(evidence: Evidence) -> Verdict:
 
 def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     result = _result_of(evidence.snapshot, end)
-    if end.exit_code == ExitCode.DEADLINE and _had_its_time(evidence.job, end):
+    given = (evidence.job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, "")
+    used = seconds_between(end.started_at, end.finished_at) if end.started_at and end.finished_at else 0.0
+    is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
+    if end.exit_code == ExitCode.DEADLINE and is_number and is_expired(int(given) - used):
         message = result.message if result else "the runner exited at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
     if end.exit_code == ExitCode.INFERENCE and result is not None and result.reason is Reason.ERROR_THRESHOLD_EXCEEDED:
@@ -185,12 +188,8 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     text = f"exit code {meaning_of(end.exit_code)}"
     text = f"{text}: {last_message}" if last_message else text
     snapshot = evidence.snapshot
-    if (
-        end.exit_code == ExitCode.INPUT
-        and not snapshot.is_our_runner
-        and snapshot.endpoints
-        and not snapshot.service_account
-    ):
+    lacks_token = not snapshot.is_our_runner and snapshot.endpoints and not snapshot.service_account
+    if end.exit_code == ExitCode.INPUT and lacks_token:
         text += (
             "; this image reads its endpoint Secret through the API server, but its Pod has no token: "
             "set SA_RUNNER (chart value runnerServiceAccount) to a service account that may read the Secret"
@@ -218,14 +217,6 @@ def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | 
         return ""
     total = progress.records.total
     return f"after {progress.records.completed} of {total if total is not None else 'an unknown number of'} records"
-
-
-def _had_its_time(job: Object, end: ContainerEnd) -> bool:
-    given = (job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, "")
-    if not (given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS):
-        return False
-    used = seconds_between(end.started_at, end.finished_at) if end.started_at and end.finished_at else 0.0
-    return is_expired(int(given) - used)
 
 
 def _failed_pod(evidence: Evidence) -> Object | None:

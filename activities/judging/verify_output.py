@@ -6,10 +6,9 @@ under way; a later one, after the observer's signal, names it by its UID and rea
 
 from temporalio import activity
 
-from activities.judging.job_marks import mark_ended, start_job, take_out_of_queue
+from activities.judging.job_marks import make_room, make_room_for_pod, mark_ended, start_job, take_out_of_queue
 from activities.launching import manifests
 from activities.launching.config_maps import ConfigMaps
-from activities.launching.ended_jobs import make_room, make_room_for_pod
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import CompiledRun, Snapshot
 from activities.objects.deletion import delete_if_present
@@ -17,7 +16,7 @@ from activities.objects.installation import Installation
 from activities.objects.object_metadata import name_of, uid_of
 from activities.objects.signatures import Signatures
 from activities.watching import job_state, pod_state
-from activities.watching.job_objects import list_pods
+from activities.watching.job_objects import list_pods_and_others
 from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError, NotFound
@@ -129,7 +128,8 @@ class OutputVerifier:
         is_finished = job_state.is_finished(job)
         if not is_finished and not job_state.may_have_pods(job):
             return None
-        pods = await list_pods(self._api, job["metadata"]["namespace"], uid_of(job), shape=shape_of_job(job))
+        namespace, shape = job["metadata"]["namespace"], shape_of_job(job)
+        pods, _ = await list_pods_and_others(self._api, namespace, uid_of(job), shape=shape)
         ends = [end for pod in pods if (end := pod_state.container_end(pod)) is not None]
         for end in ends:
             finding = parse_finding(end.message) if end.exit_code == 0 else None
@@ -138,7 +138,7 @@ class OutputVerifier:
         if not is_finished:
             # The Job counts a Pod that failed, and tries again, once the Pod's other containers have ended.
             for pod in filter(pod_state.is_held_open, pods):
-                await delete_if_present(self._api, PODS, job["metadata"]["namespace"], name_of(pod), uid=uid_of(pod))
+                await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod))
             return None
         failed = job_state.condition(job, "Failed") or {}
         last = ends[-1].message if ends else f"{failed.get('reason', '')} {failed.get('message', '')}"

@@ -1,5 +1,6 @@
 """Compiles an InferenceRun, its InferenceConfig and the operator's defaults to a contract and a snapshot. Pure."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from activities.launching.inheritance import propagated_annotations, propagated_labels
@@ -28,6 +29,9 @@ from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
 from inferrun.resources.validation import amount
 from inferrun.run_defaults import Defaults, amounts_of
+
+_Storage = tuple[End, str, dict[str, Any]]  # Any: free-form storage
+"""The end, the label and its object."""
 
 MOST_LAUNCHES = 999
 """Launches of a run of several shards whose Jobs have room for their number in their names."""
@@ -67,7 +71,12 @@ def compile_run(
         input_labels=config.spec.storage.input or (),
         output_labels=config.spec.storage.output or (),
         canary_records=run.spec.canary_records or config.spec.canary_records,
-    ) or _name_obstacle(snapshot.shards, base=base)
+    )
+    # Kubernetes names the hosts of a Job's Pods after the Job and their number.
+    longest = LABEL_LIMIT - len(f"-{MOST_LAUNCHES}-{snapshot.shards - 1}")
+    if not obstacle and snapshot.shards > 1 and len(base) > longest:
+        room = longest + 1 - len(job_base_name("a", "0" * 8))
+        obstacle = f"more than 1 requires a metadata.name of at most {room} characters, because host names contain it"
     if obstacle:
         raise LaunchBlocked(Reason.INVALID_SPEC, f'spec.shards is "{snapshot.shards}"; {obstacle}', is_retryable=False)
     contract = _contract_of(run, config, base=base)
@@ -138,15 +147,6 @@ def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> 
     return model.model_copy(update=changes)
 
 
-def _name_obstacle(shards: int, *, base: str) -> str:
-    """Why the Jobs of a run cannot have that many Pods: Kubernetes names their hosts after the Job and their number."""
-    longest = LABEL_LIMIT - len(f"-{MOST_LAUNCHES}-{shards - 1}")
-    if shards == 1 or len(base) <= longest:
-        return ""
-    room = longest + 1 - len(job_base_name("a", "0" * 8))
-    return f"more than 1 requires a metadata.name of at most {room} characters, because host names contain it"
-
-
 def _checked(compiled: CompiledRun) -> CompiledRun:
     """The same, unless it is too large."""
     contract_size, snapshot_size = len(compiled.contract_json.encode()), len(compiled.snapshot_json.encode())
@@ -192,20 +192,29 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
 
 
 def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> Snapshot:
-    spec, model, credentials, bundle = (
-        config.spec,
-        config.spec.model,
-        config.spec.credentials_ref,
-        config.spec.ca_bundle,
-    )
+    spec, model, requests = config.spec, config.spec.model, config.spec.requests
+    credentials, bundle = spec.credentials_ref, spec.ca_bundle
     is_our_runner = spec.image in (None, defaults.runner_image)
     warm_up_limit = model.warm_up_seconds  # by default only a model of KServe is waited for
     if warm_up_limit is None:
         warm_up_limit = defaults.warm_up_seconds if model.service_ref is not None else 0
-    ends = _ends_of(config, is_our_runner=is_our_runner)
-    endpoints = [endpoint for end, settings in ends if (endpoint := _endpoint_of(end, settings)) is not None]
+    storage = _storage_of(config)
+    # Ours to provide are the mounts of our labels, and those of plug-ins in the built-in runner.
+    ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_LABELS]
+    endpoints = [endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None]
     if model.credentials_ref is not None:
         endpoints.append(Endpoint(end="model", secret=model.credentials_ref.name))
+    backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
+    seconds_kept = spec.ttl_seconds_after_finished
+    limits: dict[str, float | None] = {}  # of the runner, by the names of its environment variables
+    if requests is not None and is_our_runner:
+        limits = {
+            "INFERRUN_BATCH_ROWS": requests.max_batch_records,
+            "INFERRUN_REQUEST_SECONDS": requests.target_seconds,
+            "INFERRUN_CONCURRENCY": requests.concurrency,
+            "INFERRUN_REQUEST_TIMEOUT": requests.timeout_seconds,
+            "INFERRUN_HANDLER_TIMEOUT": requests.storage_timeout_seconds,
+        }
     return Snapshot(
         image=spec.image or defaults.runner_image,
         is_our_runner=is_our_runner,
@@ -220,19 +229,19 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         tmp_size=defaults.runner_tmp_size,
         is_root_read_only=is_our_runner,
         endpoints=tuple(endpoints),
-        header_secrets=_header_secrets_of(config),
+        header_secrets=_header_secrets_of(storage),
         claims=tuple(Claim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
         labels=propagated_labels(run, allowed=defaults.propagated_labels),
         annotations=propagated_annotations(run, excluded=defaults.excluded_annotations),
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
-        backoff_limit=_first(run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit),
+        backoff_limit=next(one for one in backoff_limits if one is not None),
         max_disruptions=defaults.max_disruptions,
         deadline_margin_seconds=defaults.deadline_margin_seconds,
         auto_delete_policy=spec.auto_delete_policy or AutoDeletePolicy.NONE,
         auto_delete_delay_seconds=spec.delete_after_seconds,
-        ttl_seconds_after_finished=_first(spec.ttl_seconds_after_finished, defaults.job_ttl_seconds),
+        ttl_seconds_after_finished=defaults.job_ttl_seconds if seconds_kept is None else seconds_kept,
         krateo_post_limit_bytes=defaults.krateo_post_limit_bytes,
-        limits=_limits_of(config) if is_our_runner else {},
+        limits={name: str(value) for name, value in limits.items() if value is not None},
         foreign_log_tail=defaults.foreign_log_tail,
         allowed_addresses=defaults.allowed_addresses,
         refused_addresses=defaults.refused_addresses,
@@ -245,25 +254,6 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
         else None,
         shards=1 if run.spec.dry_run else run.spec.shards or spec.shards or 1,  # a dry run reads only the first records
     )
-
-
-def _first(*values: int | None) -> int:
-    return next(value for value in values if value is not None)
-
-
-def _limits_of(config: InferenceConfig) -> dict[str, str]:
-    """The runner's limits, by the names of its environment variables."""
-    requests = config.spec.requests
-    if requests is None:
-        return {}
-    given = {
-        "BATCH_ROWS": requests.max_batch_records,
-        "REQUEST_SECONDS": requests.target_seconds,
-        "CONCURRENCY": requests.concurrency,
-        "REQUEST_TIMEOUT": requests.timeout_seconds,
-        "HANDLER_TIMEOUT": requests.storage_timeout_seconds,
-    }
-    return {f"INFERRUN_{name}": str(value) for name, value in given.items() if value is not None}
 
 
 def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict[str, str]]:
@@ -286,22 +276,12 @@ def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict
     return {part: amounts for part, amounts in parts.items() if amounts}
 
 
-def _storage_of(config: InferenceConfig) -> list[tuple[End, str, object]]:
-    """Input and output: the end, the label and its free-form object."""
+def _storage_of(config: InferenceConfig) -> list[_Storage]:
+    """Input and output."""
     storage = config.spec.storage
-    ends: tuple[tuple[End, dict[str, Any] | None], ...] = (  # Any: free-form storage
-        ("input", storage.input),
-        ("output", storage.output),
-    )
-    return [(end, label, settings) for end, labels in ends for label, settings in (labels or {}).items()]
-
-
-def _ends_of(config: InferenceConfig, *, is_our_runner: bool) -> list[tuple[End, dict[str, Any]]]:  # Any: free-form
-    """The storage objects whose mounts are ours to provide: those of our labels, and those of plug-ins in the built-in runner."""
+    ends: tuple[tuple[End, dict[str, Any] | None], ...] = (("input", storage.input), ("output", storage.output))
     return [
-        (end, settings)
-        for end, label, settings in _storage_of(config)
-        if isinstance(settings, dict) and (is_our_runner or label in SCHEMA_LABELS)
+        (end, label, item) for end, labels in ends for label, item in (labels or {}).items() if isinstance(item, dict)
     ]
 
 
@@ -317,10 +297,10 @@ def _endpoint_of(end: End, settings: dict[str, Any]) -> Endpoint | None:  # Any:
     return None
 
 
-def _header_secrets_of(config: InferenceConfig) -> tuple[HeaderSecret, ...]:
+def _header_secrets_of(storage: Iterable[_Storage]) -> tuple[HeaderSecret, ...]:
     found = []
-    for end, label, settings in _storage_of(config):
-        call = settings.get("api") if label == KRATEO_LABEL and isinstance(settings, dict) else None
+    for end, label, settings in storage:
+        call = settings.get("api") if label == KRATEO_LABEL else None
         sources = call.get("headersFrom") if isinstance(call, dict) else None
         for index, source in enumerate(sources if isinstance(sources, list) else ()):
             reference = source.get("secretKeyRef") if isinstance(source, dict) else None

@@ -17,12 +17,11 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.judging.job_marks import start_job, take_out_of_queue
+from activities.judging.job_marks import make_room, start_job, take_out_of_queue
 from activities.launching import launch_results, manifests
 from activities.launching.compilation import compile_run, compile_with_model, service_of
 from activities.launching.config_maps import ConfigMaps, is_start_of, read_from_job
 from activities.launching.config_reader import ConfigReader
-from activities.launching.ended_jobs import make_room
 from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
 from activities.launching.model_reader import ModelReader
 from activities.launching.model_status import model_status, waiting_for
@@ -49,7 +48,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_status import acknowledged_status, status_after
 from inferrun.text import one_line
 from workflows import activity_options
-from workflows.messages import LaunchInput, LaunchResult
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
 
 
 @dataclass(frozen=True)
@@ -303,14 +302,16 @@ class JobLauncher:
         return (await self._runs.update_status(request.run, decide, read=run)).run
 
     async def _publish_suspension(self, request: LaunchInput, run: InferenceRun) -> LaunchResult:
-        result = launch_results.suspended(request, now=self._api.now())
+        message = "suspended; set spec.suspend to false to continue from what was committed, with the remaining time"
+        if request.launch == 1:
+            message = "suspended before the first launch; set spec.suspend to false to start it"
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             return status_after(
                 current,
                 phase=Phase.SUSPENDED,
                 reason=Reason.SUSPENDED,
-                message=result.message,
+                message=message,
                 now=self._api.now(),
                 read_generation=run.metadata.generation,
                 cleared=("running_since", "pace"),
@@ -319,8 +320,15 @@ class JobLauncher:
             )
 
         written = (await self._runs.update_status(request.run, decide, read=run)).run
-        has_ended = written is None or written.status.is_terminal
-        return launch_results.ended(written) if has_ended else result
+        if written is None or written.status.is_terminal:
+            return launch_results.ended(written)
+        return LaunchResult(
+            state=LaunchState.SUSPENDED,
+            reason=Reason.SUSPENDED,
+            message=message,
+            cluster_time=self._api.now(),
+            **request.progress.model_dump(),
+        )
 
     async def _publish_blocker(self, ref: RunRef, run: InferenceRun, blocker: LaunchBlocked) -> None:
         """Write what the run waits for; the workflow records a blocker that is final."""
@@ -348,11 +356,17 @@ class JobLauncher:
 
     async def _find_left_over_job(self, request: LaunchInput, run: InferenceRun, name: str) -> LaunchResult:
         """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""
-        job = await self._get_job(request.run, name)
+        job, known = await self._get_job(request.run, name), run.status.job_status or ObjectReference()
         if job is not None and controller_of(job) == request.run.uid:
-            return launch_results.cancelled(request, job_name=name, job_uid=uid_of(job))
-        known = run.status.job_status or ObjectReference()
-        return launch_results.cancelled(request, job_name=known.name or "", job_uid=known.uid or "")
+            known = ObjectReference(name=name, uid=uid_of(job))
+        return LaunchResult(
+            state=LaunchState.CANCELLED,
+            reason=Reason.CANCELLED,
+            message="the run was cancelled",
+            job_name=known.name or "",
+            job_uid=known.uid or "",
+            **request.progress.model_dump(),
+        )
 
     def _workflow(self) -> dict[str, Any]:  # Any: a model's fields
         info = activity.info()

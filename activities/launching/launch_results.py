@@ -1,6 +1,5 @@
 """The results of a launch, and the progress of a run that another workflow began. Pure."""
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from activities.launching.launch_blocked import LaunchBlocked
@@ -9,7 +8,7 @@ from activities.objects.object_metadata import uid_of
 from inferrun.kube.objects import Object
 from inferrun.names import job_name
 from inferrun.reasons import Phase, Reason, known_reason
-from inferrun.resources import Attempt, InferenceRun
+from inferrun.resources import InferenceRun
 from inferrun.timestamps import rfc3339
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
 from workflows.run_clock import timeout_of
@@ -21,32 +20,6 @@ def ended(run: InferenceRun | None) -> LaunchResult:
         return LaunchResult(state=LaunchState.GONE, reason=Reason.RUN_DELETED, message="the run was deleted")
     reason = known_reason(run.status.reason)
     return LaunchResult(state=LaunchState.TERMINAL, reason=reason, message=run.status.message or "")
-
-
-def cancelled(request: LaunchInput, *, job_name: str, job_uid: str) -> LaunchResult:
-    """Cancellation was requested on the run; the Job, if there is one, must be stopped."""
-    return LaunchResult(
-        state=LaunchState.CANCELLED,
-        reason=Reason.CANCELLED,
-        message="the run was cancelled",
-        job_name=job_name,
-        job_uid=job_uid,
-        **request.progress.model_dump(),
-    )
-
-
-def suspended(request: LaunchInput, *, now: datetime) -> LaunchResult:
-    """The run is suspended: nothing was created."""
-    message = "suspended; set spec.suspend to false to continue from what was committed, with the remaining time"
-    if request.launch == 1:
-        message = "suspended before the first launch; set spec.suspend to false to start it"
-    return LaunchResult(
-        state=LaunchState.SUSPENDED,
-        reason=Reason.SUSPENDED,
-        message=message,
-        cluster_time=now,
-        **request.progress.model_dump(),
-    )
 
 
 def launched(
@@ -138,6 +111,11 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
     listed, counted = past, status.seconds_used
     if counted is not None:  # beside them only Pods that the launch after them has replaced
         listed = tuple(item for item in past if item.launch > ended)
+    seconds = sum(
+        max(0.0, (item.completion_time - item.start_time).total_seconds())
+        for item in listed
+        if item.completion_time is not None and item.start_time is not None
+    )
     return LaunchInput(
         run=request.run,
         snapshot=request.snapshot,
@@ -145,17 +123,8 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
         attempt=status.attempt or 1,
         uncounted=status.uncounted_attempts or 0,
         attempts=past,
-        seconds_used=(counted or 0) + _seconds_of(listed),
+        seconds_used=(counted or 0) + seconds,
         first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,
-    )
-
-
-def _seconds_of(attempts: Iterable[Attempt]) -> float:
-    """Seconds for which these launches ran."""
-    return sum(
-        max(0.0, (item.completion_time - item.start_time).total_seconds())
-        for item in attempts
-        if item.completion_time is not None and item.start_time is not None
     )
 
 

@@ -14,6 +14,7 @@ CONTAINER = "inference"
 WARM_UP_CONTAINER = "warm-up"
 WARM_UP_COMMAND = ("python", "-m", "runner.warm_up")
 GROUP_ID = 65532
+CONTAINER_SECURITY: Object = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 TERMINATION_GRACE = 10
 """Seconds between SIGTERM and SIGKILL for the Pod of a run that was deleted or cancelled."""
 
@@ -94,12 +95,35 @@ def job(
     `waits` how many launches before this one ended while their Pod waited.
     """
     snapshot = compiled.snapshot
-    annotations = {**snapshot.annotations, **_observer_annotations(snapshot, run)}
+    # What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else.
+    kind = wellknown.RUNNER_BUILTIN if snapshot.is_our_runner else wellknown.RUNNER_CUSTOM
+    annotations = {**snapshot.annotations, wellknown.ANNOTATION_RUNNER: kind}
+    named = {item.secret: item.named_namespace for item in snapshot.endpoints}
+    if snapshot.pull_secret:
+        named[snapshot.pull_secret] = snapshot.pull_secret_namespace
+    if elsewhere := {secret: where for secret, where in named.items() if where not in ("", run.namespace)}:
+        annotations[wellknown.ANNOTATION_SECRET_NAMESPACES] = json.dumps(elsewhere)
     if seconds_left is not None:
         annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
     metadata = _metadata(job_name(compiled.base_name, launch), run, installation=installation, annotations=annotations)
     labels = {**snapshot.labels, **metadata["labels"], **_numbers(launch=launch, attempt=attempt)}
     held = {QUEUE_LABEL: NO_QUEUE} if QUEUE_LABEL in labels else {}
+    # An evicted or preempted Pod does not count as a failure.
+    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+    failure_rules: list[Object] = [{"action": "Ignore", "onPodConditions": disrupted}]
+    of_shards: Object = {}
+    if snapshot.shards > 1:
+        # One Pod per shard. The first one that succeeds has found the run committed, and ends the Job. A Pod that was killed is
+        # replaced, and one that reports a failure is not: the others go on with its chunks. The workflow counts the launch as
+        # failed once no shard is left.
+        reported = {"containerName": CONTAINER, "operator": "In", "values": REPORTED_FAILURES}
+        failure_rules.append({"action": "FailIndex", "onExitCodes": reported})
+        of_shards = {
+            "completionMode": "Indexed",
+            "successPolicy": {"rules": [{"succeededCount": 1}]},
+            "backoffLimit": MAX_FAILURES,
+            "backoffLimitPerIndex": snapshot.backoff_limit,
+        }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -109,8 +133,8 @@ def job(
             "parallelism": NOT_STARTED,
             "backoffLimit": 0,  # the workflow counts attempts
             "podReplacementPolicy": "Failed",  # never two Pods of a run, or of a shard, at a time
-            "podFailurePolicy": {"rules": [_ignored_disruption()]},
-            **(_of_shards(snapshot) if snapshot.shards > 1 else {}),
+            "podFailurePolicy": {"rules": failure_rules},
+            **of_shards,
             "template": {
                 "metadata": {"labels": labels, "annotations": metadata["annotations"]},
                 "spec": _pod_spec(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits),
@@ -134,27 +158,6 @@ def held(body: Object, *, created: Object) -> Object | None:
     return {**body, "metadata": {**metadata, "labels": labels}, "spec": {**spec, "template": template}}
 
 
-def _ignored_disruption() -> Object:
-    """The rule that an evicted or preempted Pod does not count as a failure."""
-    return {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-
-
-def _of_shards(snapshot: Snapshot) -> Object:
-    """What makes a Job create one Pod per shard. The first Pod that succeeds has found the run committed, and ends it.
-
-    A Pod that was killed is replaced, and one that reports a failure is not: the others go on with its chunks. The workflow counts
-    the launch as failed once no shard is left.
-    """
-    reported = {"containerName": CONTAINER, "operator": "In", "values": REPORTED_FAILURES}
-    return {
-        "completionMode": "Indexed",
-        "successPolicy": {"rules": [{"succeededCount": 1}]},
-        "backoffLimit": MAX_FAILURES,
-        "backoffLimitPerIndex": snapshot.backoff_limit,
-        "podFailurePolicy": {"rules": [_ignored_disruption(), {"action": "FailIndex", "onExitCodes": reported}]},
-    }
-
-
 def verify_job(
     run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, is_final: bool
 ) -> Object:
@@ -168,8 +171,19 @@ def verify_job(
     metadata = _metadata(name, run, installation=installation, annotations=annotations)
     metadata["labels"] |= _numbers(launch=launch, attempt=attempt)
     template = {"labels": metadata["labels"], "annotations": metadata["annotations"]}
-    of_output = CompiledRun(compiled.base_name, compiled.contract_json, _for_output(compiled.snapshot))
-    spec = _pod_spec(of_output, launch=launch, attempt=attempt, seconds_left=None)
+    # What only the input and the model need is left out, because it may be missing or scarce.
+    of_output = compiled.snapshot.model_copy(
+        update={
+            "endpoints": tuple(item for item in compiled.snapshot.endpoints if item.end == "output"),
+            "claims": tuple(item for item in compiled.snapshot.claims if item.end == "output"),
+            "resources": _resources(compiled.snapshot, "cpu", "memory"),
+            "model_token_audience": "",
+            "warm_up_limit": 0,
+            "shards": 1,
+        }
+    )
+    verifying = CompiledRun(compiled.base_name, compiled.contract_json, of_output)
+    spec = _pod_spec(verifying, launch=launch, attempt=attempt, seconds_left=None)
     spec["containers"][0]["command"] = [*VERIFY_COMMAND, *(["--final"] if is_final else [])]
     return {
         "apiVersion": "batch/v1",
@@ -184,31 +198,6 @@ def verify_job(
             "template": {"metadata": template, "spec": spec},
         },
     }
-
-
-def _for_output(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with what only the input and the model need left out, because it may be missing or scarce."""
-    return snapshot.model_copy(
-        update={
-            "endpoints": tuple(item for item in snapshot.endpoints if item.end == "output"),
-            "claims": tuple(item for item in snapshot.claims if item.end == "output"),
-            "resources": _resources(snapshot, "cpu", "memory"),
-            "model_token_audience": "",
-            "warm_up_limit": 0,
-            "shards": 1,
-        }
-    )
-
-
-def _observer_annotations(snapshot: Snapshot, run: RunRef) -> dict[str, str]:
-    """What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else."""
-    kind = wellknown.RUNNER_BUILTIN if snapshot.is_our_runner else wellknown.RUNNER_CUSTOM
-    named = {item.secret: item.named_namespace for item in snapshot.endpoints}
-    if snapshot.pull_secret:
-        named[snapshot.pull_secret] = snapshot.pull_secret_namespace
-    elsewhere = {secret: namespace for secret, namespace in named.items() if namespace not in ("", run.namespace)}
-    annotations = {wellknown.ANNOTATION_RUNNER: kind}
-    return annotations | ({wellknown.ANNOTATION_SECRET_NAMESPACES: json.dumps(elsewhere)} if elsewhere else {})
 
 
 def owner_reference(run: RunRef) -> Object:
@@ -283,7 +272,8 @@ def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left:
             *_variables(_environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)),
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError" if snapshot.is_our_runner else "File",
-        "securityContext": _container_security(is_read_only=snapshot.is_root_read_only),
+        "securityContext": CONTAINER_SECURITY
+        | ({"readOnlyRootFilesystem": True} if snapshot.is_root_read_only else {}),
         "volumeMounts": mounts,
     }
     if snapshot.image_pull_policy:
@@ -300,7 +290,21 @@ def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left:
         "containers": [container],
     }
     if snapshot.warm_up_limit:
-        spec["initContainers"] = [_warm_up(snapshot, mounts)]
+        # Waits until the model answers. It is our image for custom images too, and requests no more than the container after it, so
+        # that it does not change what the Pod requests.
+        own = {"HOME": "/tmp", "INFERRUN_WARM_UP_SECONDS": str(snapshot.warm_up_limit)}  # noqa: S108
+        warm_up: Object = {
+            "name": WARM_UP_CONTAINER,
+            "image": snapshot.warm_up_image,
+            "command": list(WARM_UP_COMMAND),
+            "env": _variables(own | _addresses(snapshot)),
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "securityContext": CONTAINER_SECURITY | {"readOnlyRootFilesystem": True},
+            "volumeMounts": [one for one in mounts if one["name"] in WARM_UP_VOLUMES],
+        }
+        if resources := _resources(snapshot, "cpu", "memory", "ephemeral-storage"):
+            warm_up["resources"] = resources
+        spec["initContainers"] = [warm_up]
     if snapshot.service_account:
         spec["serviceAccountName"] = snapshot.service_account
     if snapshot.pull_secret:
@@ -309,30 +313,6 @@ def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left:
         margin = deadline_margin(snapshot, waits=waits) + snapshot.warm_up_limit
         spec["activeDeadlineSeconds"] = seconds_left + margin
     return spec
-
-
-def _warm_up(snapshot: Snapshot, mounts: list[Object]) -> Object:
-    """The init container that waits until the model answers; always our image, for custom images too.
-
-    It requests no more than the container after it, so that it does not change what the Pod requests.
-    """
-    own = {"HOME": "/tmp", "INFERRUN_WARM_UP_SECONDS": str(snapshot.warm_up_limit)}  # noqa: S108
-    resources = _resources(snapshot, "cpu", "memory", "ephemeral-storage")
-    container: Object = {
-        "name": WARM_UP_CONTAINER,
-        "image": snapshot.warm_up_image,
-        "command": list(WARM_UP_COMMAND),
-        "env": _variables(own | _addresses(snapshot) | _ca_bundle_variable(snapshot)),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": _container_security(is_read_only=True),
-        "volumeMounts": [one for one in mounts if one["name"] in WARM_UP_VOLUMES],
-    }
-    return container | ({"resources": resources} if resources else {})
-
-
-def _container_security(*, is_read_only: bool) -> Object:
-    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    return security | ({"readOnlyRootFilesystem": True} if is_read_only else {})
 
 
 def _variables(plain: dict[str, str]) -> list[Object]:
@@ -346,12 +326,10 @@ def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_le
         plain["INFERRUN_SHARDS"] = str(snapshot.shards)
     if seconds_left is not None:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
-    plain |= _ca_bundle_variable(snapshot)
     if snapshot.is_our_runner:
         plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
-        plain |= _addresses(snapshot)
-        plain |= snapshot.limits | _model_limits(compiled)
-    return plain
+        return plain | _addresses(snapshot) | snapshot.limits | _model_limits(compiled)
+    return plain | _ca_bundle_variable(snapshot)
 
 
 def _model_limits(compiled: CompiledRun) -> dict[str, str]:
@@ -374,12 +352,13 @@ def _model_limits(compiled: CompiledRun) -> dict[str, str]:
 
 
 def _addresses(snapshot: Snapshot) -> dict[str, str]:
-    """The installation's lists of addresses, without empty ones."""
+    """With which addresses our programs may speak, and whom they trust; without empty lists."""
     lists = {
         "INFERRUN_ALLOWED_ADDRESSES": snapshot.allowed_addresses,
         "INFERRUN_REFUSED_ADDRESSES": snapshot.refused_addresses,
     }
-    return {name: ",".join(addresses) for name, addresses in lists.items() if addresses}
+    given = {name: ",".join(addresses) for name, addresses in lists.items() if addresses}
+    return given | _ca_bundle_variable(snapshot)
 
 
 def _ca_bundle_variable(snapshot: Snapshot) -> dict[str, str]:
@@ -409,7 +388,12 @@ def _volumes(compiled: CompiledRun) -> list[tuple[Object, list[Object]]]:
             {"serviceAccountToken": {"audience": audience, "expirationSeconds": TOKEN_SECONDS, "path": "token"}}
         )
         volumes.append(_mounted(MODEL_SECRET_VOLUME, _projected(sources), _read_only("model")))
-    for end, sources in _header_sources(snapshot).items():
+    headers: dict[str, list[Object]] = {}
+    for header in snapshot.header_secrets:  # each becomes a file that is named after its place in the list
+        item = {"key": header.key, "path": str(header.index)}
+        secret = {"name": header.secret, "items": [item], "optional": not snapshot.is_our_runner}
+        headers.setdefault(header.end, []).append({"secret": secret})
+    for end, sources in headers.items():
         volumes.append(_mounted(f"headers-{end}", _projected(sources), _read_only(f"{end}-headers")))
     service, target = compiled.service, snapshot.service
     if service is not None and service.ca_secret and target is not None and target.is_at_home:
@@ -439,13 +423,3 @@ def _read_only(folder: str) -> Object:
 
 def _projected(sources: list[Object]) -> Object:
     return {"projected": {"sources": sources, "defaultMode": 0o444}}
-
-
-def _header_sources(snapshot: Snapshot) -> dict[str, list[Object]]:
-    """The keys of Secrets with header values by end; each becomes a file that is named after its place in the list."""
-    sources: dict[str, list[Object]] = {}
-    for header in snapshot.header_secrets:
-        item = {"key": header.key, "path": str(header.index)}
-        secret = {"name": header.secret, "items": [item], "optional": not snapshot.is_our_runner}
-        sources.setdefault(header.end, []).append({"secret": secret})
-    return sources

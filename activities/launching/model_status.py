@@ -32,13 +32,10 @@ def waiting_for(service: ServiceRef | None, *, before: ModelStatus | None) -> di
     if service is None:
         return None
     names = {"kind": service.kind, "name": service.name, "namespace": service.namespace}
-    known = before.model_dump() if before is not None else {}
-    return {**known, **names}
+    return names if before is None else before.model_dump() | names
 
 
-def at_the_end(
-    before: ModelStatus | None, *, generation: int | None, revision: str
-) -> dict[str, Any] | None:  # Any: as above
+def at_the_end(before: ModelStatus | None, *, generation: int | None, revision: str) -> dict[str, Any] | None:
     """The model of a run that ends, with what the object is now; None for a run that used no such model."""
     if before is None or before.generation is None or generation is None:
         return None
@@ -54,10 +51,5 @@ def drift(model: ModelStatus | None) -> str:
         changes.append(f"generation {model.generation} became {model.end_generation}")
     if model.revision != model.end_revision:
         changes.append(f"revision {model.revision or 'none'} became {model.end_revision or 'none'}")
-    if not changes:
-        return ""
-    what = " and ".join(changes)
-    return (
-        f"{model.kind} {model.namespace}/{model.name} changed while the run used it: {what}; its predictions may come from two "
-        "models"
-    )
+    subject = f"{model.kind} {model.namespace}/{model.name} changed while the run used it"
+    return f"{subject}: {' and '.join(changes)}; its predictions may come from two models" if changes else ""

@@ -30,19 +30,16 @@ def public_contract(contract_json: str) -> str:
 def _public(value: Any, key: str = "") -> Any:  # Any: JSON
     if key.lower() == "headers" and isinstance(value, list | dict):
         return _headers(value)
-    if isinstance(value, str | int | float | list) and _may_be_credential(key):
+    may_be_credential = key.lower().replace("-", "").replace("_", "").endswith(_CREDENTIALS)
+    if may_be_credential and isinstance(value, str | int | float | list):
         return HIDDEN
-    if key == "path" and isinstance(value, str):
-        return _without_query(value)
     if isinstance(value, dict):
         return {name: _public(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [_public(item) for item in value]
-    return _url(value) if isinstance(value, str) and (key == "modelUrl" or "://" in value) else value
-
-
-def _may_be_credential(key: str) -> bool:
-    return key.lower().replace("-", "").replace("_", "").endswith(_CREDENTIALS)
+    if isinstance(value, str) and (key == "modelUrl" or "://" in value):
+        return _url(value)
+    return f"{value.partition('?')[0]}?{HIDDEN}" if key == "path" and isinstance(value, str) and "?" in value else value
 
 
 def _headers(headers: Any) -> Any:  # Any: JSON
@@ -55,11 +52,6 @@ def _header(header: Any) -> Any:  # Any: JSON
     if not isinstance(header, str) or ":" not in header:
         return HIDDEN
     return header if is_descriptive(split_header(header)[0]) else f"{header.partition(':')[0]}: {HIDDEN}"
-
-
-def _without_query(path: str) -> str:
-    before, mark, _ = path.partition("?")
-    return f"{before}?{HIDDEN}" if mark else path
 
 
 def _url(text: str) -> str:

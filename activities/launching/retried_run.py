@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-from typing import Any, Final
 
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.public_contract import public_contract
@@ -13,8 +12,6 @@ from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL, S3_LABEL, SQL_LABEL
 from inferrun.text import one_line
-
-ENDS: Final = ("input", "output")
 
 
 def missing(run: InferenceRun) -> LaunchBlocked:
@@ -48,16 +45,19 @@ def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfi
 
 def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) -> None:
     """Raise LaunchBlocked if the run would read from or write to another place than the earlier one."""
-    before = _decoded(earlier.status.contract or "")
+    try:
+        before = json.loads(base64.b64decode(earlier.status.contract or "", validate=True))
+    except (binascii.Error, ValueError):
+        return
+    if not before or not isinstance(before, dict):
+        return
     now = json.loads(public_contract(dump_contract(contract)))
-    for end in ENDS:
-        if before and before.get(end) != now.get(end):
-            raise _invalid(
-                run,
-                f"storage.{end} of the InferenceConfig is not what that run used; restore it, or start a run without retryOf",
-            )
-
-    if before and _stored_outputs(before) != _stored_outputs(now):
+    for end in ("input", "output"):
+        if before.get(end) != now.get(end):
+            why = f"storage.{end} of the InferenceConfig is not what that run used; restore it, or start a run without retryOf"
+            raise _invalid(run, why)
+    outputs = [one.get("outputs") if isinstance(one := part.get("tensors"), dict) else None for part in (before, now)]
+    if outputs[0] != outputs[1]:
         raise _invalid(
             run,
             "tensors.outputs of the InferenceConfig is not what that run used, so the predictions would differ in form; restore "
@@ -65,19 +65,6 @@ def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) 
         )
 
 
-def _stored_outputs(contract: dict[str, Any]) -> Any:  # Any: JSON
-    tensors = contract.get("tensors")
-    return tensors.get("outputs") if isinstance(tensors, dict) else None
-
-
 def _invalid(run: InferenceRun, why: str) -> LaunchBlocked:
     text = f'spec.retryOf is "{one_line(run.spec.retry_of or "", limit=253)}"; {why}'
     return LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
-
-
-def _decoded(contract: str) -> dict[str, Any]:  # Any: JSON
-    try:
-        value = json.loads(base64.b64decode(contract, validate=True))
-    except (binascii.Error, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

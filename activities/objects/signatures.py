@@ -13,7 +13,6 @@ import asyncio
 import json
 import logging
 from contextlib import suppress
-from datetime import datetime
 
 from activities.launching.snapshot import hash_of, texts_of
 from activities.objects.installation import Installation
@@ -98,16 +97,14 @@ async def record_signer(api: KubeClient, key: SigningKey, *, namespace: str) -> 
     """Record the public key of this process, before it signs anything; returns once the API server has accepted it."""
     while True:
         try:
-            await _record(api, key, namespace=namespace, now=utc_now())
+            return await _record(api, key, namespace=namespace)
         except KubeError as error:
             logger.warning("the key of this process cannot be recorded yet", extra={"error": str(error)[:500]})
             await asyncio.sleep(RECORD_SECONDS)
-        else:
-            return
 
 
-async def _record(api: KubeClient, key: SigningKey, *, namespace: str, now: datetime) -> None:
-    own = {"annotations": {f"{wellknown.ANNOTATION_SIGNER}{key.signer}": rfc3339(now)}}
+async def _record(api: KubeClient, key: SigningKey, *, namespace: str) -> None:
+    own = {"annotations": {f"{wellknown.ANNOTATION_SIGNER}{key.signer}": rfc3339(utc_now())}}
     try:
         await api.create(LEASES, namespace, {"metadata": {"name": RECORD, **own}, "spec": {}})
     except AlreadyExists:

@@ -1,11 +1,11 @@
-"""The InferenceRuns that the front door and schedules create, and which finished ones of a schedule are deleted.
+"""The InferenceRuns that the front door and schedules create: whether they may be, and which finished ones are deleted.
 
 A run created for a program carries the id of its submission and a hash of the request, so that the same id finds the same
 run. A schedule's child is named after its parent and its nominal time, so that one time never creates two runs.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
@@ -15,16 +15,24 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import scheduled_run_name, submitted_run_name
-from inferrun.reasons import Phase, known_reason
-from inferrun.resources import InferenceRun, parse_run
-from inferrun.resources.run import FAILED_JOBS_HISTORY_LIMIT, SUCCESSFUL_JOBS_HISTORY_LIMIT
+from inferrun.reasons import Phase, Reason, known_reason
+from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
+from inferrun.resources.cron import next_time
+from inferrun.resources.run import (
+    FAILED_JOBS_HISTORY_LIMIT,
+    STARTING_DEADLINE_SECONDS,
+    SUCCESSFUL_JOBS_HISTORY_LIMIT,
+)
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
+from workflows.messages import SubmissionState, SubmissionStatus
 
 logger = logging.getLogger(__name__)
+
+DEFAULT_TIME_ZONE = "Etc/UTC"
 
 LIST_PAGE = 100
 
@@ -127,7 +135,12 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
         Phase.SUCCEEDED: SUCCESSFUL_JOBS_HISTORY_LIMIT if keep_succeeded is None else keep_succeeded,
         Phase.FAILED: FAILED_JOBS_HISTORY_LIMIT if keep_failed is None else keep_failed,
     }
-    ours = [run for run in runs if is_finished_child(parent.metadata.uid, run)]
+    ours = [
+        run
+        for run in runs
+        if (owner := schedule_of(run)) is not None and owner.uid == parent.metadata.uid
+        if run.status.is_terminal and not run.metadata.is_being_deleted
+    ]
     ours.sort(key=_age_key)
     surplus = []
     for phase, limit in limits.items():
@@ -140,13 +153,6 @@ def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
     """Seconds for which a finished run is still kept because it has only just ended; 0 for others."""
     recorded = run.status.recorded_at
     return max(0.0, (recorded + KEPT - now).total_seconds()) if recorded is not None else 0.0
-
-
-def is_finished_child(parent_uid: str, run: InferenceRun) -> bool:
-    """Whether a run was created by that schedule, has ended and is not being deleted."""
-    parent = schedule_of(run)
-    is_ours = parent is not None and parent.uid == parent_uid
-    return is_ours and run.status.is_terminal and not run.metadata.is_being_deleted
 
 
 def in_progress(parent: RunRef, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
@@ -176,3 +182,71 @@ async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
             fields = {"run": f"{parent.namespace}/{item['metadata']['name']}", "error": str(error)[:500]}
             logger.warning("a run of a schedule cannot be read", extra=fields)
     return found
+
+
+def missed_because(
+    schedule: InferenceRun, *, nominal_time: datetime, now: datetime, others: Sequence[InferenceRun] = ()
+) -> str | None:
+    """Why the run for a nominal time is not created; None if it may be. `others` are the schedule's runs in progress.
+
+    With `Allow`, all times that became due while nothing could be created would lead to runs at the same moment; as
+    with a CronJob, only the latest of them does. The other policies have at most one run in progress.
+
+    Hours may pass between Temporal's decision to start a run and the worker that creates it, and the schedule may have been
+    suspended or edited since. Temporal may also have forgotten a run that is in progress: its schedule or its database was deleted,
+    or the workflow that submitted the run was terminated.
+    """
+    spec, due = schedule.spec, rfc3339(nominal_time)
+    late = (now - nominal_time).total_seconds()
+    given = spec.starting_deadline_seconds
+    deadline, jitter = STARTING_DEADLINE_SECONDS if given is None else given, spec.jitter_seconds or 0
+    if spec.suspend:
+        return f"the run due at {due} was not created: the schedule is suspended"
+    if late > deadline + jitter:
+        text = f"it could be created {late:.0f} s later, startingDeadlineSeconds is {deadline}"
+        return f"the run due at {due} was not created: {text}"
+    if others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
+        text = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
+        return f"the run due at {due} was not created: {text}"
+    if spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
+        later = next_time(spec.schedule or "", time_zone=spec.time_zone or DEFAULT_TIME_ZONE, after=nominal_time)
+        if later <= now:
+            return f"the run due at {due} was not created: the run due at {rfc3339(later)} is created instead"
+    return None
+
+
+def status_of(ref: RunRef, run: InferenceRun | None) -> SubmissionStatus:
+    """The status of a submission whose run was created earlier; `run` is None if it no longer exists."""
+    if run is None:
+        return SubmissionStatus(standing=SubmissionState.GONE, run=ref, reason=Reason.RUN_DELETED)
+    if run.status.is_terminal:
+        return SubmissionStatus(standing=SubmissionState.ENDED, run=ref, result=result_of(run))
+    return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=ref, message=run.status.message or "")
+
+
+def adopted(wanted: Object, found: InferenceRun) -> SubmissionStatus:
+    """The status of a submission for which a run of the wanted name exists: its own, or a rejection."""
+    metadata, annotations = wanted["metadata"], found.metadata.annotations
+    schedule, is_same_request = metadata.get("labels", {}).get(wellknown.LABEL_SCHEDULE_UID), True
+    if schedule is not None:
+        is_own = found.metadata.labels.get(wellknown.LABEL_SCHEDULE_UID) == schedule
+    else:
+        keys = (wellknown.ANNOTATION_WORKFLOW_ID, wellknown.ANNOTATION_REQUEST_HASH)
+        is_own, is_same_request = (annotations.get(key) == metadata["annotations"][key] for key in keys)
+    if not is_own:
+        text = f"InferenceRun {found.ref} already exists and was not created by this submission"
+        return rejected(Reason.NAME_TAKEN, text)
+    if not is_same_request:
+        return mismatched(metadata["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
+    return status_of(found.ref, None if found.metadata.is_being_deleted else found)
+
+
+def mismatched(workflow_id: str) -> SubmissionStatus:
+    """The rejection of a different request with an id that was used before."""
+    text = f"workflow id {workflow_id!r} was already used for a different request; an id always refers to one run, so use a new id"
+    return rejected(Reason.REQUEST_MISMATCH, text)
+
+
+def rejected(reason: Reason, message: str) -> SubmissionStatus:
+    """A submission that creates no run."""
+    return SubmissionStatus(standing=SubmissionState.REFUSED, reason=reason, message=message)

@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowExecu
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.submitting.submission_status import mismatched
+from activities.submitting.child_runs import mismatched
 from control.temporal_calls import decode_foreign, ignore_not_found
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult

@@ -19,10 +19,17 @@ from activities.launching.launch_blocked import PATIENT_TRIES, creation_rejected
 from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import name_of
-from activities.submitting.child_runs import in_progress, list_children, scheduled_run, submitted_run
-from activities.submitting.late_runs import missed_because
+from activities.submitting.child_runs import (
+    adopted,
+    in_progress,
+    list_children,
+    missed_because,
+    rejected,
+    scheduled_run,
+    status_of,
+    submitted_run,
+)
 from activities.submitting.submission_history import SubmissionHistory
-from activities.submitting.submission_status import adopted, rejected, status_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
@@ -97,8 +104,12 @@ class RunSubmitter:
         missed = missed_because(schedule, nominal_time=due, now=activity.info().started_time, others=others)
         if missed is not None:
             return await self._reported(schedule, rejected(Reason.MISSED, missed))
-        if others:
-            await self._replace(others)
+        if others:  # Temporal tries again to create the new one
+            for run in others:
+                if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:
+                    await self._cancel(run.ref)
+            text = f"{others[0].ref} is being cancelled (concurrencyPolicy: Replace); the next run is created when it has ended"
+            raise ApplicationError(text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY)
         try:
             created = await self._create(namespace, wanted)
         except (Forbidden, AdmissionUnavailable) as error:
@@ -115,14 +126,6 @@ class RunSubmitter:
         if schedule.spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
             return []
         return in_progress(schedule.ref, await list_children(self._api, schedule.ref))
-
-    async def _replace(self, others: list[InferenceRun]) -> NoReturn:
-        """Cancel the runs in progress; Temporal tries again to create the new one."""
-        for run in others:
-            if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:
-                await self._cancel(run.ref)
-        text = f"{others[0].ref} is being cancelled (concurrencyPolicy: Replace); the next run is created when it has ended"
-        raise ApplicationError(text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY)
 
     async def _withdraw(self, run: RunRef) -> NoReturn:
         """Delete a run that was created at the same moment as another one of its schedule; Temporal tries again.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.submitting.submission_status import status_of
+from activities.submitting.child_runs import status_of
 from control import run_workflows
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient

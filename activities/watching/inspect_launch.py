@@ -9,9 +9,8 @@ from contextlib import suppress
 
 from temporalio import activity
 
-from activities.judging.job_marks import mark_limited, start_job
+from activities.judging.job_marks import make_room_for_pod, mark_limited, start_job
 from activities.launching.config_maps import ConfigMaps
-from activities.launching.ended_jobs import make_room_for_pod
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.manifests import CONTAINER
 from activities.launching.snapshot import Snapshot
@@ -38,14 +37,7 @@ LOG_SECONDS = 2.0
 class LaunchInspector:
     """One instance serves all runs of a worker."""
 
-    def __init__(
-        self,
-        api: KubeClient,
-        runs: RunStore,
-        launches: LaunchReader,
-        *,
-        installation: Installation,
-    ) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader, *, installation: Installation) -> None:
         self._api = api
         self._runs = runs
         self._installation = installation

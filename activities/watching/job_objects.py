@@ -32,12 +32,6 @@ async def list_jobs(api: KubeClient, run: RunRef, *, label: str = "") -> AsyncIt
             yield job
 
 
-async def list_pods(api: KubeClient, namespace: str, job_uid: str, *, shape: str) -> list[Object]:
-    """The Pods of a Job: those that it controls and that execute what its template says."""
-    pods, _ = await list_pods_and_others(api, namespace, job_uid, shape=shape)
-    return pods
-
-
 async def list_pods_and_others(
     api: KubeClient, namespace: str, job_uid: str, *, shape: str
 ) -> tuple[list[Object], list[Object]]:

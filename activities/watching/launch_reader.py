@@ -5,6 +5,7 @@ Only what never changes is taken from what the shim's watch has seen and signall
 
 from collections.abc import Callable
 
+from activities.judging.pod_end import IsSigner, nobody, read_ends
 from activities.launching.config_maps import find_snapshot
 from activities.launching.snapshot import Snapshot
 from activities.objects.object_metadata import controller_of, uid_of
@@ -12,7 +13,6 @@ from activities.watching import pod_state
 from activities.watching.job_objects import list_events, list_pods_and_others
 from activities.watching.launch_report import LaunchObjects, report_on
 from activities.watching.pod_shape import shape_of_job, split_by_shape
-from activities.watching.seen_ends import IsSigner, SeenEnds, nobody
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
@@ -42,9 +42,8 @@ class LaunchReader:
 
     async def _ended_pods(self, request: InspectInput) -> list[Object]:
         """The Pods that a process of ours has seen to end."""
-        seen = SeenEnds.read(request.ends, job_uid=request.job_uid)
-        is_ours = bool(seen.ends) and await self._is_signer(seen.signer)
-        return [end.as_pod() for end in seen.ends] if is_ours else []
+        seen = await read_ends(request.ends, job_uid=request.job_uid, is_signer=self._is_signer)
+        return [end.as_pod() for end in seen]
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
         """The launch's Job and Pods."""
@@ -86,8 +85,8 @@ class LaunchReader:
         suspended = suspension_of(run, job_uid=request.job_uid) if run is not None else None
         if suspended is None:
             return report
-        verdict = suspended.model_copy(update={"is_unclear": report.verdict.is_unclear})
-        return report.model_copy(update={"verdict": verdict})
+        suspended = suspended.model_copy(update={"is_unclear": report.verdict.is_unclear})
+        return report.model_copy(update={"verdict": suspended})
 
     async def job(self, request: InspectInput) -> Object | None:
         """The launch's Job; None if it is gone."""

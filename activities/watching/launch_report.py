@@ -1,7 +1,9 @@
 """The state of a launch, from its Job and its Pods. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Self
 
 from activities.judging.verdict import (
     Evidence,
@@ -14,12 +16,17 @@ from activities.judging.verdict import (
 from activities.launching.snapshot import Snapshot
 from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state, pod_state
-from activities.watching.launch_period import Period, period_of
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
 from inferrun.runner_report import parse_result
 from inferrun.text import one_line
+from inferrun.timestamps import parse, rfc3339
 from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
+
+OVERLAP = timedelta(seconds=2)
+"""By how much two Pods must have run at the same time to count as taking turns. Times are in whole seconds, and a break that was
+counted must not be forgotten: its time would count twice.
+"""
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> L
     stuck = judge_stuck_pod(pod) if pod is not None else None
     if stuck is not None:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
-    if shards > 1 and pod is not None and pod_state.started_at(pod) and not pod_state.container_end(pod):
+    if shards > 1 and pod is not None and pod_state.is_running(pod):
         pod_uid = uid_of(pod)  # of several shards, the end of one Pod is not that of the launch
     known = next((item for item in pods if uid_of(item) == pod_uid), None)
     is_queued, is_held = job_state.is_suspended(job), not job_state.may_have_pods(job)
@@ -142,7 +149,7 @@ def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> L
     started = pod_state.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:
         return LaunchReport(stage=LaunchStage.WAITING)
-    period = _period(objects) if shards > 1 else None
+    period = period_of(objects) if shards > 1 else None
     return LaunchReport(
         stage=LaunchStage.RUNNING,
         started_at=period.started_at if period is not None else started,
@@ -152,10 +159,6 @@ def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> L
     )
 
 
-def _period(objects: LaunchObjects, *, until: str = "") -> Period | None:
-    return period_of(objects.pods, ended_pods=objects.ended_pods, until=until)
-
-
 def _last_of_shards(
     lost: LaunchReport, seen: Object | None, objects: LaunchObjects, *, is_queued: bool
 ) -> LaunchReport:
@@ -163,7 +166,7 @@ def _last_of_shards(
     used that time, and it counts once, although two observers may know different Pods.
     """
     end = pod_state.container_end(seen) if seen is not None else None
-    period = _period(objects) if end is not None and end.started_at and end.finished_at else None
+    period = period_of(objects) if end is not None and end.started_at and end.finished_at else None
     if period is None or period.ended_at is None:
         return lost
     pods = [pod for pod in (*objects.pods, *objects.ended_pods) if uid_of(pod) == period.last_pod_uid]
@@ -177,7 +180,7 @@ def _timed(verdict: Verdict, objects: LaunchObjects, snapshot: Snapshot | None) 
     """
     if snapshot is None or snapshot.shards == 1 or verdict.kind is VerdictKind.NEVER_RAN:
         return verdict
-    period = _period(objects, until=verdict.pod_name if verdict.kind is VerdictKind.SUCCEEDED else "")
+    period = period_of(objects, until=verdict.pod_name if verdict.kind is VerdictKind.SUCCEEDED else "")
     if period is None or period.ended_at is None:
         return verdict
     return verdict.model_copy(update={"started_at": period.started_at, "finished_at": period.ended_at})
@@ -222,3 +225,66 @@ def _lost(pod: Object | None, *, pod_uid: str, replaced_at: str | None, is_queue
         started_at=pod_state.started_at(pod) if pod is not None else None,
         lost_at=end.finished_at if end is not None else replaced_at,
     )
+
+
+@dataclass(frozen=True)
+class Period:
+    """A time in which a launch of several shards ran without a break: from the first of its Pods that took turns, to the end of the
+    last; `ended_at` is None and `last_pod_uid` empty if it still runs.
+    """
+
+    started_at: str
+    ended_at: str | None = None
+    last_pod_uid: str = ""
+
+
+@dataclass(frozen=True)
+class _Life:
+    pod_uid: str
+    pod_name: str
+    started: datetime
+    ended: datetime | None
+
+    @classmethod
+    def of(cls, pod: Object) -> Self | None:
+        """Of a container whose times are known."""
+        reported, end = pod_state.started_at(pod), pod_state.container_end(pod)
+        if reported is None:
+            return None
+        started = parse(reported)
+        if end is None:
+            silent = pod_state.silent_since(pod)
+            return cls(uid_of(pod), name_of(pod), started, max(started, parse(silent)) if silent else None)
+        if end.started_at is None or end.finished_at is None:
+            return None
+        lasted = max(timedelta(), parse(end.finished_at) - parse(end.started_at))
+        return cls(uid_of(pod), name_of(pod), started, started + lasted)
+
+
+def period_of(objects: LaunchObjects, *, until: str = "") -> Period | None:
+    """The latest period; the one that ended with the Pod named `until`, if its container ended. None if no Pod has run.
+
+    The run's clock counts while at least one Pod runs. A Pod that was killed and its replacement do not start it anew, as long as
+    another one ran in between; only a time without any Pod does, and what came before it has been counted when it began.
+    """
+    # Of a Pod that is only remembered, the life counts if its end was seen.
+    ended = {uid_of(pod): pod for pod in objects.ended_pods if pod_state.container_end(pod) is not None}
+    known = ended | {uid_of(pod): pod for pod in objects.pods}
+    lives = [life for pod in known.values() if (life := _Life.of(pod)) is not None]
+    named = [life for life in lives if life.pod_name == until and life.ended is not None]
+    running = [life for life in lives if life.ended is None and not named]
+    if running:
+        return Period(_begin_of(min(life.started for life in running), lives))
+    if not lives:
+        return None
+    last = max(named or lives, key=lambda life: (life.ended or life.started, life.pod_uid))
+    return Period(_begin_of(last.started, lives), rfc3339(last.ended or last.started), last.pod_uid)
+
+
+def _begin_of(begin: datetime, lives: Iterable[_Life]) -> str:
+    """When the first of the Pods began that took turns until one that started at `begin`."""
+    while earlier := [
+        life.started for life in lives if life.started < begin and (life.ended is None or life.ended - begin >= OVERLAP)
+    ]:
+        begin = min(earlier)
+    return rfc3339(begin)

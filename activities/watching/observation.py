@@ -81,12 +81,14 @@ class Launch:
         uid, name = labels.get(wellknown.LABEL_RUN_UID), annotations.get(wellknown.ANNOTATION_RUN)
         if not uid or not name or controller_of(job) != uid:
             return None
+        given = [str(labels.get(key, "")) for key in (wellknown.LABEL_LAUNCH, wellknown.LABEL_ATTEMPT)]
+        numbers = [int(text) if text.isdecimal() else 1 for text in given]
         return cls(
             run=RunRef(namespace=metadata["namespace"], name=name, uid=uid),
             job_name=metadata["name"],
             job_uid=metadata["uid"],
-            launch=_number(labels.get(wellknown.LABEL_LAUNCH)),
-            attempt=_number(labels.get(wellknown.LABEL_ATTEMPT)),
+            launch=numbers[0],
+            attempt=numbers[1],
             is_builtin=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_BUILTIN,
             is_verifying=annotations.get(wellknown.ANNOTATION_RUNNER) == wellknown.RUNNER_VERIFY,
             shards=job_state.shards_of(job),
@@ -156,19 +158,28 @@ def observe(
         return Observation(Doing.ENDED)
     shards = job_state.shards_of(job)
     pod = pod_state.leading(list(pods), shards=shards, known=before.pod_uid)
-    stuck = _held_pod(job, pods)
+    # A Pod that only other containers hold open needs a judgement if it has succeeded or no shard goes on.
+    held = [one for one in pods if pod_state.is_held_open(one)]
+    done = [one for one in held if (end := pod_state.container_end(one)) and end.exit_code == ExitCode.DONE]
+    stuck = next(iter(done or (held if job_state.is_held_open(job, pods) else [])), None)
     if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
         stuck = pod
     if stuck is not None:
         return Observation(Doing.STUCK, pod_uid=uid_of(stuck), pod_name=name_of(stuck))
     is_another = before.is_running and before.pod_uid and pod is not None and uid_of(pod) != before.pod_uid
-    if pod is not None and _is_running(pod) and (not is_another or shards > 1):
+    if pod is not None and pod_state.is_running(pod) and (not is_another or shards > 1):
+        since, unreachable = pod_state.unreachable_since(pod), ""
+        if since is not None:
+            unreachable = (
+                f"node {pod_state.node_of(pod)} has not responded since {since}; the run continues in another Pod after "
+                f"{node_lost_seconds} s (nodeLostSeconds)"
+            )
         return Observation(
             Doing.RUNNING,
             pod_uid=uid_of(pod),
             pod_name=name_of(pod),
             started_at=clamped_start(pod, now=now),
-            unreachable=_unreachable(pod, node_lost_seconds=node_lost_seconds),
+            unreachable=unreachable,
             lost_in=_lost_in(pod, node_lost_seconds=node_lost_seconds, now=now),
         )
     if before.is_running:
@@ -194,23 +205,6 @@ def is_success(end: PodEnd, job: Object) -> bool:
         return runner != wellknown.RUNNER_VERIFY
     result = parse_result(end.message)
     return result is not None and result.reason is Reason.SUCCEEDED
-
-
-def _held_pod(job: Object, pods: Sequence[Object]) -> Object | None:
-    """A Pod that only other containers hold open, if it has succeeded or no shard goes on."""
-    held = [pod for pod in pods if pod_state.is_held_open(pod)]
-    done = [pod for pod in held if (end := pod_state.container_end(pod)) and end.exit_code == ExitCode.DONE]
-    return next(iter(done or (held if job_state.is_held_open(job, pods) else [])), None)
-
-
-def _unreachable(pod: Object, *, node_lost_seconds: int) -> str:
-    since = pod_state.unreachable_since(pod)
-    if since is None:
-        return ""
-    return (
-        f"node {pod_state.node_of(pod)} has not responded since {since}; the run continues in another Pod after "
-        f"{node_lost_seconds} s (nodeLostSeconds)"
-    )
 
 
 def _lost_in(pod: Object, *, node_lost_seconds: int, now: datetime) -> float | None:
@@ -307,7 +301,9 @@ def _after_running(
     """The container that was running is not running any more, and the Job is not finished. The Pod of a Job that a queue
     suspends, or whose parallelism is set to 0, is deleted without a DisruptionTarget.
     """
-    end = _end_of(ends, before)
+    # If it is not known which Pod was running, it is the last one that had started.
+    candidates = [end for end in ends if (end.pod_uid == before.pod_uid if before.pod_uid else end.started_at)]
+    end = max(candidates, key=lambda end: end.started_at or "", default=None)
     pod_uid = before.pod_uid or (end.pod_uid if end is not None else "")
     held = next((pod for pod in pods if uid_of(pod) == pod_uid), None)
     if held is not None:
@@ -320,23 +316,8 @@ def _after_running(
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
 
 
-def _end_of(ends: Sequence[PodEnd], before: Before) -> PodEnd | None:
-    """The end of the Pod that was running; if it is not known which that was, of the last one that had started."""
-    if before.pod_uid:
-        return next((end for end in ends if end.pod_uid == before.pod_uid), None)
-    return max((end for end in ends if end.started_at), key=lambda end: end.started_at or "", default=None)
-
-
-def _is_running(pod: Object) -> bool:
-    return pod_state.started_at(pod) is not None and pod_state.container_end(pod) is None
-
-
 def _is_ending(pods: Sequence[Object], ends: Sequence[PodEnd]) -> bool:
     """Whether a container ended before anybody saw it run, and no other Pod has come since."""
     if pods:
         return all(pod_state.container_end(pod) is not None and not pod_state.is_disrupted(pod) for pod in pods)
     return any(end.exit_code is not None and not end.is_disrupted for end in ends)
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text is not None and text.isdecimal() else 1

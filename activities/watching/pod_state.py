@@ -190,6 +190,11 @@ def silent_since(pod: Object) -> str | None:
     return str(deleted) if deleted else None
 
 
+def is_running(pod: Object) -> bool:
+    """Whether container `inference` has started and not ended."""
+    return started_at(pod) is not None and container_end(pod) is None
+
+
 def is_lost(pod: Object) -> bool:
     """Whether the cluster removed the Pod and its container has ended: the Job creates another Pod."""
     return is_disrupted(pod) and container_end(pod) is not None
@@ -226,7 +231,7 @@ def leading(pods: list[Object], *, shards: int, known: str = "") -> Object | Non
     """
     if shards == 1:
         return newest(pods)
-    running = [pod for pod in pods if started_at(pod) is not None and container_end(pod) is None]
+    running = [pod for pod in pods if is_running(pod)]
     if not running:
         return newest(pods)
     return min(

@@ -9,7 +9,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Protocol
 
 from inferrun.cli import temporal_server
@@ -23,11 +22,9 @@ from inferrun.cli.permissions import (
     SHIM,
     WORKER,
     Permission,
-    account_review,
-    is_allowed,
+    access_review,
     judge_account,
     judge_person,
-    self_review,
 )
 from inferrun.cli.pollers import judge_queue
 from inferrun.cli.programs import SHIMS, Installed, judge_programs, selector
@@ -82,8 +79,6 @@ class Cluster(Protocol):
 
 
 _TABLES: Final = (("shim", SHIM), ("worker", WORKER))
-
-Review = Callable[[Permission], Object]
 
 Connect = Callable[[Installed], Awaitable[Connected]]
 """Connects to Temporal with the settings of the installation. Raises TemporalUnavailable."""
@@ -177,14 +172,19 @@ async def _permissions(question: Question, cluster: Cluster, installed: Installe
     """The findings about the user, and about the service accounts in each namespace; empty means all namespaces."""
     home = question.install_namespace
 
-    async def denied(permissions: tuple[Permission, ...], resource: Resource, review: Review) -> list[Permission]:
-        return [one for one in permissions if not is_allowed(await cluster.create(resource, None, review(one)))]
+    async def denied(permissions: tuple[Permission, ...], *, namespace: str, account: str = "") -> list[Permission]:
+        found = []
+        for one in permissions:
+            review = access_review(one, namespace=namespace, account=account, account_namespace=home)
+            answer = await cluster.create(REVIEWS if account else SELF_REVIEWS, None, review)
+            if not answer.get("status", {}).get("allowed"):
+                found.append(one)
+        return found
 
-    try:
-        own = await denied(PERSON, SELF_REVIEWS, partial(self_review, namespace=question.namespace))
-        findings = [judge_person(own, namespace=question.namespace)]
-    except KubeError as error:
-        findings = [unknown(f"your permissions in namespace {question.namespace}", str(error))]
+    async def judge_user() -> list[Finding]:
+        return [judge_person(await denied(PERSON, namespace=question.namespace), namespace=question.namespace)]
+
+    findings = await _tried(f"your permissions in namespace {question.namespace}", judge_user())
     for component, permissions, place in [
         *((component, table, place) for place in installed.watched for component, table in _TABLES),
         *((component, AT_HOME, home) for component, _ in _TABLES),
@@ -193,9 +193,9 @@ async def _permissions(question: Question, cluster: Cluster, installed: Installe
         if not account:
             continue
         where = f"namespace {place}" if place else "all namespaces"
-        review = partial(account_review, namespace=place, account=account, account_namespace=home)
         try:
-            findings.append(judge_account(account, await denied(permissions, REVIEWS, review), where=where))
+            lacking = await denied(permissions, namespace=place, account=account)
+            findings.append(judge_account(account, lacking, where=where))
         except KubeError as error:
             why = "only administrators may check them" if isinstance(error, Forbidden) else str(error)
             findings.append(unknown(f"permissions of service account {account} in {where}", why))
@@ -270,11 +270,11 @@ def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Find
     wrong = [key.name for key in ATTRIBUTES if found.get(key.name, "Keyword") != "Keyword"]
     missing = [key.name for key in ATTRIBUTES if key.name not in found]
     if wrong:
-        fix = f"remove or rename them in Temporal namespace {namespace}; the worker registers its own on startup"
+        fix = f"remove or rename them in Temporal namespace {namespace}; the shim registers its own on startup"
         return problem("search attributes", f"not of type Keyword: {', '.join(wrong)}", fix=fix)
     if missing:
         flags = " ".join(f"--name {name} --type Keyword" for name in missing)
-        fix = f"temporal operator search-attribute create -n {namespace} {flags}; then restart shim and worker"
+        fix = f"temporal operator search-attribute create -n {namespace} {flags}; then restart the shim"
         return problem("search attributes", f"not registered: {', '.join(missing)}", fix=fix)
     return ok("search attributes", "registered")
 

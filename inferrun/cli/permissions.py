@@ -4,7 +4,7 @@ A user's permissions are checked with a SelfSubjectAccessReview, which every use
 SubjectAccessReview, which only administrators may create. A test compares the tables with the chart's roles.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,8 +47,8 @@ SHIM: Final = (
     *_permissions("", "configmaps", "get"),
     *_permissions("", "events", "list", "create"),
     *_permissions("", "resourcequotas", "list", "watch"),
-    *_permissions(GROUP, "inferenceservices", "get", "list", "watch"),
-    *_permissions(GROUP, "llminferenceservices", "get", "list", "watch"),
+    *_permissions(GROUP, "inferenceservices", "list", "watch"),
+    *_permissions(GROUP, "llminferenceservices", "list", "watch"),
 )
 """Permissions of the shim in the watched namespaces."""
 
@@ -77,41 +77,16 @@ processes; with another one, one of several shims is elected.
 """
 
 
-def self_review(permission: Permission, *, namespace: str) -> Object:
-    """A review of whether the user has a permission."""
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": _attributes(permission, namespace)},
-    }
-
-
-def account_review(permission: Permission, *, namespace: str, account: str, account_namespace: str) -> Object:
-    """A review of whether a service account has a permission; an empty `namespace` means all namespaces."""
-    return {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": f"system:serviceaccount:{account_namespace}:{account}",
-            "groups": [
-                "system:serviceaccounts",
-                f"system:serviceaccounts:{account_namespace}",
-                "system:authenticated",
-            ],
-            "resourceAttributes": _attributes(permission, namespace),
-        },
-    }
-
-
-def _attributes(permission: Permission, namespace: str) -> Object:
+def access_review(permission: Permission, *, namespace: str, account: str = "", account_namespace: str = "") -> Object:
+    """A review of whether a service account, or else the user, has a permission; an empty `namespace` means all namespaces."""
     resource, _, sub = permission.resource.partition("/")
     attributes = {"verb": permission.verb, "group": permission.group, "resource": resource, "namespace": namespace}
-    return attributes | ({"subresource": sub} if sub else {})
-
-
-def is_allowed(review: Object) -> bool:
-    """Whether a review allows the request."""
-    return bool(review.get("status", {}).get("allowed"))
+    spec: Object = {"resourceAttributes": attributes | ({"subresource": sub} if sub else {})}
+    if account:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account_namespace}", "system:authenticated")
+        spec |= {"user": f"system:serviceaccount:{account_namespace}:{account}", "groups": list(groups)}
+    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
+    return {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
 
 
 def judge_person(denied: Sequence[Permission], *, namespace: str) -> Finding:
@@ -123,7 +98,7 @@ def judge_person(denied: Sequence[Permission], *, namespace: str) -> Finding:
         "ask an administrator for the role edit in this namespace, which includes the two resources, for example\n"
         f"kubectl create rolebinding inference --clusterrole=edit --user=YOU -n {namespace}"
     )
-    return problem(what, f"missing: {_listed(denied)}", fix=fix)
+    return problem(what, f"missing: {', '.join(map(str, denied))}", fix=fix)
 
 
 def judge_account(account: str, denied: Sequence[Permission], *, where: str) -> Finding:
@@ -132,8 +107,4 @@ def judge_account(account: str, denied: Sequence[Permission], *, where: str) -> 
     if not denied:
         return ok(what, "sufficient")
     fix = "helm upgrade with the chart of this version, which contains the roles; or add the permissions to the existing role"
-    return problem(what, f"missing: {_listed(denied)}", fix=fix)
-
-
-def _listed(permissions: Iterable[Permission]) -> str:
-    return ", ".join(str(permission) for permission in permissions)
+    return problem(what, f"missing: {', '.join(map(str, denied))}", fix=fix)

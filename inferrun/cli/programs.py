@@ -1,6 +1,7 @@
 """Checks the Deployments of shim and worker, and reads their settings. Pure."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -44,21 +45,17 @@ class Installed:
             accounts[_component_of(deployment)] = str(pod.get("serviceAccountName", "default"))
             for entry in pod["containers"][0].get("env") or []:
                 environment[entry["name"]] = entry.get("value", "")
+        watched: tuple[str, ...] = ()
+        with suppress(ValueError):  # the programs reject it and do not start, which is reported
+            watched = Namespaces.parse(environment.get("WATCH_NAMESPACE", "")).names
         return cls(
             accounts=accounts,
-            watched=_watched(environment.get("WATCH_NAMESPACE", "")),
+            watched=watched or ("",),
             task_queue=environment.get("INFERRUN_TASK_QUEUE", ""),
             release=environment.get("INFERRUN_RELEASE", ""),
             temporal_address=environment.get("TEMPORAL_ADDRESS", ""),
             temporal_namespace=environment.get("TEMPORAL_NAMESPACE", ""),
         )
-
-
-def _watched(text: str) -> tuple[str, ...]:
-    try:
-        return Namespaces.parse(text).names or ("",)
-    except ValueError:
-        return ("",)  # the programs reject it and do not start, which is reported
 
 
 def judge_programs(deployments: list[Object], *, namespace: str, release: str) -> list[Finding]:
@@ -86,15 +83,12 @@ def _judge(component: str, deployment: Object | None, *, namespace: str, release
             f"read the log: kubectl -n {namespace} logs deployment/{name}; if there is none:\n"
             f"kubectl -n {namespace} describe pods -l {COMPONENT_LABEL}={component}"
         )
-        return problem(what, f"{ready} of {wanted} Pods are ready{_why(deployment)}", fix=fix)
+        conditions = deployment.get("status", {}).get("conditions") or []
+        failures = (one for one in conditions if one.get("type") == "ReplicaFailure" and one.get("status") == "True")
+        why = next((f": {one.get('message', '')}" for one in failures), "")
+        return problem(what, f"{ready} of {wanted} Pods are ready{why}", fix=fix)
     return ok(what, f"{ready} of {wanted} Pods are ready")
 
 
 def _component_of(deployment: Object) -> str:
     return str((deployment["metadata"].get("labels") or {}).get(COMPONENT_LABEL, ""))
-
-
-def _why(deployment: Object) -> str:
-    conditions = deployment.get("status", {}).get("conditions") or []
-    wrong = [item for item in conditions if item.get("type") == "ReplicaFailure" and item.get("status") == "True"]
-    return f": {wrong[0].get('message', '')}" if wrong else ""

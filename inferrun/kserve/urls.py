@@ -7,9 +7,6 @@ from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 from inferrun.kserve.answer import Stored, Unreadable
 from inferrun.kserve.status import items, member, number, text
 
-_INFER_PATH: Final = re.compile(r"/v[12]/models(/.*)?$")
-"""What KServe before 0.8 appended to an address, such as /v1/models/iris:predict."""
-
 _INTERNAL: Final = (".local", ".localhost", ".internal", ".svc")
 _PRIVATE: Final = re.compile(r"(10\.|192\.168\.|172\.(1[6-9]|2[0-9]|3[01])\.|f[cd][0-9a-f]{2}:)", re.IGNORECASE)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -30,9 +27,8 @@ def parts_of(url: str, *, protocol: str = "") -> SplitResult | None:
 
 
 def base_of(parts: SplitResult) -> str:
-    """The server's base URL: no path of an earlier KServe, no query, no slash at the end; the port is kept."""
-    path = _INFER_PATH.sub("", parts.path).rstrip("/")
-    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    """The server's base URL: no query, no slash at the end; the port is kept."""
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 
 
 def model_url(base: str, *, protocol: str, model: str, is_prefixed: bool = False) -> str:

@@ -3,6 +3,7 @@
 The runner checks the same; a config that says so itself needs no Pod to be found invalid.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +16,7 @@ from inferrun.text import public_url
 
 End = Literal["input", "output"]
 
-_NAME_LIMIT = 63
+_TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,6 @@ def _sql_output(storage: SqlStorage) -> Iterator[SettingFault]:
             yield SettingFault(field, value, "is for an input; an output has a table")
     if storage.table is None:
         yield SettingFault("table", None, "it is required for an output: the table of the predictions")
-    elif not _is_table(storage.table):
+    elif _TABLE.fullmatch(storage.table) is None:
         text = "must be a name of letters, digits and underscores, such as predictions or results.predictions"
         yield SettingFault("table", storage.table, text)
-
-
-def _is_table(name: str) -> bool:
-    parts = name.split(".")
-    return len(parts) <= 2 and all(
-        part.isidentifier() and part.isascii() and len(part) <= _NAME_LIMIT for part in parts
-    )

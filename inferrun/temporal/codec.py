@@ -86,8 +86,13 @@ class EncryptionCodec(PayloadCodec):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt each payload with the active key."""
-        keys = self._current()
-        return [_encrypt(payload, key_id=keys.active, key=keys.by_id[keys.active]) for payload in payloads]
+        keys, sealed = self._current(), []
+        key_id = keys.active.encode()
+        for payload in payloads:
+            nonce = os.urandom(NONCE_BYTES)
+            data = AESGCM(keys.by_id[keys.active]).encrypt(nonce, payload.SerializeToString(), key_id)
+            sealed.append(Payload(metadata={"encoding": ENCODING, KEY_ID: key_id}, data=nonce + data))
+        return sealed
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Decrypt those that are encrypted. Raises CannotDecrypt."""
@@ -103,7 +108,12 @@ class EncryptionCodec(PayloadCodec):
                 f"a payload is encrypted with key {key_id[:64]!r}, which is not in {self._folder}; add it there again"
             )
             raise CannotDecrypt(text)
-        return _decrypt(payload, key_id=key_id, key=key)
+        nonce, sealed = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
+        try:
+            return Payload.FromString(AESGCM(key).decrypt(nonce, sealed, key_id.encode()))
+        except (InvalidTag, ValueError) as error:
+            text = f"a payload that is encrypted with key {key_id[:64]!r} was changed or damaged"
+            raise CannotDecrypt(text) from error
 
     def _current(self, *, needs: str = "") -> Keys:
         is_due = time.monotonic() - self._read_at >= REREAD_SECONDS
@@ -112,17 +122,3 @@ class EncryptionCodec(PayloadCodec):
             with suppress(InvalidKeys):  # a Secret may be updated file by file; the next read finds it complete
                 self._keys = Keys.read(self._folder)
         return self._keys
-
-
-def _encrypt(payload: Payload, *, key_id: str, key: bytes) -> Payload:
-    nonce = os.urandom(NONCE_BYTES)
-    sealed = AESGCM(key).encrypt(nonce, payload.SerializeToString(), key_id.encode())
-    return Payload(metadata={"encoding": ENCODING, KEY_ID: key_id.encode()}, data=nonce + sealed)
-
-
-def _decrypt(payload: Payload, *, key_id: str, key: bytes) -> Payload:
-    nonce, sealed = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
-    try:
-        return Payload.FromString(AESGCM(key).decrypt(nonce, sealed, key_id.encode()))
-    except (InvalidTag, ValueError) as error:
-        raise CannotDecrypt(f"a payload that is encrypted with key {key_id[:64]!r} was changed or damaged") from error

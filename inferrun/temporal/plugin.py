@@ -46,7 +46,7 @@ def inferrun_plugin(*, is_sandboxed: bool = True) -> SimplePlugin:
     The sandbox rejects what is not deterministic, at a third of the worker's CPU time. All tests run in it; the deployed
     worker executes the code that they have tested without it.
     """
-    runner = _sandboxed_runner if is_sandboxed else _plain_runner
+    runner = _sandboxed_runner if is_sandboxed else UnsandboxedWorkflowRunner()
     return SimplePlugin("inferrun", data_converter=_converter, workflow_runner=runner)
 
 
@@ -64,7 +64,3 @@ def _converter(given: DataConverter | None) -> DataConverter:
 def _sandboxed_runner(given: WorkflowRunner | None) -> WorkflowRunner:
     runner = given if isinstance(given, SandboxedWorkflowRunner) else SandboxedWorkflowRunner()
     return replace(runner, restrictions=runner.restrictions.with_passthrough_modules(*PASSED_THROUGH))
-
-
-def _plain_runner(_given: WorkflowRunner | None) -> WorkflowRunner:
-    return UnsandboxedWorkflowRunner()

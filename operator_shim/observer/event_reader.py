@@ -30,8 +30,8 @@ NAMESPACE_PAUSE = 5.0
 ListEvents = Callable[[str, str], Awaitable[list[Object]]]
 """The Events in that namespace of the object of that UID, or of all objects if it is empty. Raises KubeError."""
 
-OnEvents = Callable[[Key, tuple[Object, ...] | None], None]
-"""Called with the key of the Job and the trimmed Events; None if they could not be read."""
+OnEvents = Callable[[Key, tuple[Object, ...]], None]
+"""Called with the key of the Job and the trimmed Events, unless they could not be read."""
 
 
 class EventReader:
@@ -69,7 +69,8 @@ class EventReader:
                 self._requests[namespace] = requests
                 self._queue.add(namespace)
             found = await self._list(namespace, subject_uid)
-            on_events(key, None if found is None else trim_events(found))
+            if found is not None:
+                on_events(key, trim_events(found))
 
     async def _read_all(self, namespace: str, requests: dict[Key, tuple[str, OnEvents]]) -> None:
         """One read for all objects that wait in the namespace."""
@@ -77,11 +78,13 @@ class EventReader:
         now = asyncio.get_running_loop().time()
         self._paused = {one: until for one, until in self._paused.items() if until > now}
         self._paused[namespace] = now + NAMESPACE_PAUSE
+        if found is None:
+            return
         by_subject: dict[str, list[Object]] = {}
-        for event in found or ():
+        for event in found:
             by_subject.setdefault(str((event.get("involvedObject") or {}).get("uid", "")), []).append(event)
         for key, (subject_uid, on_events) in requests.items():
-            on_events(key, None if found is None else trim_events(by_subject.get(subject_uid, ())))
+            on_events(key, trim_events(by_subject.get(subject_uid, ())))
 
     async def _list(self, namespace: str, subject_uid: str) -> list[Object] | None:
         try:

@@ -73,7 +73,8 @@ def _site_of(frame: FrameType) -> str:
     relative = path.relative_to(ROOT)
     if not str(relative).startswith(SCANNED):
         return ""
-    return f"{'.'.join(relative.with_suffix('').parts)}:{frame.f_code.co_qualname}"
+    function = re.sub(r"(\.<locals>\.<\w+>)+$", "", frame.f_code.co_qualname)  # a comprehension is part of its function
+    return f"{'.'.join(relative.with_suffix('').parts)}:{function}"
 
 
 def written_sites(root: Path = ROOT) -> set[str]:

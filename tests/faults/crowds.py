@@ -22,11 +22,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from activities.launching.manifests import CONTAINER
 from inferrun import wellknown
@@ -38,7 +39,7 @@ from tests.faults.node import Container, PlayedNode, run_of
 from tests.faults.page import PAGE, machine, replace_section
 from tests.faults.scenarios import success_message
 from tests.faults.users import create_config, create_run, delete
-from tests.faults.world import World, create_namespace, world
+from tests.faults.world import World, create_namespace, until, world
 
 SYSTEM = "crowds-system"
 QUIET = "quiet"
@@ -50,18 +51,6 @@ BURST = 20
 LIMIT_SECONDS = 600.0
 FINALIZER = "example.com/held"
 CANCELLED = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
-SIZES = {
-    "deletes": 500,
-    "creations": 300,
-    "ends": 300,
-    "pending timeouts": 300,
-    "waits": 300,
-    "timeouts": 300,
-    "schedules": 300,
-    "cancellations": 300,
-    "held": 60,
-    "dead node": 60,
-}
 WAITING = "waiting"
 PENDING_SECONDS = 120
 """From the creation of the first run that waits until all time out: their Jobs exist by then, and lone runs were measured."""
@@ -111,6 +100,35 @@ def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT00
     )
 
 
+@dataclass(frozen=True)
+class Crowd:
+    """What the runs of a crowd have reached before something happens to all of them, and what they report then."""
+
+    before: str = "Running"
+    """The reason of all of them; empty: they do not exist."""
+
+    after: str = ""
+    """The reason that is waited for; empty: none."""
+
+    size: int = 300
+    config: str = "iris"
+    names: str = "crowd"
+
+
+CROWDS = {
+    "deletes": Crowd(size=500),
+    "creations": Crowd(before=""),
+    "ends": Crowd(after="Succeeded"),
+    "pending timeouts": Crowd(before="Unschedulable", after="PendingTimeout", names=WAITING),
+    "waits": Crowd(before="ConfigNotFound", after="PendingTimeout", config="missing"),
+    "timeouts": Crowd(after="DeadlineExceeded"),
+    "schedules": Crowd(before="Scheduled", after="Running"),
+    "cancellations": Crowd(after="Cancelled"),
+    "held": Crowd(size=60),
+    "dead node": Crowd(size=60),
+}
+
+
 class Crowds:
     """Measures one crowd after the other in one installation."""
 
@@ -125,115 +143,77 @@ class Crowds:
         self._lone = 0
         self._gathers_at = 0.0
 
-    async def measure(self, crowd: str, *, size: int) -> Delay:
+    async def measure(self, name: str, *, size: int) -> Delay:
         """The delay that a crowd causes."""
-        namespace = f"crowd-{crowd.replace(' ', '-')}"
+        crowd, namespace = CROWDS[name], f"crowd-{name.replace(' ', '-')}"
         await create_namespace(self._ground.api, namespace)
         await create_config(self._ground.api, namespace, "iris")
-        names = [f"{WAITING if crowd == 'pending timeouts' else 'crowd'}-{number}" for number in range(size)]
-        prepare, gather = {
-            "deletes": (self._run_all, self._delete_all),
-            "creations": (self._prepare_nothing, self._create_all),
-            "ends": (self._run_all, self._end_all),
-            "pending timeouts": (self._let_wait, self._time_out_all),
-            "waits": (self._let_wait_for_config, self._time_out_all),
-            "timeouts": (self._limit_all, self._reach_limits),
-            "schedules": (self._schedule_all, self._fire_all),
-            "cancellations": (self._run_all, self._cancel_at_once),
-            "held": (self._run_all, self._hold_and_cancel),
-            "dead node": (self._run_all, self._kill_node),
-        }[crowd]
-        await prepare(namespace, names)
+        runs = [f"{crowd.names}-{number}" for number in range(size)]
+        if crowd.before:
+            await self._prepare(name, namespace, runs)
         await asyncio.sleep(3)
         alone = await self._passes()
         await asyncio.sleep(max(0.0, self._gathers_at - time.monotonic()))
-        gathering = asyncio.create_task(gather(namespace, names))
+        gathering = asyncio.create_task(self._gather(name, namespace, runs))
         await asyncio.sleep(0.2)
         crowded = await self._passes(during=gathering)
         await gathering
-        return Delay(crowd, size, alone, crowded)
+        return Delay(name, size, alone, crowded)
 
-    async def _prepare_nothing(self, namespace: str, names: Sequence[str]) -> None:
-        pass
+    async def _prepare(self, name: str, namespace: str, runs: Sequence[str]) -> None:
+        """Create the runs, and wait until they are as before the crowd."""
+        crowd, now = CROWDS[name], datetime.now(UTC)
+        spec: Object = {"timeoutSeconds": 3600} if name == "timeouts" else {}
+        if crowd.after == "PendingTimeout":
+            self._gathers_at = time.monotonic() + PENDING_SECONDS
+        if name == "schedules":
+            due = (now + timedelta(seconds=FIRE_SECONDS + len(runs) / 5 + 60)).replace(second=0, microsecond=0)
+            self._gathers_at = time.monotonic() + (due - now).total_seconds()
+            spec = {"schedule": f"{due.minute} {due.hour} * * *"}
+        for start in range(0, len(runs), BURST):
+            if crowd.after == "PendingTimeout":
+                spec = {"pendingTimeoutSeconds": round(self._gathers_at - time.monotonic())}
+            await self._create(namespace, runs[start : start + BURST], config=crowd.config, **spec)
+        await self._until_all(namespace, runs, crowd.before)
+        if name == "timeouts":  # they did not start together, but are to end together
+            self._gathers_at = time.monotonic() + TIMEOUT_SECONDS
+            end = datetime.now(UTC) + timedelta(seconds=TIMEOUT_SECONDS)
+            for run in runs:
+                found: Object = self._ground.recorder.run_named(namespace, run) or {}
+                seconds = round((end - parse(found["status"]["startTime"])).total_seconds())
+                await self._user.patch(RUNS, namespace, run, {"spec": {"timeoutSeconds": seconds}})
 
-    async def _run_all(self, namespace: str, names: Sequence[str]) -> None:
-        await self._create_in_bursts(namespace, names)
-        await self._until_all(namespace, names, "Running")
+    async def _gather(self, name: str, namespace: str, runs: Sequence[str]) -> None:
+        """What happens to all of them at the same moment, or what they do by themselves."""
+        if name == "creations":
+            await self._create(namespace, runs, config="iris")
+        if name == "deletes":
+            await asyncio.gather(*(delete(self._user, RUNS, namespace, run) for run in runs))
+        if name == "ends":
+            for run in runs:
+                await self._crowd_node.release(run)
+        if name == "held":
+            for (place, pod_name), pod in self._ground.recorder.pods.items():
+                if place == namespace:
+                    finalizers = [*(pod["metadata"].get("finalizers") or []), FINALIZER]
+                    await self._ground.api.patch(PODS, namespace, pod_name, {"metadata": {"finalizers": finalizers}})
+        if name == "dead node":
+            self._crowd_node_task.cancel()
+            self._crowd_node.stop_playing()
+        if name in ("cancellations", "held", "dead node"):
+            await asyncio.gather(*(self._user.patch(RUNS, namespace, run, CANCELLED) for run in runs))
+        if CROWDS[name].after:
+            await self._until_all(namespace, runs, CROWDS[name].after)
 
-    async def _let_wait(self, namespace: str, names: Sequence[str]) -> None:
-        self._gathers_at = time.monotonic() + PENDING_SECONDS
-        await self._create_in_bursts(namespace, names, pending_until=self._gathers_at)
-        await self._until_all(namespace, names, "Unschedulable")
-
-    async def _let_wait_for_config(self, namespace: str, names: Sequence[str]) -> None:
-        self._gathers_at = time.monotonic() + PENDING_SECONDS
-        await self._create_in_bursts(namespace, names, pending_until=self._gathers_at, config="missing")
-        await self._until_all(namespace, names, "ConfigNotFound")
-
-    async def _limit_all(self, namespace: str, names: Sequence[str]) -> None:
-        """Their limits are set when they run, so that all end together although they did not start together."""
-        await self._create_in_bursts(namespace, names, limit={"timeoutSeconds": 3600})
-        await self._until_all(namespace, names, "Running")
-        self._gathers_at = time.monotonic() + TIMEOUT_SECONDS
-        end = datetime.now(UTC) + timedelta(seconds=TIMEOUT_SECONDS)
-        for name in names:
-            run: Object = self._ground.recorder.run_named(namespace, name) or {}
-            seconds = round((end - parse(run["status"]["startTime"])).total_seconds())
-            await self._user.patch(RUNS, namespace, name, {"spec": {"timeoutSeconds": seconds}})
-
-    async def _reach_limits(self, namespace: str, names: Sequence[str]) -> None:
-        await self._until_all(namespace, names, "DeadlineExceeded")
-
-    async def _schedule_all(self, namespace: str, names: Sequence[str]) -> None:
-        now = datetime.now(UTC)
-        due = (now + timedelta(seconds=FIRE_SECONDS + len(names) / 5 + 60)).replace(second=0, microsecond=0)
-        self._gathers_at = time.monotonic() + (due - now).total_seconds()
-        schedule = {"schedule": f"{due.minute} {due.hour} * * *"}
-        await self._create_in_bursts(namespace, names, limit=schedule)
-        await self._until_all(namespace, names, "Scheduled")
-
-    async def _fire_all(self, namespace: str, names: Sequence[str]) -> None:
-        await self._until_all(namespace, names, "Running")
-
-    async def _cancel_at_once(self, namespace: str, names: Sequence[str]) -> None:
-        await self._cancel_all(namespace, names)
-        await self._until_all(namespace, names, "Cancelled")
-
-    async def _create_in_bursts(
-        self,
-        namespace: str,
-        names: Sequence[str],
-        *,
-        pending_until: float | None = None,
-        config: str = "iris",
-        limit: Object | None = None,
-    ) -> None:
-        for start in range(0, len(names), BURST):
-            spec = {} if limit is None else limit
-            if pending_until is not None:
-                spec = {"pendingTimeoutSeconds": round(pending_until - time.monotonic())}
-            await self._create_all(namespace, names[start : start + BURST], config=config, spec=spec)
-
-    async def _create_all(
-        self, namespace: str, names: Sequence[str], *, config: str = "iris", spec: Object | None = None
-    ) -> None:
-        created = (create_run(self._user, namespace, name, config=config, **(spec or {})) for name in names)
-        await asyncio.gather(*created)
-
-    async def _end_all(self, namespace: str, names: Sequence[str]) -> None:
-        for name in names:
-            await self._crowd_node.release(name)
-        await self._until_all(namespace, names, "Succeeded")
-
-    async def _time_out_all(self, namespace: str, names: Sequence[str]) -> None:
-        await self._until_all(namespace, names, "PendingTimeout")
+    async def _create(self, namespace: str, runs: Sequence[str], *, config: str, **spec: Any) -> None:  # Any: JSON
+        await asyncio.gather(*(create_run(self._user, namespace, run, config=config, **spec) for run in runs))
 
     async def _until_all(self, namespace: str, names: Sequence[str], reason: str) -> None:
         def is_so() -> bool:
             runs = [item for (place, _), item in self._ground.recorder.runs.items() if place == namespace]
             return [(run.get("status") or {}).get("reason") for run in runs].count(reason) == len(names)
 
-        await self._until(f"{len(names)} runs are {reason}", is_so)
+        await until(f"{len(names)} runs are {reason}", is_so, seconds=LIMIT_SECONDS)
 
     async def _passes(self, *, during: "asyncio.Task[None] | None" = None) -> tuple[Pass, ...]:
         passes: list[Pass] = []
@@ -254,9 +234,11 @@ class Crowds:
         """Until its Job exists, and until it has ended."""
         started = time.monotonic()
         await create_run(self._ground.api, QUIET, name, config="iris")
-        await self._until(f"the Job of {name} exists", lambda: self._has_job(name), poll=0.01)
+        await until(f"the Job of {name} exists", lambda: self._has_job(name), seconds=LIMIT_SECONDS, poll=0.01)
         launched = time.monotonic()
-        await self._until(f"{name} has ended", lambda: self._phase(QUIET, name) == "Succeeded", poll=0.01)
+        await until(
+            f"{name} has ended", lambda: self._phase(QUIET, name) == "Succeeded", seconds=LIMIT_SECONDS, poll=0.01
+        )
         return launched - started, time.monotonic() - started
 
     def _has_job(self, run: str) -> bool:
@@ -266,41 +248,16 @@ class Crowds:
     async def _time_bare_job(self, name: str) -> float:
         started = time.monotonic()
         await self._ground.api.create(JOBS, QUIET, bare_job(name))
-        await self._until(f"the Pod of {name} has ended", lambda: self._has_succeeded(name), poll=0.01)
+        await until(f"the Pod of {name} has ended", lambda: self._has_succeeded(name), seconds=LIMIT_SECONDS, poll=0.01)
         return time.monotonic() - started
 
     def _has_succeeded(self, run: str) -> bool:
         pods = [pod for (place, _), pod in self._ground.recorder.pods.items() if place == QUIET and run_of(pod) == run]
         return any((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
 
-    async def _delete_all(self, namespace: str, names: Sequence[str]) -> None:
-        await asyncio.gather(*(delete(self._user, RUNS, namespace, name) for name in names))
-
-    async def _hold_and_cancel(self, namespace: str, names: Sequence[str]) -> None:
-        for (place, name), pod in self._ground.recorder.pods.items():
-            if place == namespace:
-                finalizers = [*(pod["metadata"].get("finalizers") or []), FINALIZER]
-                await self._ground.api.patch(PODS, namespace, name, {"metadata": {"finalizers": finalizers}})
-        await self._cancel_all(namespace, names)
-
-    async def _kill_node(self, namespace: str, names: Sequence[str]) -> None:
-        self._crowd_node_task.cancel()
-        self._crowd_node.stop_playing()
-        await self._cancel_all(namespace, names)
-
-    async def _cancel_all(self, namespace: str, names: Sequence[str]) -> None:
-        await asyncio.gather(*(self._user.patch(RUNS, namespace, name, CANCELLED) for name in names))
-
     def _phase(self, namespace: str, name: str) -> str:
         run: Object = self._ground.recorder.run_named(namespace, name) or {}
         return str((run.get("status") or {}).get("phase", ""))
-
-    async def _until(self, what: str, is_so: Callable[[], bool], *, poll: float = 0.2) -> None:
-        deadline = time.monotonic() + LIMIT_SECONDS
-        while not is_so():
-            if time.monotonic() > deadline:
-                raise TimeoutError(what)
-            await asyncio.sleep(poll)
 
 
 def bare_job(name: str) -> Object:
@@ -378,12 +335,14 @@ def _figures(seconds: Sequence[float]) -> str:
 def main() -> int:
     """Measure; the exit code is 0 if no crowd delays a run by more than a second."""
     parser = argparse.ArgumentParser(prog="tests.faults.crowds", description="Measure what a crowd costs others")
-    parser.add_argument("--crowds", nargs="*", default=list(SIZES), choices=list(SIZES), help="crowds (default: all)")
+    parser.add_argument("--crowds", nargs="*", default=list(CROWDS), choices=list(CROWDS), help="crowds (default: all)")
     parser.add_argument("--size", type=int, help="runs of each crowd (default: up to 500, see above)")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="inferrun-crowds-") as folder:
-        delays = asyncio.run(measure(Path(folder), sizes={crowd: given.size or SIZES[crowd] for crowd in given.crowds}))
+        delays = asyncio.run(
+            measure(Path(folder), sizes={crowd: given.size or CROWDS[crowd].size for crowd in given.crowds})
+        )
     section = section_of(delays)
     sys.stdout.write(f"{section}\n")
     if given.record:

@@ -127,6 +127,12 @@ class Job:
         return self.pods[-1].ends
 
     @property
+    def stopped_after(self) -> float:
+        """How many seconds after its creation it was stopped."""
+        assert self.stopped_at is not None
+        return (self.stopped_at - self.created).total_seconds()
+
+    @property
     def pods(self) -> list[Pod]:
         """Its Pods in time, by plan."""
         plan, begin, pods = self.plan, self.created, []
@@ -271,6 +277,12 @@ class Cluster:
         followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify, self.read_spec]
         followed.append(self.check_origin)
         return [self.launch, self.publish, self.record, self.delete, *followed]
+
+    @property
+    def outcome(self) -> RecordInput:
+        """What was recorded as the end of the run."""
+        assert self.recorded is not None
+        return self.recorded
 
     @property
     def running(self) -> list[str]:

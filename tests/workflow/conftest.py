@@ -4,8 +4,7 @@ clock can be skipped."""
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Generator, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from benchmarks.processes import Launch, serve, serves_temporal
 from inferrun.temporal.plugin import inferrun_plugin
-from tests.workflow.cluster import Cluster
-from tests.workflow.stage import Stage, on_stage
+from tests.workflow.stage import Staged
 from tests.workflow.time_skipping import ServerMissing, server_program
 
 START_SECONDS = 60
@@ -133,10 +131,6 @@ async def skipping(
 
 
 @pytest.fixture
-def staged(skipping: WorkflowEnvironment) -> Callable[[Cluster], AbstractAsyncContextManager[Stage]]:
-    """Puts a cluster in memory on stage.
-
-    With no workflow cached, the SDK would evict a workflow during its local activities and let the task time out; histories
-    are therefore replayed when the test is over.
-    """
-    return lambda cluster: on_stage(skipping, cluster, cached_workflows=1000)
+def staged(skipping: WorkflowEnvironment) -> Staged:
+    """Puts a cluster in memory on stage."""
+    return Staged(skipping)

@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -201,3 +201,30 @@ async def is_cancelled(handle: Handle) -> bool:
     with pytest.raises(WorkflowFailureError) as caught:
         await in_time(handle.result())
     return isinstance(caught.value.cause, CancelledError)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Puts a cluster on the stage of a server.
+
+    With no workflow cached, the SDK would evict a workflow during its local activities and let the task time out; histories
+    are therefore replayed when the test is over.
+    """
+
+    environment: WorkflowEnvironment
+
+    def __call__(self, cluster: Cluster) -> AbstractAsyncContextManager[Stage]:
+        """The stage, for a test that acts while the run is under way."""
+        return on_stage(self.environment, cluster, cached_workflows=1000)
+
+    async def success(self, cluster: Cluster) -> dict[str, Any]:
+        """The result of the run, which succeeds."""
+        async with self(cluster) as stage:
+            result = await stage.execute()
+        assert result["phase"] == "Succeeded"
+        return result
+
+    async def failure(self, cluster: Cluster) -> ApplicationError:
+        """The failure with which the workflow of the run ends."""
+        async with self(cluster) as stage:
+            return await failure_of(await stage.start())

@@ -1,18 +1,15 @@
 """A separate workflow deletes a finished run after its delay."""
 
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from tests.workflow.cluster import RUN, Cluster
-from tests.workflow.stage import Stage, result_of
+from tests.workflow.stage import Staged, result_of
 from workflows import messages
 from workflows.messages import CleanupInput
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
 
 
 async def test_a_finished_run_is_deleted_after_its_delay_and_not_before(staged: Staged) -> None:

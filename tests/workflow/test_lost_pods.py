@@ -1,18 +1,14 @@
 """Pods that are taken away within a launch, and nodes that are lost: listed, and not counted as attempts."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, succeeds
-from tests.workflow.stage import Stage, failure_of
+from tests.workflow.stage import Staged
 from workflows.messages import Verdict, VerdictKind
 from workflows.signals import ENDED_SIGNAL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
 
 NODE_LOST = Verdict(kind=VerdictKind.NODE_LOST, reason=Reason.NODE_LOST, message="node-1 does not respond")
 
@@ -24,8 +20,7 @@ def on_a_lost_node(*, seconds: int = 40) -> Plan:
 
 async def test_a_lost_node_is_fenced_off_without_grace_and_without_counting_an_attempt(staged: Staged) -> None:
     cluster = Cluster(plans=[on_a_lost_node(), succeeds()], backoff_limit=0)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     first, second = cluster.jobs.values()
     assert (first.grace, second.request.attempt, second.request.launch) == (0, 1, 2)
     assert [(item.reason, item.replaced) for item in second.request.attempts] == [("NodeLost", None)]
@@ -33,16 +28,14 @@ async def test_a_lost_node_is_fenced_off_without_grace_and_without_counting_an_a
 
 async def test_the_time_on_a_lost_node_counts_until_it_stopped_responding(staged: Staged) -> None:
     cluster = Cluster(plans=[on_a_lost_node(seconds=40), Plan(ends_after=None)], timeout_seconds=100)
-    async with staged(cluster) as stage:
-        assert (await failure_of(await stage.start())).type == "DeadlineExceeded"
+    assert (await staged.failure(cluster)).type == "DeadlineExceeded"
     _, second = cluster.jobs.values()
     assert second.request.seconds_used == pytest.approx(40, abs=2)
 
 
 async def test_a_run_that_loses_its_nodes_too_often_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[on_a_lost_node()], max_disruptions=2, backoff_limit=9)
-    async with staged(cluster) as stage:
-        assert (await failure_of(await stage.start())).type == "DisruptedTooOften"
+    assert (await staged.failure(cluster)).type == "DisruptedTooOften"
     assert len(cluster.jobs) == 3
 
 
@@ -51,8 +44,7 @@ DELETED = Verdict(kind=VerdictKind.DISRUPTED, reason=Reason.DISRUPTED, message="
 
 async def test_a_launch_whose_pod_was_deleted_is_followed_by_another_one_without_counting(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(verdict=DELETED), succeeds()], backoff_limit=0)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     _, second = cluster.jobs.values()
     assert (second.request.attempt, second.request.launch) == (1, 2)
     assert [(item.reason, item.exit_code) for item in second.request.attempts] == [("Disrupted", 2)]
@@ -60,8 +52,7 @@ async def test_a_launch_whose_pod_was_deleted_is_followed_by_another_one_without
 
 async def test_a_run_whose_pods_are_deleted_too_often_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(verdict=DELETED)], max_disruptions=2, backoff_limit=9)
-    async with staged(cluster) as stage:
-        assert (await failure_of(await stage.start())).type == "DisruptedTooOften"
+    assert (await staged.failure(cluster)).type == "DisruptedTooOften"
     assert len(cluster.jobs) == 3
 
 
@@ -69,22 +60,18 @@ async def test_the_job_of_a_success_is_deleted_if_other_containers_keep_it_from_
     held = Verdict(kind=VerdictKind.SUCCEEDED, reason=Reason.SUCCEEDED, message="150", exit_code=0, is_held_open=True)
     for plan, names in ((Plan(verdict=held), ("inf-iris-1", "uid-inf-iris-1")), (succeeds(), ("", ""))):
         cluster = Cluster(plans=[plan])
-        async with staged(cluster) as stage:
-            assert (await stage.execute())["phase"] == "Succeeded"
-        assert cluster.recorded is not None
-        assert (cluster.recorded.held_job_name, cluster.recorded.held_job_uid) == names
+        await staged.success(cluster)
+        assert (cluster.outcome.held_job_name, cluster.outcome.held_job_uid) == names
 
 
 async def test_replaced_pods_are_published_and_listed_with_their_launch(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(taken_after=10, disruptions=2)], backoff_limit=0, timeout_seconds=1000)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     assert [(item.reason, len(item.attempts), item.warning) for item in cluster.published] == [
         (Reason.DISRUPTED, 1, True),
         (Reason.DISRUPTED, 2, True),
     ]
-    assert cluster.recorded is not None
-    assert [(item.launch, item.attempt, item.replaced, item.pod_name) for item in cluster.recorded.attempts] == [
+    assert [(item.launch, item.attempt, item.replaced, item.pod_name) for item in cluster.outcome.attempts] == [
         (1, 1, True, "inf-iris-1-pod-0"),
         (1, 1, True, "inf-iris-1-pod-1"),
         (1, 1, None, None),
@@ -104,8 +91,7 @@ async def test_the_loss_of_a_pod_that_is_signalled_twice_is_listed_and_counted_o
         again = {"job_uid": job.uid, "launch": 1, "pod_uid": "inf-iris-1-pod-0"}
         await handle.signal(ENDED_SIGNAL, again)
         assert (await handle.result())["phase"] == "Succeeded"
-    assert cluster.recorded is not None
-    assert [item.replaced for item in cluster.recorded.attempts] == [True, None]
+    assert [item.replaced for item in cluster.outcome.attempts] == [True, None]
 
 
 async def test_the_claimed_loss_of_a_pod_that_nobody_knows_is_not_listed(staged: Staged) -> None:
@@ -116,5 +102,4 @@ async def test_the_claimed_loss_of_a_pod_that_nobody_knows_is_not_listed(staged:
         [job] = cluster.jobs.values()
         await handle.signal(ENDED_SIGNAL, {"job_uid": job.uid, "launch": 1, "pod_uid": "forged"})
         assert (await handle.result())["phase"] == "Succeeded"
-    assert cluster.recorded is not None
-    assert [item.replaced for item in cluster.recorded.attempts] == [None]
+    assert [item.replaced for item in cluster.outcome.attempts] == [None]

@@ -1,17 +1,13 @@
 """Whenever a run is cancelled, its outcome is recorded and nothing of it keeps running."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import pytest
 
 from inferrun.reasons import Phase, Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
-from tests.workflow.stage import Stage, failure_of, in_time, is_cancelled, result_of
+from tests.workflow.stage import Staged, failure_of, in_time, is_cancelled, result_of
 from workflows.messages import Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
 
 MOMENTS = {
     "while it waits for its config": (Cluster(always_waits=Reason.CONFIG_NOT_FOUND), 30),
@@ -37,8 +33,7 @@ async def test_a_cancelled_run_leaves_no_job_behind(staged: Staged, moment: str)
         await stage.pass_by(seconds)
         await handle.cancel()
         assert await is_cancelled(handle)
-    assert cluster.recorded is not None
-    assert (cluster.recorded.phase, cluster.recorded.reason) == (Phase.FAILED, Reason.CANCELLED)
+    assert (cluster.outcome.phase, cluster.outcome.reason) == (Phase.FAILED, Reason.CANCELLED)
     assert cluster.records == 1
     assert not cluster.running
     assert all(job.stopped_at or job.ended for job in cluster.jobs.values())
@@ -51,8 +46,7 @@ async def test_the_attempt_that_a_cancellation_ended_is_listed(staged: Staged) -
         await stage.pass_by(60)
         await handle.cancel()
         assert await is_cancelled(handle)
-    assert cluster.recorded is not None
-    first, second = cluster.recorded.attempts
+    first, second = cluster.outcome.attempts
     assert (first.launch, first.reason == Reason.CANCELLED) == (1, False)
     assert (second.launch, second.attempt, second.reason) == (2, 2, Reason.CANCELLED)
     assert second.start_time is not None
@@ -70,8 +64,7 @@ async def test_a_job_that_is_being_created_is_stopped(staged: Staged) -> None:
     [job] = cluster.jobs.values()
     assert job.stopped_at is not None
     assert job.grace == 10
-    assert cluster.recorded is not None
-    assert cluster.recorded.reason is Reason.CANCELLED
+    assert cluster.outcome.reason is Reason.CANCELLED
 
 
 async def test_a_success_before_the_cancellation_stays_a_success(staged: Staged) -> None:
@@ -81,8 +74,7 @@ async def test_a_success_before_the_cancellation_stays_a_success(staged: Staged)
         await stage.pass_by(60)
         await handle.cancel()
         assert (await result_of(handle))["phase"] == "Succeeded"
-    assert cluster.recorded is not None
-    assert cluster.recorded.phase is Phase.SUCCEEDED
+    assert cluster.outcome.phase is Phase.SUCCEEDED
 
 
 async def test_a_success_stays_one_if_the_run_is_deleted_before_it_is_recorded(staged: Staged) -> None:
@@ -114,8 +106,7 @@ async def test_a_cancellation_while_the_outcome_is_recorded_has_no_effect(staged
 
 async def test_a_cancellation_requested_on_the_run_is_found_at_the_launch(staged: Staged) -> None:
     cluster = Cluster(is_cancel_requested=True)
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
+    error = await staged.failure(cluster)
     assert error.type == "Cancelled"
     assert not cluster.jobs
 
@@ -125,7 +116,6 @@ async def test_a_cancelled_run_stops_the_job_of_an_earlier_workflow(
 ) -> None:
     cluster = Cluster(is_cancel_requested=True)
     left = cluster.leave_job_behind()
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
+    error = await staged.failure(cluster)
     assert error.type == "Cancelled"
     assert left.stopped_at is not None

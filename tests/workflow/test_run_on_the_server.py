@@ -78,8 +78,7 @@ async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on
         stage.started.clear()  # the end of the first execution is no result
     assert len(cluster.looks) == 1, "the launch is not created anew"
     assert [job.stopped_at is not None for job in cluster.jobs.values()] == [True]
-    assert cluster.recorded is not None
-    assert cluster.recorded.started_at is not None
+    assert cluster.outcome.started_at is not None
 
 
 async def test_a_run_whose_history_is_long_after_an_attempt_continues_as_new(temporal: Client) -> None:

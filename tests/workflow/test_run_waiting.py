@@ -1,7 +1,5 @@
 """A run that waits without a Job, because its config is missing or invalid."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 
 import pytest
@@ -9,15 +7,13 @@ import pytest
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt
 from tests.workflow.cluster import Cluster, Plan
-from tests.workflow.stage import Stage, failure_of, result_of, until
+from tests.workflow.stage import Staged, failure_of, result_of, until
 from workflows import messages
 from workflows.messages import RunProgress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 FOUR_WEEKS = 28
 """Days."""
-
-Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
 
 
 async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> None:
@@ -34,8 +30,7 @@ async def test_a_signal_makes_a_waiting_run_check_at_once(staged: Staged) -> Non
 async def test_a_waiting_run_checks_after_ten_minutes_and_then_less_and_less_often(staged: Staged) -> None:
     waits = [Reason.CONFIG_NOT_FOUND, Reason.CONFIG_NOT_READY, *[Reason.MODEL_NOT_READY] * 6]
     cluster = Cluster(waits=waits)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses == pytest.approx([600, 1200, 2400, 4800, 9600, 19200, 21600, 21600], abs=3)
 
@@ -114,8 +109,7 @@ async def test_an_edit_of_the_timeout_while_the_run_waits_applies_to_the_launch(
 
 async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(staged: Staged) -> None:
     cluster = Cluster(waits=[Reason.QUOTA_EXCEEDED] * 8)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses == pytest.approx([15, 30, 60, 120, 240, 480, 600, 600], abs=3)
 
@@ -123,8 +117,7 @@ async def test_unwatched_reasons_are_checked_soon_and_then_at_growing_intervals(
 async def test_a_wait_that_nobody_watches_is_checked_soon_although_its_reason_is_watched(staged: Staged) -> None:
     """The Service behind a model that is ready may be missing."""
     cluster = Cluster(waits=[Reason.MODEL_NOT_READY] * 3, waits_unwatched=True)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses == pytest.approx([15, 30, 60], abs=3)
 
@@ -134,8 +127,7 @@ async def test_a_run_that_waits_for_its_model_looks_again_when_it_is_told_to_and
 ) -> None:
     """The shim watches the model, but no grant."""
     cluster = Cluster(waits=[Reason.MODEL_NOT_READY, Reason.MODEL_NAMESPACE_NOT_ALLOWED])
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     pauses = [(after - before).total_seconds() for before, after in pairwise(cluster.looks)]
     assert pauses[0] > 500
     assert pauses[1] < 300
@@ -147,9 +139,7 @@ async def test_a_run_that_temporal_forgot_fails_with_what_came_before_after_its_
     lost = Attempt(launch=3, attempt=2, reason=Reason.POD_LOST)
     progress = RunProgress(launch=4, attempt=3, attempts=(lost,), seconds_used=60)
     cluster = Cluster(always_waits=Reason.MODEL_NOT_READY, pending_timeout_seconds=60, progress_at_wait=progress)
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
+    error = await staged.failure(cluster)
     assert error.type == Reason.PENDING_TIMEOUT
     assert [(one.launch, one.is_final) for one in cluster.verifications][-1] == (3, True)
-    assert cluster.recorded is not None
-    assert (cluster.recorded.attempt, cluster.recorded.attempts) == (3, (lost,))
+    assert (cluster.outcome.attempt, cluster.outcome.attempts) == (3, (lost,))

@@ -1,36 +1,19 @@
 """A launch that leaves no readable result: the store decides whether the run has succeeded."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-
 import pytest
-from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import OutputFinding, OutputState
 from tests.workflow.cluster import COMMITTED, Cluster, Plan, fails, succeeds
-from tests.workflow.stage import Stage, failure_of, is_cancelled, on_stage, result_of
+from tests.workflow.stage import Staged, is_cancelled, result_of
 from workflows.messages import Verdict, VerdictKind
 from workflows.output_verification import TIME_LIMIT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-Staged = Callable[[Cluster], AbstractAsyncContextManager[Stage]]
 
 UNKNOWN = OutputFinding(state=OutputState.UNKNOWN, message="the store is down")
 MAX_VERIFICATION_EVENTS = 9
 """Two local activities 2, signal 1, two workflow tasks 6; its timer is within the 12 of an attempt."""
-
-
-@pytest.fixture
-def staged(skipping: WorkflowEnvironment) -> Staged:
-    """Puts a cluster in memory on stage, whose runs are followed by signals."""
-
-    @asynccontextmanager
-    async def stage_of(cluster: Cluster) -> AsyncIterator[Stage]:
-        async with on_stage(skipping, cluster, cached_workflows=1000) as stage:
-            yield stage
-
-    return stage_of
 
 
 def is_lost(*, kind: VerdictKind = VerdictKind.FAILED, may_retry: bool = True) -> Plan:
@@ -43,38 +26,32 @@ def is_lost(*, kind: VerdictKind = VerdictKind.FAILED, may_retry: bool = True) -
 
 async def test_a_lost_pod_that_had_committed_has_succeeded_at_its_first_attempt(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], finding=COMMITTED)
-    async with staged(cluster) as stage:
-        result = await stage.execute()
+    result = await staged.success(cluster)
     assert (result["phase"], result["records"]["completed"], result["delivery"]) == ("Succeeded", 150, "ExactlyOnce")
-    assert cluster.recorded is not None
-    assert (cluster.recorded.attempt, len(cluster.jobs), cluster.recorded.records) == (1, 1, COMMITTED.records)
-    assert [attempt.reason for attempt in cluster.recorded.attempts] == [Reason.SUCCEEDED]
+    assert (cluster.outcome.attempt, len(cluster.jobs), cluster.outcome.records) == (1, 1, COMMITTED.records)
+    assert [attempt.reason for attempt in cluster.outcome.attempts] == [Reason.SUCCEEDED]
 
 
 async def test_a_lost_pod_that_had_not_committed_is_retried(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), succeeds()])
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     assert [request.is_final for request in cluster.verifications] == [False, False]
     assert [request.job_uid for request in cluster.verifications] == ["", "uid-verify-1"]
     assert len(cluster.jobs) == 2
-    assert cluster.recorded is not None
-    assert [attempt.reason for attempt in cluster.recorded.attempts] == [Reason.POD_LOST, Reason.SUCCEEDED]
-    assert "the output is not committed" in (cluster.recorded.attempts[0].message or "")
+    assert [attempt.reason for attempt in cluster.outcome.attempts] == [Reason.POD_LOST, Reason.SUCCEEDED]
+    assert "the output is not committed" in (cluster.outcome.attempts[0].message or "")
 
 
 async def test_the_last_attempt_is_verified_finally_and_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], backoff_limit=0)
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
+    error = await staged.failure(cluster)
     assert error.type == Reason.POD_LOST
     assert {(request.launch, request.is_final) for request in cluster.verifications} == {(1, True)}
 
 
 async def test_an_earlier_lost_pod_is_ruled_out_before_the_run_fails(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), fails(may_retry=False)])
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
+    error = await staged.failure(cluster)
     assert error.type == Reason.INFERENCE_FAILED
     assert [(request.launch, request.is_final) for request in cluster.verifications[-2:]] == [(1, True), (1, True)]
 
@@ -90,22 +67,19 @@ async def test_an_earlier_lost_pod_that_commits_late_makes_the_run_succeed(stage
 
 async def test_a_clear_failure_is_not_verified(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(), fails(), succeeds()])
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     assert not cluster.verifications
 
 
 async def test_a_deadline_during_the_commit_is_a_success(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True, finding=COMMITTED)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     assert {request.is_final for request in cluster.verifications} == {True}
 
 
 async def test_a_deadline_without_a_commit_is_recorded_as_such(staged: Staged) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True)
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
+    error = await staged.failure(cluster)
     assert error.type == Reason.DEADLINE_EXCEEDED
 
 
@@ -139,8 +113,7 @@ async def test_a_cancelled_waiting_run_is_not_verified(staged: Staged) -> None:
 
 async def test_a_verification_that_does_not_end_is_given_up(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost()], backoff_limit=0, verification_seconds=None)
-    async with staged(cluster) as stage:
-        error = await failure_of(await stage.start())
+    error = await staged.failure(cluster)
     took = (cluster.now - min(cluster.verifying.values())).total_seconds()
     assert error.type == Reason.POD_LOST
     assert "it is unknown whether the output was stored" in error.message
@@ -149,8 +122,7 @@ async def test_a_verification_that_does_not_end_is_given_up(staged: Staged) -> N
 
 async def test_what_cannot_be_found_out_is_said_and_retried(staged: Staged) -> None:
     cluster = Cluster(plans=[is_lost(), succeeds()], finding=UNKNOWN)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     assert cluster.published[0].reason == Reason.RETRY_BACKOFF
     assert "the store is down" in cluster.published[0].message
 
@@ -182,8 +154,7 @@ async def test_a_run_that_was_resumed_while_no_worker_was_there_continues_withou
     """The worker that had suspended it was killed, and its Pod left nothing to read. A verification may take minutes."""
     suspended = Verdict(kind=VerdictKind.SUSPENDED, reason=Reason.SUSPENDED, message="suspended", is_unclear=True)
     cluster = Cluster(plans=[Plan(verdict=suspended), succeeds()], verification_seconds=None)
-    async with staged(cluster) as stage:
-        assert (await stage.execute())["phase"] == "Succeeded"
+    await staged.success(cluster)
     assert not cluster.verifications
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1]
 

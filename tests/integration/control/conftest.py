@@ -12,20 +12,14 @@ import httpx
 import pytest
 
 from activities.launching.launch_job import JobLauncher
-from activities.objects.installation import Installation
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
-from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, parse_run
-from inferrun.run_defaults import Defaults
-from tests.integration.control.pods import NOWHERE, Launched, launched
+from tests.integration.control.pods import IMAGE, NOWHERE, Launched, launched, launcher_of
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
 
-INSTALLATION = Installation(
-    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
-)
 LEFT_ALONE = {"krateo.io/paused": "true"}
 
 MakeRun = Callable[..., Awaitable[InferenceRun]]
@@ -100,7 +94,7 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
         name = f"config-{token_hex(4)}"
         metadata = {"name": name, "namespace": namespace, "annotations": LEFT_ALONE}
         storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
-        full = {"storage": storage, "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never", **spec}
+        full = {"storage": storage, "image": IMAGE, "imagePullPolicy": "Never", **spec}
         body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": full}
         await api.create(CONFIGS, namespace, body)
         return name
@@ -109,9 +103,29 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
 
 
 @pytest.fixture
-async def job(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+async def run(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
+    """A run that can be launched."""
+    return await make_run(configRef={"name": await make_config()})
+
+
+@pytest.fixture
+def own_namespace(direct: httpx.Client) -> Iterator[str]:
+    """A namespace for one test, whose quotas count everything in it."""
+    name = f"control-{token_hex(4)}"
+    call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    call(direct, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def launcher(api: KubeClient) -> JobLauncher:
+    """The activity's instance, through the proxy."""
+    return launcher_of(api)
+
+
+@pytest.fixture
+async def job(api: KubeClient, launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A launched run of a custom image, whose Job has a Pod."""
-    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     config = await make_config(resources=NOWHERE, ttlSecondsAfterFinished=777)
     made = await launched(api, launcher, await make_run(configRef={"name": config}))
     await made.pod()

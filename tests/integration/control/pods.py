@@ -7,21 +7,46 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from temporalio.testing import ActivityEnvironment
 
+from activities.judging.stop_launch import LaunchStopper
 from activities.launching import manifests
 from activities.launching.launch_job import JobLauncher
+from activities.objects.installation import Installation
 from activities.watching import job_state
+from activities.watching.inspect_launch import LaunchInspector
+from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import EVENTS, JOBS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
+from inferrun.names import verify_job_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from workflows.messages import LaunchInput, LaunchResult
+from inferrun.run_defaults import Defaults
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
+from tests.unit.launches import is_of_shim
+from workflows.messages import InspectInput, LaunchInput, LaunchReport, LaunchResult, StopLaunchInput, StopLaunchResult
+
+INSTALLATION = Installation(
+    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
+)
 
 NOWHERE = {"requests": {"cpu": "4000"}}
+IMAGE = "localhost/inferrun-tests/absent:1"
+"""The image that the configs of these tests name, which no node has."""
+
+FILE = {"file": {"claimName": "data", "path": "out"}}
+COMMITTED = OutputFinding(
+    state=OutputState.COMMITTED,
+    message="9 of 9 records predicted",
+    records=RecordCounts(total=9, completed=9),
+    delivery="ExactlyOnce",
+    output=Output(location="data/out", manifest="data/out/manifest.json"),
+)
 STARTED = "2026-11-21T08:00:00Z"
 FINISHED = "2026-11-21T08:01:00Z"
 WAIT_SECONDS = 90
@@ -86,6 +111,39 @@ class Launched:
 
     async def job(self) -> Object:
         return await self.api.get(JOBS, self.namespace, self.result.job_name)
+
+    async def job_is_gone(self) -> bool:
+        """Whether no Job has that name, or it is being deleted."""
+        try:
+            return bool((await self.job())["metadata"].get("deletionTimestamp"))
+        except NotFound:
+            return True
+
+    def verifying(self, *, is_final: bool = False) -> "Launched":
+        """The Job that verifies its output, and that Job's Pod."""
+        name = verify_job_name(self.result.job_name, 1, is_final=is_final)
+        return Launched(self.api, self.run, self.result.model_copy(update={"job_name": name}))
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What the workflow tells each activity about the launch."""
+        kept = {"job_name", "job_uid", "snapshot", "pod_shape"}
+        return {"run": self.run.ref, **self.result.model_dump(include=kept)}
+
+    async def inspect(self, *, installation: Installation = INSTALLATION, **changes: Any) -> LaunchReport:
+        """The report of a worker that has just started."""
+        runs = RunStore(self.api)
+        inspector = LaunchInspector(self.api, runs, reader_of(self.api), installation=installation)
+        request = InspectInput(**self.known | changes)
+        report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
+        return report
+
+    async def stop(self, *, stopper: LaunchStopper | None = None, **changes: Any) -> StopLaunchResult:
+        """Stop it, by a worker that has just started."""
+        request = StopLaunchInput(**{"grace_seconds": 10, **self.known, **changes})
+        stopping = (stopper or stopper_of(self.api)).stop_launch
+        result: StopLaunchResult = await ActivityEnvironment().run(stopping, request)
+        return result
 
     async def is_finished(self) -> None:
         """Return once the Job is terminal."""
@@ -165,8 +223,40 @@ async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> As
         await api.delete(QUOTAS, namespace, name, uid=stored["metadata"]["uid"])
 
 
+def launcher_of(
+    api: KubeClient, *, installation: Installation = INSTALLATION, runner_image: str = "", account: str = ""
+) -> JobLauncher:
+    """The activity's instance; the image is that of the built-in runner."""
+    given = Defaults(runner_image=runner_image) if runner_image else Defaults()
+    return JobLauncher(api, RunStore(api), installation=installation, defaults=lambda: given, runner_account=account)
+
+
+def reader_of(api: KubeClient) -> LaunchReader:
+    """Believes what the shim of the tests has signed."""
+    return LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults)
+
+
+def stopper_of(api: KubeClient) -> LaunchStopper:
+    """The activity's instance."""
+    return LaunchStopper(api, RunStore(api), reader_of(api))
+
+
+async def launch(launcher: JobLauncher, run: InferenceRun, *, tries: int = 1, **changes: Any) -> LaunchResult:
+    """Launch a run; `tries` is the number of this try of the activity."""
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, attempt=tries)
+    result: LaunchResult = await environment.run(launcher.launch_job, LaunchInput(run=run.ref, **changes))
+    return result
+
+
+async def jobs_of(api: KubeClient, run: InferenceRun) -> list[Object]:
+    """The Jobs with the run's label."""
+    selector = f"inferrun.dev/run-uid={run.metadata.uid}"
+    return list((await api.list(JOBS, run.metadata.namespace, labelSelector=selector))["items"])
+
+
 async def launched(api: KubeClient, launcher: JobLauncher, run: InferenceRun) -> Launched:
     """Launch a run."""
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
+    result = await launch(launcher, run)
     assert result.job_uid, result.message
     return Launched(api, run, result)

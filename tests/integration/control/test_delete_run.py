@@ -6,28 +6,36 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.delete_run import HistoryPruner, RunDeleter
-from activities.launching.launch_job import JobLauncher
+from activities.judging.delete_run import HistoryPruner, Postpone, RunDeleter
 from activities.objects.events import EventRecorder
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import EVENTS, RUNS
+from inferrun.kube.objects import CONFIGS, EVENTS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
-from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.run_status import ended_status
 from inferrun.timestamps import rfc3339, utc_now
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from workflows.messages import DeleteRunInput, DeletionResult, LaunchInput
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import launch, launcher_of
+from workflows.messages import DeleteRunInput, DeletionResult
 
 
 @pytest.fixture
 def deleter(api: KubeClient) -> RunDeleter:
     """The activity's instance."""
     return deleter_over(api)
+
+
+async def no_postponement(run: RunRef, _seconds: int) -> None:
+    raise AssertionError(f"{run} ended long ago")
+
+
+def pruner_over(api: KubeClient, postpone: Postpone = no_postponement) -> HistoryPruner:
+    events = EventRecorder(api, reporter="tests")
+    return HistoryPruner(api, RunStore(api), events=events, postpone=postpone)
 
 
 def deleter_over(api: KubeClient, postponed: list[RunRef] | None = None) -> RunDeleter:
@@ -37,18 +45,16 @@ def deleter_over(api: KubeClient, postponed: list[RunRef] | None = None) -> RunD
         assert postponed is not None
         postponed.append(run)
 
-    runs, events = RunStore(api), EventRecorder(api, reporter="tests")
-    pruner = HistoryPruner(api, runs, events=events, postpone=postpone)
-    return RunDeleter(api, runs, events=events, pruner=pruner)
+    pruner = pruner_over(api, postpone)
+    return RunDeleter(api, RunStore(api), events=EventRecorder(api, reporter="tests"), pruner=pruner)
 
 
 async def finished(
     api: KubeClient, make_run: MakeRun, config: str, *, phase: str = "Succeeded", due_in: float | None = -60
 ) -> RunRef:
     """A run that was launched and has ended."""
-    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     run = await make_run(configRef={"name": config})
-    await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
+    await launch(launcher_of(api), run)
     status = {"phase": phase, "reason": phase, "message": "m", "completionTime": rfc3339(utc_now())}
     if due_in is not None:
         status["deleteAfter"] = rfc3339(utc_now() + timedelta(seconds=due_in))
@@ -116,19 +122,6 @@ async def test_a_run_is_not_deleted_before_its_delay_is_over(
     assert await api.get(RUNS, ref.namespace, ref.name)
 
 
-async def test_the_result_and_the_event_say_why_a_run_is_deleted(
-    api: KubeClient, deleter: RunDeleter, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    ref = await finished(api, make_run, await make_config(autoDeletePolicy="DeleteOnSuccess"))
-    because = "autoDeletePolicy is DeleteOnSuccess and autoDeleteDelaySeconds 60"
-    request = DeleteRunInput(run=ref, because=f"{because}\n{'x' * 1000}")
-    result = await ActivityEnvironment().run(deleter.delete_run, request)
-    assert because in result.message
-    assert len(result.message) < 500
-    events = await api.list(EVENTS, ref.namespace, fieldSelector=f"involvedObject.uid={ref.uid}")
-    assert result.message in [event["message"] for event in events["items"] if event["reason"] == "AutoDeleted"]
-
-
 async def child_of(api: KubeClient, make_run: MakeRun, parent: InferenceRun, *, ended_ago: float) -> RunRef:
     """A run of a schedule whose outcome was written so many seconds ago; its container may have ended long before that."""
     child = await make_run()
@@ -191,8 +184,7 @@ async def test_a_run_that_is_ending_is_pruned_later_even_if_its_outcome_was_writ
     async def postpone(run: RunRef, seconds: int) -> None:
         postponed.append((run, seconds))
 
-    pruner = HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=postpone)
-    assert await pruner.prune(parent.ref, ending=child) == []
+    assert await pruner_over(api, postpone).prune(parent.ref, ending=child) == []
     assert postponed == [(child, 30)]
     assert await exists(api, child)
 
@@ -204,3 +196,46 @@ async def test_a_run_that_its_schedule_keeps_by_now_is_not_pruned(api: KubeClien
     assert (result.deleted, result.gone) == (False, False)
     assert f"kept by the history limits of {parent.metadata.name}" in result.message
     assert await exists(api, child)
+
+
+async def test_an_automatic_deletion_is_announced_on_the_run_and_its_config(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config()
+    run = await make_run(
+        configRef={"name": config},
+        status={"phase": "Succeeded", "reason": "Succeeded", "deleteAfter": "2026-01-01T00:00:00Z"},
+    )
+    because = "autoDeletePolicy is DeleteOnSuccess and autoDeleteDelaySeconds 300"
+    request = DeleteRunInput(run=run.ref, because=f"{because}\n{'x' * 1000}")
+    deleter = deleter_over(api)
+    result: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
+    assert result.deleted
+    policy = f"autoDeletePolicy in InferenceConfig {config}"
+    assert result.message.startswith(f"InferenceRun {run.metadata.name} (Succeeded) is deleted: {policy}; {because} x")
+    assert len(result.message) < 500
+    with pytest.raises(NotFound):
+        await api.get(RUNS, run.metadata.namespace, run.metadata.name)
+    uids = [run.metadata.uid, (await api.get(CONFIGS, run.metadata.namespace, config))["metadata"]["uid"]]
+    for uid in uids:
+        selector = f"involvedObject.uid={uid},reason=AutoDeleted"
+        found = (await api.list(EVENTS, run.metadata.namespace, fieldSelector=selector))["items"]
+        assert [event["message"] for event in found] == [result.message]
+    again: DeletionResult = await ActivityEnvironment().run(deleter.delete_run, request)
+    assert (again.gone, again.deleted) == (True, False)
+    assert "had been deleted before" in again.message
+
+
+async def test_a_run_beyond_the_history_limit_is_announced_on_the_run_and_its_schedule(
+    api: KubeClient, make_run: MakeRun
+) -> None:
+    parent = await make_run(schedule="1 * * * *", successfulJobsHistoryLimit=0)
+    child = await child_of(api, make_run, parent, ended_ago=60)
+    namespace, name = child.namespace, child.name
+    assert await pruner_over(api).prune(parent.ref) == [name]
+    limit = f"successfulJobsHistoryLimit of {parent.metadata.name}"
+    expected = f"InferenceRun {name} (Succeeded) is deleted: {limit} keeps no more runs"
+    for uid in (child.uid, parent.metadata.uid):
+        selector = f"involvedObject.uid={uid},reason=HistoryPruned"
+        found = (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]
+        assert [event["message"] for event in found] == [expected]

@@ -232,15 +232,13 @@ async def test_a_silent_watch_is_ended_and_resumed(
     assert len(proxy.lists) == 1
 
 
-async def test_an_expired_version_is_also_recognized_in_the_response(running: Followed) -> None:
-    running.proxy.answer_watches = [(410, "too old resource version")]
-    await running.proxy.end_watches()
-    await running.watches(times=3)
-    assert len(running.proxy.lists) == 2
-
-
-async def test_a_version_that_a_restored_server_does_not_have_yet_causes_a_new_list(running: Followed) -> None:
-    running.proxy.answer_watches = [(504, "Timeout: Too large resource version: 9000, current: 70")]
+@pytest.mark.parametrize(
+    "answer", [(410, "too old resource version"), (504, "Timeout: Too large resource version: 9000, current: 70")]
+)
+async def test_a_version_that_is_too_old_or_that_a_restored_server_lacks_causes_a_new_list(
+    running: Followed, answer: tuple[int, str]
+) -> None:
+    running.proxy.answer_watches = [answer]
     await running.proxy.end_watches()
     await running.watches(times=3)
     assert len(running.proxy.lists) == 2

@@ -4,33 +4,22 @@ The Job controller is real. A Job that it has seen without creating a Pod starts
 """
 
 import asyncio
-from collections.abc import Awaitable
 
 import pytest
-from temporalio.testing import ActivityEnvironment
 
-from activities.judging.stop_launch import LaunchStopper
 from activities.launching.launch_job import JobLauncher
 from activities.launching.manifests import NO_QUEUE, QUEUE_LABEL
-from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
-from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import InferenceRun
-from inferrun.run_defaults import Defaults
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, eventually
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, eventually, jobs_of, launch
 from tests.integration.control.proxy import Proxy
-from workflows.messages import LaunchInput, LaunchResult, LaunchState, StopLaunchInput
+from workflows.messages import LaunchResult, LaunchState
 
 SECONDS = 30
-
-
-@pytest.fixture
-def launcher(api: KubeClient) -> JobLauncher:
-    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
 
 
 @pytest.fixture
@@ -44,15 +33,10 @@ async def queued(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
     return await make_run(configRef={"name": await make_config(resources=NOWHERE)}, labels={QUEUE_LABEL: "batch"})
 
 
-def launching(launcher: JobLauncher, run: InferenceRun, *, launch: int = 1) -> Awaitable[LaunchResult]:
-    request = LaunchInput(run=run.ref, launch=launch, attempt=launch)
-    return ActivityEnvironment().run(launcher.launch_job, request)
-
-
 async def delayed(proxy: Proxy, launcher: JobLauncher, run: InferenceRun) -> asyncio.Task[LaunchResult]:
     """A launch whose Job is on its way to the API server."""
     proxy.delay_post_to = "/jobs"
-    first = asyncio.ensure_future(launching(launcher, run))
+    first = asyncio.ensure_future(launch(launcher, run))
     async with asyncio.timeout(SECONDS):
         await proxy.is_delaying.wait()
     return first
@@ -67,15 +51,6 @@ async def gives_up(first: asyncio.Task[LaunchResult]) -> None:
 async def end(api: KubeClient, run: InferenceRun) -> None:
     status = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
-
-
-async def stop(api: KubeClient, run: InferenceRun, launched: LaunchResult) -> None:
-    reader = LaunchReader(api, RunStore(api), defaults=Defaults)
-    stopper = LaunchStopper(api, RunStore(api), reader)
-    request = StopLaunchInput(
-        run=run.ref, job_name=launched.job_name, job_uid=launched.job_uid, snapshot="", pod_shape="", grace_seconds=0
-    )
-    await ActivityEnvironment().run(stopper.stop_launch, request)
 
 
 async def arrived(proxy: Proxy, api: KubeClient, run: InferenceRun, *, after: str = "") -> Object:
@@ -125,8 +100,8 @@ async def test_a_job_that_arrives_after_its_launch_was_stopped_starts_no_contain
 ) -> None:
     """The second try created the Job, which has executed; the launch was stopped, and its name is free again."""
     await gives_up(await delayed(proxy, launcher, run))
-    launched = await launching(launcher, run)
-    await stop(api, run, launched)
+    launched = await launch(launcher, run)
+    await Launched(api, run, launched).stop(grace_seconds=0)
     late = await arrived(proxy, api, run, after=launched.job_uid)
     assert await pods_of(api, late) == []
 
@@ -139,8 +114,7 @@ async def test_a_try_that_was_frozen_withdraws_its_job(
     await end(api, run)
     proxy.is_arriving.set()
     assert (await first).state is LaunchState.TERMINAL
-    jobs = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
-    assert jobs["items"] == []
+    assert await jobs_of(api, run) == []
 
 
 @pytest.mark.thorough
@@ -148,20 +122,19 @@ async def test_a_try_that_was_frozen_does_not_start_its_job_beside_a_later_launc
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
 ) -> None:
     first = await delayed(proxy, launcher, run)
-    stopped = await launching(launcher, run)
-    await stop(api, run, stopped)
-    second = await launching(launcher, run, launch=2)
+    stopped = await launch(launcher, run)
+    await Launched(api, run, stopped).stop(grace_seconds=0)
+    second = await launch(launcher, run, launch=2, attempt=2)
     proxy.is_arriving.set()
     late = await first
     status = (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]
     assert status["jobStatus"]["uid"] == second.job_uid
     assert late.job_uid != second.job_uid
-    found = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
-    assert [job["metadata"]["uid"] for job in found["items"]] == [second.job_uid]
+    assert [job["metadata"]["uid"] for job in await jobs_of(api, run)] == [second.job_uid]
 
 
 async def test_a_launch_starts_its_job(api: KubeClient, launcher: JobLauncher, run: InferenceRun) -> None:
-    launched = await launching(launcher, run)
+    launched = await launch(launcher, run)
     job = await api.get(JOBS, run.metadata.namespace, launched.job_name)
     assert job["spec"]["parallelism"] == 1
 
@@ -177,11 +150,11 @@ async def test_a_retry_starts_the_job_of_a_try_that_ended_before_it_did(
 ) -> None:
     proxy.answer_patches = 503
     with pytest.raises(Exception, match="as asked"):
-        await launching(launcher, run)
+        await launch(launcher, run)
     proxy.answer_patches = None
     name = job_base_name(run.metadata.name, run.metadata.uid)
     assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 0
-    await launching(launcher, run)
+    await launch(launcher, run)
     assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 1
 
 
@@ -211,11 +184,11 @@ async def test_a_launch_lets_its_job_wait_in_its_queue(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
 ) -> None:
     proxy.holds_jobs_of_queues = True
-    launched = await launching(launcher, queued)
+    launched = await launch(launcher, queued)
     job = await api.get(JOBS, queued.metadata.namespace, launched.job_name)
     assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (True, 1)
     assert job["metadata"]["labels"][QUEUE_LABEL] == "batch"
-    again = await launching(launcher, queued)
+    again = await launch(launcher, queued)
     assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)
     await admit(api, job)
 
@@ -230,7 +203,7 @@ async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can
 ) -> None:
     """Kueue would admit the Job without Pods at once, and count them only after one has started."""
     proxy.holds_jobs_of_queues, proxy.default_queue = True, "default"
-    launched = await launching(launcher, run)
+    launched = await launch(launcher, run)
     job = await api.get(JOBS, run.metadata.namespace, launched.job_name)
     assert job["metadata"]["uid"] == launched.job_uid
     assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (True, 1)
@@ -241,7 +214,7 @@ async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can
     assert [(body["metadata"]["labels"], body["spec"]["parallelism"]) for body in started] == [
         ({QUEUE_LABEL: "default"}, 1)
     ]
-    again = await launching(launcher, run)
+    again = await launch(launcher, run)
     assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)
 
 
@@ -249,7 +222,7 @@ async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can
 async def test_a_job_with_the_label_of_a_queue_runs_where_no_queue_holds_it(
     api: KubeClient, launcher: JobLauncher, queued: InferenceRun
 ) -> None:
-    launched = await launching(launcher, queued)
+    launched = await launch(launcher, queued)
     job = await api.get(JOBS, queued.metadata.namespace, launched.job_name)
     assert job["metadata"]["labels"][QUEUE_LABEL] == "batch"
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import httpx
 import pytest
@@ -17,28 +16,34 @@ from activities.launching.launch_job import JobLauncher
 from activities.objects.installation import Installation
 from activities.objects.signatures import MAX_SIGNERS, RECORD, record_signer
 from activities.objects.signing_key import SigningKey
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import CONFIGS, JOBS, LEASES, RUNS, Object
 from inferrun.kube.runs import RunStore
-from inferrun.names import verify_job_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from inferrun.run_defaults import Defaults
-from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
+from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import (
+    COMMITTED,
+    FILE,
+    IMAGE,
+    INSTALLATION,
+    NOWHERE,
+    Launched,
+    eventually,
+    jobs_of,
+    launch,
+    launched,
+    launcher_of,
+    only_one_job_more,
+)
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.control.webhooks import mutating
 from tests.integration.crds.server import call
 from workflows.messages import (
-    InspectInput,
-    LaunchInput,
-    LaunchReport,
     LaunchResult,
     LaunchState,
     VerdictKind,
@@ -49,50 +54,26 @@ from workflows.messages import (
 Restart = Callable[[], Awaitable[Installation]]
 Make = Callable[[], Awaitable[InferenceRun]]
 
-IMAGE = "localhost/inferrun-tests/absent:1"
-FILE = {"file": {"claimName": "data", "path": "out"}}
-COMMITTED = OutputFinding(
-    state=OutputState.COMMITTED,
-    message="9 of 9 records predicted",
-    records=RecordCounts(total=9, completed=9),
-    delivery="ExactlyOnce",
-    output=Output(location="data/out", manifest="data/out/manifest.json"),
-)
+REQUESTS = {**NOWHERE["requests"], "example.com/changed": "1"}
 
 
-def add_queue(job: Json) -> None:
-    job["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "changed"
+def pod_of(job: Json) -> Json:
+    spec: Json = job["spec"]["template"]["spec"]
+    return spec
 
 
-def add_pull_secret(job: Json) -> None:
-    job["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "changed"}]
+def container_of(job: Json) -> Json:
+    container: Json = pod_of(job)["containers"][0]
+    return container
 
 
-def use_mirror(job: Json) -> None:
-    for container in job["spec"]["template"]["spec"]["containers"]:
-        container["image"] = f"changed.example.com/{container['image']}"
-
-
-def change_resources(job: Json) -> None:
-    requests = {**NOWHERE["requests"], "example.com/changed": "1"}
-    job["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": requests}
-
-
-def add_priority(job: Json) -> None:
-    job["spec"]["template"]["spec"]["priorityClassName"] = "tests-changed"
-
-
-def add_sidecar(job: Json) -> None:
-    job["spec"]["template"]["spec"]["containers"].append({"name": "changed", "image": "localhost/proxy:1"})
-
-
-CHANGES: dict[str, Callable[[Json], None]] = {
-    "queue": add_queue,
-    "pull secret": add_pull_secret,
-    "mirror": use_mirror,
-    "resources": change_resources,
-    "priority": add_priority,
-    "sidecar": add_sidecar,
+CHANGES: dict[str, Callable[[Json], object]] = {
+    "queue": lambda job: job["metadata"].setdefault("labels", {}).update({"kueue.x-k8s.io/queue-name": "changed"}),
+    "pull secret": lambda job: pod_of(job).update(imagePullSecrets=[{"name": "changed"}]),
+    "mirror": lambda job: container_of(job).update(image=f"changed.example.com/{container_of(job)['image']}"),
+    "resources": lambda job: container_of(job).update(resources={"requests": REQUESTS, "limits": REQUESTS}),
+    "priority": lambda job: pod_of(job).update(priorityClassName="tests-changed"),
+    "sidecar": lambda job: pod_of(job)["containers"].append({"name": "changed", "image": "localhost/proxy:1"}),
 }
 
 
@@ -127,14 +108,8 @@ def make(make_run: MakeRun, make_config: MakeConfig) -> Make:
     return made
 
 
-def launcher_of(api: KubeClient, installation: Installation) -> JobLauncher:
-    defaults = Defaults(runner_image=IMAGE)
-    return JobLauncher(api, RunStore(api), installation=installation, defaults=lambda: defaults, runner_account="")
-
-
-async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref, **changes))
-    return result
+def ours(api: KubeClient, installation: Installation) -> JobLauncher:
+    return launcher_of(api, installation=installation, runner_image=IMAGE)
 
 
 async def verify(verifier: OutputVerifier, of: Launched, *, job_uid: str = "") -> VerifyResult:
@@ -151,37 +126,11 @@ async def verify(verifier: OutputVerifier, of: Launched, *, job_uid: str = "") -
     return result
 
 
-async def inspect(api: KubeClient, installation: Installation, of: Launched) -> LaunchReport:
-    reader = LaunchReader(api, RunStore(api), defaults=Defaults)
-    inspector = LaunchInspector(api, RunStore(api), reader, installation=installation)
-    given = of.result
-    request = InspectInput(
-        run=of.run.ref,
-        job_name=given.job_name,
-        job_uid=given.job_uid,
-        snapshot=given.snapshot,
-        pod_shape=given.pod_shape,
-    )
-    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
-    return report
-
-
-def verifying(of: Launched) -> Launched:
-    """The verifying Job and its Pod."""
-    name = verify_job_name(of.result.job_name, 1, is_final=False)
-    return Launched(of.api, of.run, of.result.model_copy(update={"job_name": name}))
-
-
 async def fail_before_the_status_is_written(launcher: JobLauncher, run: InferenceRun, proxy: Proxy) -> None:
     proxy.answer_patches = 503
     with pytest.raises(Exception, match="as asked"):
         await launch(launcher, run)
     proxy.answer_patches = None
-
-
-async def jobs_of(api: KubeClient, run: InferenceRun) -> list[Object]:
-    selector = f"inferrun.dev/run-uid={run.metadata.uid}"
-    return list((await api.list(JOBS, run.metadata.namespace, labelSelector=selector))["items"])
 
 
 def is_changed(job: Object) -> bool:
@@ -200,9 +149,9 @@ async def test_a_launch_is_continued_by_a_restarted_worker_although_a_webhook_ch
 ) -> None:
     run = await make()
     async with mutating(api, namespace, CHANGES[change]):
-        await fail_before_the_status_is_written(launcher_of(api, await restart()), run, proxy)
+        await fail_before_the_status_is_written(ours(api, await restart()), run, proxy)
         worker = await restart()
-        result = await launch(launcher_of(api, worker), run)
+        result = await launch(ours(api, worker), run)
 
     assert (result.state, result.message) == (LaunchState.LAUNCHED, "")
     [job] = await jobs_of(api, run)
@@ -210,7 +159,7 @@ async def test_a_launch_is_continued_by_a_restarted_worker_although_a_webhook_ch
     of = Launched(api, run, result)
     await of.ends(0, message=dump_result(RunnerResult(reason=Reason.SUCCEEDED, delivery="ExactlyOnce")))
     await of.is_finished()
-    report = await inspect(api, worker, of)
+    report = await of.inspect(installation=worker)
     assert report.verdict is not None
     assert (report.verdict.kind, report.verdict.delivery) == (VerdictKind.SUCCEEDED, "ExactlyOnce")
 
@@ -220,10 +169,10 @@ async def test_a_committed_output_is_found_by_a_restarted_worker_although_a_webh
     api: KubeClient, namespace: str, restart: Restart, make: Make, *, change: str
 ) -> None:
     first = await restart()
-    of = await launched(api, launcher_of(api, first), await make())
+    of = await launched(api, ours(api, first), await make())
     async with mutating(api, namespace, CHANGES[change]):
         began = await verify(OutputVerifier(api, RunStore(api), installation=first), of)
-    looks = verifying(of)
+    looks = of.verifying()
     assert is_changed(await looks.job())
     await looks.ends(0, message=dump_result(COMMITTED))
     await looks.is_finished()
@@ -237,7 +186,7 @@ async def test_a_verification_whose_start_was_lost_with_its_worker_is_started_ag
     api: KubeClient, restart: Restart, make: Make
 ) -> None:
     first = await restart()
-    of = await launched(api, launcher_of(api, first), await make())
+    of = await launched(api, ours(api, first), await make())
     lost = await verify(OutputVerifier(api, RunStore(api), installation=first), of)
 
     again = await verify(OutputVerifier(api, RunStore(api), installation=await restart()), of)
@@ -253,10 +202,10 @@ async def test_a_job_into_which_our_signature_was_copied_is_replaced_and_never_e
 ) -> None:
     """Its creator has seen the worker's Job before the status named it."""
     run = await make()
-    await fail_before_the_status_is_written(launcher_of(api, await restart()), run, proxy)
+    await fail_before_the_status_is_written(ours(api, await restart()), run, proxy)
     planted = await plant(api, (await jobs_of(api, run))[0])
 
-    result = await launch(launcher_of(api, await restart()), run)
+    result = await launch(ours(api, await restart()), run)
 
     [job] = await jobs_of(api, run)
     assert (result.state, result.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
@@ -269,7 +218,7 @@ async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_
 ) -> None:
     """A slow try of the activity writes the status after the next one has read it, and before that one deletes the Job."""
     run, worker = await make(), await restart()
-    await fail_before_the_status_is_written(launcher_of(api, worker), run, proxy)
+    await fail_before_the_status_is_written(ours(api, worker), run, proxy)
     [late] = await jobs_of(api, run)
 
     async def name_late_job() -> None:
@@ -287,7 +236,7 @@ async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_
         await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": status}, sub="status")
 
     proxy.before_delete = name_late_job
-    result = await launch(launcher_of(api, worker), run)
+    result = await launch(ours(api, worker), run)
 
     [job] = await jobs_of(api, run)
     stored = await RunStore(api).read(run.ref)
@@ -299,11 +248,11 @@ async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_
 
 async def test_a_signature_is_of_no_use_for_another_launch(api: KubeClient, restart: Restart, make: Make) -> None:
     run, worker = await make(), await restart()
-    first = await launch(launcher_of(api, worker), run)
+    first = await launch(ours(api, worker), run)
     [job] = await jobs_of(api, run)
     await plant(api, job, name=f"{first.job_name}-2", is_in_its_place=False)
 
-    second = await launch(launcher_of(api, worker), run, launch=2, attempt=2, snapshot=first.snapshot)
+    second = await launch(ours(api, worker), run, launch=2, attempt=2, snapshot=first.snapshot)
 
     assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
 
@@ -316,10 +265,10 @@ async def test_a_signature_counts_only_if_its_key_is_recorded_beside_the_worker(
     run, stranger = await make(), await restart()
     if not is_recorded:
         stranger = replace(stranger, signing_key=SigningKey())
-    await fail_before_the_status_is_written(launcher_of(api, stranger), run, proxy)
+    await fail_before_the_status_is_written(ours(api, stranger), run, proxy)
     [job] = await jobs_of(api, run)
 
-    result = await launch(launcher_of(api, await restart()), run)
+    result = await launch(ours(api, await restart()), run)
 
     if is_recorded:
         assert result.state is LaunchState.LAUNCHED
@@ -332,10 +281,10 @@ async def test_what_a_worker_wrote_before_it_was_restarted_applies_although_the_
     api: KubeClient, namespace: str, restart: Restart, make: Make, proxy: Proxy
 ) -> None:
     run = await make()
-    await fail_before_the_status_is_written(launcher_of(api, await restart()), run, proxy)
+    await fail_before_the_status_is_written(ours(api, await restart()), run, proxy)
     await api.patch(CONFIGS, namespace, run.spec.config_ref.name, {"spec": {"image": "localhost/edited:1"}})
 
-    result = await launch(launcher_of(api, await restart()), run)
+    result = await launch(ours(api, await restart()), run)
 
     [job] = await jobs_of(api, run)
     assert (result.state, result.message) == (LaunchState.LAUNCHED, "")
@@ -348,11 +297,11 @@ async def test_a_job_that_was_not_started_does_not_fill_the_quota_for_its_own_la
     run, worker = await make(), await restart()
     others = len((await api.list(JOBS, namespace))["items"])
     async with only_one_job_more(api, namespace, than=others):
-        await fail_before_the_status_is_written(launcher_of(api, worker), run, proxy)
+        await fail_before_the_status_is_written(ours(api, worker), run, proxy)
 
         async def is_launched() -> LaunchResult | None:
             try:
-                result = await launch(launcher_of(api, worker), run)
+                result = await launch(ours(api, worker), run)
             except (LaunchBlocked, Conflict):  # Temporal tries again
                 return None
             return result if result.state is LaunchState.LAUNCHED else None

@@ -1,87 +1,33 @@
 """ConfigMaps, Jobs and Pods that a user of the namespace planted, with the right name, owner and labels."""
 
-import asyncio
 import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.testing import ActivityEnvironment
 
-from activities.judging.stop_launch import LaunchStopper
 from activities.launching.launch_job import JobLauncher
 from activities.launching.manifests import config_map, owner_reference
 from activities.launching.snapshot import CompiledRun
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
-from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from inferrun.run_defaults import Defaults
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launch
 from tests.unit.objects import snapshot
 from workflows.messages import (
-    InspectInput,
-    LaunchInput,
-    LaunchReport,
-    LaunchResult,
     LaunchStage,
     LaunchState,
-    StopLaunchInput,
-    StopLaunchResult,
     VerdictKind,
 )
 
 pytestmark = pytest.mark.thorough
 
 FORGED = RunnerResult(reason=Reason.SUCCEEDED, message="forged", delivery="ExactlyOnce")
-
-
-@pytest.fixture
-def launcher(api: KubeClient) -> JobLauncher:
-    """The activity's instance."""
-    return new_launcher(api)
-
-
-def new_launcher(api: KubeClient) -> JobLauncher:
-    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
-
-
-@pytest.fixture
-def inspector(api: KubeClient) -> LaunchInspector:
-    """The activity's instance."""
-    return LaunchInspector(
-        api,
-        RunStore(api),
-        LaunchReader(api, RunStore(api), defaults=Defaults),
-        installation=INSTALLATION,
-    )
-
-
-async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
-    request = LaunchInput(run=run.ref, **changes)
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
-    return result
-
-
-async def inspect(inspector: LaunchInspector, job: Launched, *, pod_uid: str = "") -> LaunchReport:
-    given = job.result
-    request = InspectInput(
-        pod_uid=pod_uid,
-        run=job.run.ref,
-        job_name=given.job_name,
-        job_uid=given.job_uid,
-        snapshot=given.snapshot,
-        pod_shape=given.pod_shape,
-    )
-    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
-    return report
 
 
 def base_of(run: InferenceRun) -> str:
@@ -105,19 +51,6 @@ async def replace_config_map(api: KubeClient, run: InferenceRun, body: Object) -
     await api.create(CONFIG_MAPS, place, body)
 
 
-async def test_a_planted_config_map_is_never_used(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    run = await make_run(configRef={"name": await make_config()})
-    await api.create(CONFIG_MAPS, run.metadata.namespace, planted_config_map(run))
-
-    result = await launch(launcher, run)
-
-    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
-    jobs = await api.list(JOBS, run.metadata.namespace, labelSelector=f"inferrun.dev/run-uid={run.metadata.uid}")
-    assert jobs["items"] == []
-
-
 async def test_a_planted_config_map_does_not_replace_a_missing_config(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun
 ) -> None:
@@ -131,30 +64,15 @@ async def test_a_planted_config_map_does_not_replace_a_missing_config(
 
 @pytest.mark.parametrize("is_temporal_lost", [False, True])
 async def test_a_config_map_that_is_swapped_between_two_attempts_is_noticed(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_temporal_lost: bool
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun, *, is_temporal_lost: bool
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     await replace_config_map(api, run, planted_config_map(run))
 
-    worker = new_launcher(api) if is_temporal_lost else launcher
     remembered = "" if is_temporal_lost else first.snapshot
-    second = await launch(worker, run, launch=2, attempt=2, snapshot=remembered)
+    second = await launch(launcher, run, launch=2, attempt=2, snapshot=remembered)
 
     assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
-
-
-async def test_a_snapshot_is_checked_as_well_as_the_contract(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    run = await make_run(configRef={"name": await make_config()})
-    await launch(launcher, run)
-    stored = await api.get(CONFIG_MAPS, run.metadata.namespace, base_of(run))
-    body = planted_config_map(run, is_our_runner=True)
-    body["data"]["contract.json"] = stored["data"]["contract.json"]
-    await replace_config_map(api, run, body)
-
-    assert (await launch(launcher, run, launch=2)).reason is Reason.NAME_TAKEN
 
 
 @pytest.mark.parametrize("is_remembered", [True, False])
@@ -192,41 +110,6 @@ async def test_a_run_whose_start_is_lost_and_changed_is_not_started_anew(
     assert (second.state, second.reason) == (LaunchState.REFUSED, Reason.INVALID_CONTRACT)
 
 
-GARBAGE: dict[str, dict[str, str]] = {
-    "brackets": {"contract.json": "[" * 60_000, "snapshot.json": "[" * 60_000},
-    "nonsense": {"contract.json": "{}", "snapshot.json": '{"image": 7}'},
-    "empty": {},
-    "other keys": {"x": "y"},
-    "no JSON": {"contract.json": "\u0000\u2028{", "snapshot.json": "<xml/>"},
-}
-
-
-@pytest.mark.parametrize("is_started", [True, False])
-@pytest.mark.parametrize("garbage", GARBAGE)
-async def test_garbage_in_a_config_map_has_a_reason(
-    launcher: JobLauncher,
-    api: KubeClient,
-    make_run: MakeRun,
-    make_config: MakeConfig,
-    *,
-    garbage: str,
-    is_started: bool,
-) -> None:
-    run = await make_run(configRef={"name": await make_config()})
-    body = planted_config_map(run)
-    body["data"] = GARBAGE[garbage]
-    if is_started:
-        await launch(launcher, run)
-        await replace_config_map(api, run, body)
-    else:
-        await api.create(CONFIG_MAPS, run.metadata.namespace, body)
-
-    result = await launch(launcher, run, launch=2 if is_started else 1)
-
-    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
-    assert len(result.message) < 500
-
-
 async def plant_job(api: KubeClient, run: InferenceRun, **pod: Any) -> Object:
     spec = {"restartPolicy": "Never", "containers": [{"name": "inference", "image": "theirs:1"}], **pod}
     labels = {
@@ -253,23 +136,9 @@ async def complete(api: KubeClient, namespace: str, name: str) -> None:
     await api.patch(JOBS, namespace, name, {"status": status}, sub="status")
 
 
-async def test_a_planted_job_is_not_adopted(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    run = await make_run(configRef={"name": await make_config()})
-    planted = await plant_job(api, run)
-
-    result = await launch(launcher, run)
-
-    assert (result.state, result.reason, result.job_uid) == (LaunchState.REFUSED, Reason.NAME_TAKEN, "")
-    found = await api.get(JOBS, run.metadata.namespace, base_of(run))
-    assert found["metadata"]["uid"] == planted["metadata"]["uid"]
-
-
 async def test_a_job_that_was_swapped_counts_as_deleted(
-    launcher: JobLauncher, inspector: LaunchInspector, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     await api.delete(JOBS, run.metadata.namespace, first.job_name, uid=first.job_uid)
     await plant_job(api, run)
@@ -277,13 +146,13 @@ async def test_a_job_that_was_swapped_counts_as_deleted(
     again = await launch(launcher, run)  # as a workflow that takes over does
 
     assert (again.state, again.job_uid) == (LaunchState.LAUNCHED, first.job_uid)
-    report = await inspect(inspector, Launched(api, run, again))
+    report = await Launched(api, run, again).inspect()
     assert report.verdict is not None
     assert report.verdict.reason is Reason.JOB_DELETED
 
 
 async def test_a_cancelled_run_does_not_succeed_by_a_planted_job(
-    launcher: JobLauncher, inspector: LaunchInspector, api: KubeClient, make_run: MakeRun
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun
 ) -> None:
     run = await make_run(annotations={"inferrun.dev/cancel-requested": "true"})
     planted = await plant_job(api, run)
@@ -292,7 +161,7 @@ async def test_a_cancelled_run_does_not_succeed_by_a_planted_job(
     result = await launch(launcher, run)
 
     assert (result.state, result.job_uid) == (LaunchState.CANCELLED, planted["metadata"]["uid"])
-    report = await inspect(inspector, Launched(api, run, result))
+    report = await Launched(api, run, result).inspect()
     assert report.verdict is not None
     assert report.verdict.kind is not VerdictKind.SUCCEEDED
 
@@ -341,66 +210,32 @@ SUCCESS = {
 }
 
 
-async def test_a_planted_pod_never_yields_success(api: KubeClient, inspector: LaunchInspector, job: Launched) -> None:
+async def test_a_planted_pod_never_yields_success(api: KubeClient, job: Launched) -> None:
     """Not even if the Job controller counts it, and the Job is complete because of it."""
     pod = await plant_pod(api, job)
     await play_kubelet(api, pod, SUCCESS, phase="Succeeded")
-    early = await inspect(inspector, job)
+    early = await job.inspect()
     assert early.verdict is None
 
     await complete(api, job.namespace, job.result.job_name)
-    late = await inspect(inspector, job)
+    late = await job.inspect()
 
     assert late.verdict is not None
     assert (late.verdict.reason, late.verdict.delivery) == (Reason.RESULT_UNREADABLE, "Unknown")
 
 
-async def test_a_planted_pod_does_not_succeed_at_the_deadline(api: KubeClient, job: Launched) -> None:
-    runs = RunStore(api)
-    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, defaults=Defaults))
-    pod = await plant_pod(api, job)
-    await play_kubelet(api, pod, SUCCESS, phase="Succeeded")
-    given = job.result
-    request = StopLaunchInput(
-        run=job.run.ref,
-        job_name=given.job_name,
-        job_uid=given.job_uid,
-        snapshot=given.snapshot,
-        pod_shape=given.pod_shape,
-        grace_seconds=0,
-    )
-
-    result: StopLaunchResult = await asyncio.wait_for(ActivityEnvironment().run(stopper.stop_launch, request), 30)
-
-    assert result.report.verdict is None or result.report.verdict.kind is not VerdictKind.SUCCEEDED
-
-
-async def test_the_invalid_image_of_a_planted_pod_does_not_end_a_run(
-    api: KubeClient, inspector: LaunchInspector, job: Launched
-) -> None:
-    pod = await plant_pod(api, job, image="NOT AN IMAGE")
-    await play_kubelet(api, pod, {"waiting": {"reason": "InvalidImageName", "message": "x"}}, phase="Pending")
-
-    report = await inspect(inspector, job)
-
-    assert (report.stage, report.verdict) == (LaunchStage.WAITING, None)
-
-
-async def test_a_planted_pod_does_not_start_the_clock(
-    api: KubeClient, inspector: LaunchInspector, job: Launched
-) -> None:
+async def test_a_planted_pod_does_not_start_the_clock(api: KubeClient, job: Launched) -> None:
     pod = await plant_pod(api, job)
     await play_kubelet(api, pod, {"running": {"startedAt": "2020-01-01T00:00:00Z"}}, phase="Running")
 
-    report = await inspect(inspector, job)
+    report = await job.inspect()
 
     assert (report.stage, report.started_at) == (LaunchStage.WAITING, None)
 
 
 async def test_the_status_that_vouches_for_a_start_is_not_users_to_write(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     await launch(launcher, run)
     before = (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"]
 
@@ -417,28 +252,26 @@ async def delete_config_map(api: KubeClient, job: Launched) -> Object:
 
 
 async def test_the_config_map_of_a_launch_that_waits_is_written_again_if_it_was_deleted(
-    api: KubeClient, inspector: LaunchInspector, job: Launched
+    api: KubeClient, job: Launched
 ) -> None:
     """Its Pod, or the one that replaces it, could never start."""
     before = await delete_config_map(api, job)
-    assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
+    assert (await job.inspect()).stage is LaunchStage.WAITING
     after = await api.get(CONFIG_MAPS, job.namespace, job.result.job_name)
     assert (after["data"], after["immutable"]) == (before["data"], True)
     assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
 
 
-async def test_a_config_map_that_another_client_created_instead_is_left_alone(
-    api: KubeClient, inspector: LaunchInspector, job: Launched
-) -> None:
+async def test_a_config_map_that_another_client_created_instead_is_left_alone(api: KubeClient, job: Launched) -> None:
     place, name = job.namespace, job.result.job_name
     await delete_config_map(api, job)
     planted = await api.create(CONFIG_MAPS, place, {"metadata": {"name": name}, "data": {"contract.json": "{}"}})
-    assert (await inspect(inspector, job)).stage is LaunchStage.WAITING
+    assert (await job.inspect()).stage is LaunchStage.WAITING
     assert await api.get(CONFIG_MAPS, place, name) == planted
 
 
 async def test_a_job_that_lost_its_pod_because_it_may_have_none_gets_another_one(
-    api: KubeClient, inspector: LaunchInspector, job: Launched
+    api: KubeClient, job: Launched
 ) -> None:
     """Another client has set its parallelism to 0; a run is paused by spec.suspend."""
     await job.runs()
@@ -450,6 +283,6 @@ async def test_a_job_that_lost_its_pod_because_it_may_have_none_gets_another_one
         return all(pod["metadata"]["uid"] != lost["metadata"]["uid"] for pod in found) or None
 
     await eventually(is_gone, what="the Pod to be removed")
-    report = await inspect(inspector, job, pod_uid=lost["metadata"]["uid"])
+    report = await job.inspect(pod_uid=lost["metadata"]["uid"])
     assert report.stage is LaunchStage.POD_LOST
     assert (await job.pod())["metadata"]["uid"] != lost["metadata"]["uid"]

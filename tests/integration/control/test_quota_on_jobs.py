@@ -4,12 +4,9 @@ Each test has a namespace of its own, because the quota counts all of its Jobs.
 """
 
 import asyncio
-from collections.abc import Iterator
-from secrets import token_hex
+from typing import Any
 
-import httpx
 import pytest
-from temporalio.testing import ActivityEnvironment
 
 from activities.judging.job_marks import mark_ended
 from activities.launching.launch_blocked import LaunchBlocked
@@ -17,30 +14,19 @@ from activities.launching.launch_job import JobLauncher
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS
-from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from inferrun.run_defaults import Defaults
 from inferrun.timestamps import parse, utc_now
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
-from tests.integration.crds.server import call
-from workflows.messages import LaunchInput, LaunchResult, LaunchState
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launch, launched, only_one_job_more
+from workflows.messages import LaunchResult, LaunchState
 
 RETRY_SECONDS = 0.5
 
 
 @pytest.fixture
-def namespace(direct: httpx.Client) -> Iterator[str]:
-    name = f"control-{token_hex(4)}"
-    call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    yield name
-    call(direct, "DELETE", f"/api/v1/namespaces/{name}")
-
-
-@pytest.fixture
-def launcher(api: KubeClient) -> JobLauncher:
-    return JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
+def namespace(own_namespace: str) -> str:
+    return own_namespace
 
 
 @pytest.fixture
@@ -48,13 +34,12 @@ async def config(make_config: MakeConfig) -> str:
     return await make_config(resources=NOWHERE)
 
 
-async def is_launched(launcher: JobLauncher, run: InferenceRun, **changes: object) -> LaunchResult:
+async def is_launched(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
     """The launch, tried after half a second as Temporal does: the quota's controller counts deleted Jobs a moment later."""
-    request = LaunchInput(run=run.ref).model_copy(update=changes)
 
     async def look() -> LaunchResult | None:
         try:
-            result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+            result = await launch(launcher, run, **changes)
         except LaunchBlocked:
             await asyncio.sleep(RETRY_SECONDS)
             return None
@@ -65,7 +50,7 @@ async def is_launched(launcher: JobLauncher, run: InferenceRun, **changes: objec
 
 
 async def launch_that_waits(launcher: JobLauncher, run: InferenceRun) -> LaunchResult:
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref))
+    result = await launch(launcher, run)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.QUOTA_EXCEEDED)
     return result
 

@@ -3,37 +3,21 @@
 Each test has a namespace of its own, because the quota counts all of its Pods.
 """
 
-from collections.abc import Iterator
-from secrets import token_hex
+from typing import Any
 
-import httpx
 import pytest
-from temporalio.testing import ActivityEnvironment
 
 from activities.judging.job_marks import mark_ended
 from activities.launching.launch_job import JobLauncher
 from activities.watching.diagnosis import diagnose_missing_pod
-from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.job_objects import list_events
-from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, QUOTAS, Object
-from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from inferrun.run_defaults import Defaults
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched, eventually
-from tests.integration.crds.server import call
-from workflows.messages import InspectInput, LaunchInput, LaunchResult, LaunchState
-
-
-@pytest.fixture
-def namespace(direct: httpx.Client) -> Iterator[str]:
-    name = f"control-{token_hex(4)}"
-    call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    yield name
-    call(direct, "DELETE", f"/api/v1/namespaces/{name}")
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched, eventually, launch
+from workflows.messages import LaunchState
 
 
 async def limit_to_one_pod(api: KubeClient, namespace: str) -> None:
@@ -60,63 +44,51 @@ async def until_rejected(api: KubeClient, namespace: str, *, job_uid: str) -> No
 
 
 async def until_its_pod_is_rejected(
-    api: KubeClient, launcher: JobLauncher, run: InferenceRun, request: LaunchInput
+    api: KubeClient, launcher: JobLauncher, run: InferenceRun, **changes: Any
 ) -> Launched:
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, request)
+    result = await launch(launcher, run, **changes)
     assert result.state is LaunchState.LAUNCHED
     await until_rejected(api, run.metadata.namespace, job_uid=result.job_uid)
     return Launched(api, run, result)
 
 
 @pytest.fixture
-async def second(api: KubeClient, job: Launched) -> Launched:
+def namespace(own_namespace: str) -> str:
+    return own_namespace
+
+
+@pytest.fixture
+async def second(api: KubeClient, launcher: JobLauncher, job: Launched) -> Launched:
     """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
     await limit_to_one_pod(api, job.namespace)
     await job.ends(4)
     await job.is_finished()
     await mark_ended(api, job.run.ref, job.result.job_name)
-    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
-    return await until_its_pod_is_rejected(
-        api, launcher, job.run, LaunchInput(run=job.run.ref, launch=2, attempt=2, snapshot=job.result.snapshot)
-    )
+    return await until_its_pod_is_rejected(api, launcher, job.run, launch=2, attempt=2, snapshot=job.result.snapshot)
 
 
 @pytest.fixture
-async def other(api: KubeClient, job: Launched, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+async def other(
+    api: KubeClient, launcher: JobLauncher, job: Launched, *, make_run: MakeRun, make_config: MakeConfig
+) -> Launched:
     """The first launch of a run, whose Pod is rejected because of the one of a run that has ended."""
     await limit_to_one_pod(api, job.namespace)
     await job.ends(0)
     await job.is_finished()
     await mark_ended(api, job.run.ref, job.result.job_name)
-    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     run = await make_run(configRef={"name": await make_config(resources=NOWHERE)})
-    return await until_its_pod_is_rejected(api, launcher, run, LaunchInput(run=run.ref))
-
-
-async def inspect(api: KubeClient, launched: Launched) -> None:
-    runs = RunStore(api)
-    launches = LaunchReader(api, runs, defaults=Defaults)
-    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION)
-    result = launched.result
-    inspected = InspectInput(
-        run=launched.run.ref,
-        job_name=result.job_name,
-        job_uid=result.job_uid,
-        snapshot=result.snapshot,
-        pod_shape=result.pod_shape,
-    )
-    await ActivityEnvironment().run(inspector.inspect_launch, inspected)
+    return await until_its_pod_is_rejected(api, launcher, run)
 
 
 async def test_the_pod_of_an_attempt_that_failed_makes_room_for_the_next_one(api: KubeClient, second: Launched) -> None:
-    await inspect(api, second)
+    await second.inspect()
     assert await second.pod()
 
 
 async def test_the_pod_of_a_run_that_has_ended_makes_room_for_that_of_another_run(
     api: KubeClient, other: Launched
 ) -> None:
-    await inspect(api, other)
+    await other.inspect()
     assert await other.pod()
 
 

@@ -19,8 +19,8 @@ from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
 from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.timestamps import parse
-from tests.integration.control.conftest import INSTALLATION, MakeRun
-from tests.integration.control.pods import Launched
+from tests.integration.control.conftest import MakeRun
+from tests.integration.control.pods import INSTALLATION, Launched
 from tests.integration.control.proxy import Proxy
 from workflows.messages import RecordInput, StatusResult
 

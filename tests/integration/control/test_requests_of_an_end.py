@@ -9,12 +9,9 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
-from activities.judging.stop_launch import LaunchStopper
 from activities.launching.config_reader import ConfigReader
 from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import controller_of
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
@@ -22,18 +19,13 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
-from tests.integration.control.conftest import INSTALLATION
-from tests.integration.control.pods import FINISHED, STARTED, Launched, eventually
+from tests.integration.control.pods import FINISHED, INSTALLATION, STARTED, Launched, eventually
 from tests.integration.control.proxy import Proxy
 from tests.integration.crds.server import call
-from tests.unit.launches import ends_of, is_of_shim
+from tests.unit.launches import ends_of
 from workflows.messages import (
-    InspectInput,
-    LaunchReport,
     RecordInput,
     StatusResult,
-    StopLaunchInput,
-    StopLaunchResult,
     VerdictKind,
 )
 
@@ -48,45 +40,33 @@ async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: La
     ended = {"exitCode": 0, "reason": "Completed", "startedAt": STARTED, "finishedAt": FINISHED}
     await job.tell({"terminated": ended}, phase="Succeeded")
     ends = ends_of(await job.pod())
-    runs = RunStore(api)
-    launches = LaunchReader(api, runs, is_signer=is_of_shim, defaults=Defaults)
-    inspector = LaunchInspector(api, runs, launches, installation=INSTALLATION)
-    recorder = await recorder_of(api, runs)
+    recorder = await recorder_of(api, RunStore(api))
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
-    inspect = InspectInput.model_validate(
-        {**known, "job_name": name, "job_uid": uid, "pod_shape": job.result.pod_shape, "ends": ends}
-    )
     outcome = {"phase": Phase.SUCCEEDED, "reason": Reason.SUCCEEDED, "message": "done", "exit_code": 0}
     record = RecordInput.model_validate({**known, **outcome, "only_job_name": name, "only_job_uid": uid})
     sent = len(proxy.requests)
 
-    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, inspect)
+    report = await job.inspect(ends=ends)
     result: StatusResult = await ActivityEnvironment().run(recorder.record_outcome, record)
 
     assert report.verdict is not None
     assert (report.verdict.kind, result.phase) == (VerdictKind.SUCCEEDED, Phase.SUCCEEDED)
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
     assert made == [("GET", job.run.metadata.name), ("PATCH", "status"), ("POST", "events"), ("PATCH", name)]
-    stored = await job.job()
-    assert "managedFields" not in stored["metadata"], "the API server would update them with each write"
 
 
 async def test_the_stop_of_a_deleted_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
     """Kubernetes deletes the Job and the Pod. Its garbage collector may be slower or faster than the stop."""
-    runs = RunStore(api)
-    launches = LaunchReader(api, runs, defaults=Defaults)
-    stopper = LaunchStopper(api, runs, launches)
-    recorder = await recorder_of(api, runs)
+    recorder = await recorder_of(api, RunStore(api))
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
-    stop = StopLaunchInput.model_validate({**known, "job_name": name, "job_uid": uid, "grace_seconds": 10})
     outcome = {"phase": Phase.FAILED, "reason": Reason.CANCELLED, "message": "the run was cancelled"}
     record = RecordInput.model_validate({**known, **outcome, "only_job_name": name, "only_job_uid": uid})
     await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
     sent = len(proxy.requests)
 
-    stopped: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, stop)
+    stopped = await job.stop()
     result: StatusResult = await ActivityEnvironment().run(recorder.record_outcome, record)
 
     assert (stopped.is_stopped, stopped.pods_left, stopped.pods_vanishing, result.gone) == (True, 0, 0, True)
@@ -100,11 +80,7 @@ async def test_the_job_of_a_run_that_was_deleted_without_its_objects_is_deleted(
     """Nothing names the run as its owner any more."""
     await api.patch(JOBS, job.namespace, job.result.job_name, {"metadata": {"ownerReferences": None}})
     await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
-    runs = RunStore(api)
-    stopper = LaunchStopper(api, runs, LaunchReader(api, runs, defaults=Defaults))
-    known = {"snapshot": job.result.snapshot, "run": job.run.ref, "grace_seconds": 10}
-    stop = StopLaunchInput.model_validate({**known, "job_name": job.result.job_name, "job_uid": job.result.job_uid})
-    await ActivityEnvironment().run(stopper.stop_launch, stop)
+    await job.stop()
     await eventually(lambda: is_gone(job), what="the Job and its Pod to be deleted")
 
 
@@ -123,12 +99,7 @@ async def test_a_pod_that_its_job_left_behind_does_not_outlive_its_run(
 
     await eventually(is_left_behind, what="the Pod to be without a Job")
     await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
-    runs = RunStore(api)
-    launches = LaunchReader(api, runs, defaults=Defaults)
-    stopper = LaunchStopper(api, runs, launches)
-    known = {"snapshot": job.result.snapshot, "run": job.run.ref, "grace_seconds": 10}
-    stop = StopLaunchInput.model_validate({**known, "job_name": job.result.job_name, "job_uid": job.result.job_uid})
-    await ActivityEnvironment().run(stopper.stop_launch, stop)
+    await job.stop()
 
     async def is_deleted() -> bool | None:
         pods = (await api.list(PODS, job.namespace))["items"]

@@ -6,40 +6,31 @@ The API server and the Job controller are real; the tests play the kubelet.
 from datetime import timedelta
 
 import pytest
-from temporalio.testing import ActivityEnvironment
 
-from activities.judging.stop_launch import LaunchStopper
-from activities.launching.launch_job import JobLauncher
 from activities.launching.manifests import CONTAINER
 from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
-from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
-from inferrun.run_defaults import Defaults
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import parse, rfc3339
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
-from tests.unit.launches import ends_of, is_of_shim
-from workflows.messages import InspectInput, LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import IMAGE, NOWHERE, Launched, eventually, launched, launcher_of
+from tests.unit.launches import ends_of
+from workflows.messages import LaunchStage, VerdictKind
 
 pytestmark = pytest.mark.thorough
 
 CLAIM = {"claimName": "data", "path": "in.jsonl", "format": "jsonl"}
 FILES = {"input": {"file": CLAIM}, "output": {"file": {"claimName": "data", "path": "out"}}}
 SHARDS = 2
-OURS = Defaults(runner_image="localhost/inferrun-tests/absent:1")
-"""The image that the configs of these tests name counts as the built-in runner."""
 
 
 @pytest.fixture
 async def launch(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A run of two shards whose Pods no node has room for."""
-    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=lambda: OURS, runner_account="")
+    launcher = launcher_of(api, runner_image=IMAGE)
     config = await make_config(storage=FILES, shards=SHARDS, backoffLimit=1, resources=NOWHERE)
     return await launched(api, launcher, await make_run(configRef={"name": config}))
 
@@ -82,62 +73,23 @@ async def ends(launch: Launched, pod: Object, code: int, *, seconds: int, messag
     await tell(launch, pod, state, phase="Failed" if code else "Succeeded")
 
 
-async def inspect(launch: Launched, *, pod_uid: str, seen: tuple[Object, ...] = ()) -> LaunchReport:
-    """As a worker does that has seen these Pods end."""
-    reader = LaunchReader(launch.api, RunStore(launch.api), is_signer=is_of_shim, defaults=Defaults)
-    inspector = LaunchInspector(
-        launch.api,
-        RunStore(launch.api),
-        reader,
-        installation=INSTALLATION,
-    )
-    request = InspectInput(
-        run=launch.run.ref,
-        job_name=launch.result.job_name,
-        job_uid=launch.result.job_uid,
-        snapshot=launch.result.snapshot,
-        pod_shape=launch.result.pod_shape,
-        pod_uid=pod_uid,
-        ends=ends_of(*seen),
-    )
-    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
-    return report
-
-
-async def stop(launch: Launched, *, only_after_seconds: float | None = None) -> StopLaunchResult:
-    store = RunStore(launch.api)
-    reader = LaunchReader(launch.api, store, defaults=Defaults)
-    request = StopLaunchInput(
-        run=launch.run.ref,
-        job_name=launch.result.job_name,
-        job_uid=launch.result.job_uid,
-        snapshot=launch.result.snapshot,
-        pod_shape=launch.result.pod_shape,
-        grace_seconds=10,
-        only_after_seconds=only_after_seconds,
-    )
-    stopper = LaunchStopper(launch.api, store, reader)
-    result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, request)
-    return result
-
-
 async def test_the_time_of_pods_that_took_turns_counts_until_none_is_left(launch: Launched) -> None:
     first, second = await pods_of(launch)
     begin = min(after(first, 0), after(second, 0))
     for pod in (first, second):
         await runs(launch, pod)
     await ends(launch, first, 137, seconds=40)
-    report = await inspect(launch, pod_uid=uid_of(first))
+    report = await launch.inspect(pod_uid=uid_of(first))
     assert (report.stage, report.pod_uid, report.started_at) == (LaunchStage.RUNNING, uid_of(second), begin)
     await ends(launch, second, 137, seconds=70)
     third, *_ = await pods_of(launch, other_than=(first, second), count=1)
-    report = await inspect(launch, pod_uid=uid_of(first))
+    report = await launch.inspect(pod_uid=uid_of(first))
     assert (report.stage, report.pod_uid) == (LaunchStage.POD_LOST, uid_of(second))
     assert (report.started_at, report.lost_at) == (begin, after(second, 70))
     done = RunnerResult(reason=Reason.SUCCEEDED, message="9 of 9", delivery="ExactlyOnce")
     await ends(launch, third, 0, seconds=100, message=dump_result(done))
     ended = await launch.api.get(PODS, launch.namespace, name_of(third))
-    verdict = (await inspect(launch, pod_uid="", seen=(ended,))).verdict
+    verdict = (await launch.inspect(ends=ends_of(ended))).verdict
     assert verdict is not None
     assert (verdict.kind, verdict.pod_name) == (VerdictKind.SUCCEEDED, name_of(third))
     assert (verdict.started_at, verdict.finished_at) == (begin, after(third, 100))
@@ -163,9 +115,9 @@ async def test_the_deadline_of_several_shards_is_not_put_off_by_a_pod_that_repla
     first, second = await pods_of(launch)
     await ends(launch, first, 137, seconds=900)
     await runs(launch, second)
-    spared = await stop(launch, only_after_seconds=10_000)
+    spared = await launch.stop(only_after_seconds=10_000)
     assert (spared.is_stopped, spared.report.stage) == (False, LaunchStage.RUNNING)
-    stopped = await stop(launch, only_after_seconds=0)
+    stopped = await launch.stop(only_after_seconds=0)
     assert stopped.is_stopped
     assert stopped.report.started_at == min(after(first, 0), after(second, 0))
     assert [uid_of(pod) for pod in await pods_of(launch, count=0) if not pod["metadata"].get("deletionTimestamp")] == []

@@ -10,20 +10,15 @@ from collections.abc import AsyncIterator
 from secrets import token_hex
 
 import pytest
-from temporalio.testing import ActivityEnvironment
 
-from activities.judging.stop_launch import PATIENT_STOPS, VANISHING_SECONDS, LaunchStopper
+from activities.judging.stop_launch import PATIENT_STOPS, VANISHING_SECONDS
 from activities.launching.launch_job import JobLauncher
-from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import JOBS, PODS, RUNS, Object, Resource
-from inferrun.kube.runs import RunStore
-from inferrun.run_defaults import Defaults
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched
+from inferrun.kube.objects import PODS, RUNS, Object, Resource
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, stopper_of
 from tests.integration.control.proxy import Proxy
-from workflows.messages import LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
+from workflows.messages import LaunchStage, StopLaunchResult, VerdictKind
 
 NODES = Resource("v1", "nodes")
 
@@ -38,9 +33,10 @@ async def node(api: KubeClient) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def launch(api: KubeClient, node: str, make_run: MakeRun, make_config: MakeConfig) -> Launched:
+async def launch(
+    api: KubeClient, launcher: JobLauncher, node: str, *, make_run: MakeRun, make_config: MakeConfig
+) -> Launched:
     """A run of a custom image whose container runs."""
-    launcher = JobLauncher(api, RunStore(api), installation=INSTALLATION, defaults=Defaults, runner_account="")
     made = await launched(api, launcher, await make_run(configRef={"name": await make_config(resources=NOWHERE)}))
     metadata = (await made.pod())["metadata"]
     body = {"metadata": {"name": metadata["name"], "uid": metadata["uid"]}, "target": {"kind": "Node", "name": node}}
@@ -49,31 +45,11 @@ async def launch(api: KubeClient, node: str, make_run: MakeRun, make_config: Mak
     return made
 
 
-def stopper_of(launch: Launched) -> LaunchStopper:
-    """A worker that has just started: it has seen nothing."""
-    store = RunStore(launch.api)
-    reader = LaunchReader(launch.api, store, defaults=Defaults)
-    return LaunchStopper(launch.api, store, reader)
-
-
-async def stop(launch: Launched, *, grace: int = 10, stopper: LaunchStopper | None = None) -> StopLaunchResult:
-    request = StopLaunchInput(
-        run=launch.run.ref,
-        job_name=launch.result.job_name,
-        job_uid=launch.result.job_uid,
-        snapshot=launch.result.snapshot,
-        pod_shape=launch.result.pod_shape,
-        grace_seconds=grace,
-    )
-    result: StopLaunchResult = await ActivityEnvironment().run((stopper or stopper_of(launch)).stop_launch, request)
-    return result
-
-
 async def stop_to_the_end(launch: Launched, *, grace: int = 10) -> StopLaunchResult:
     """As the workflow does: the Job controller may need a moment to count the Pod."""
 
     async def look() -> StopLaunchResult | None:
-        result = await stop(launch, grace=grace)
+        result = await launch.stop(grace_seconds=grace)
         return None if result.pods_left or result.pods_vanishing else result
 
     return await eventually(look, what="the launch to be stopped")
@@ -93,32 +69,25 @@ async def end(launch: Launched, code: int, *, beside: Object | None = None) -> N
     await eventually(is_gone, what="the Pod to go")
 
 
-async def job_of(launch: Launched) -> Object | None:
-    try:
-        return await launch.api.get(JOBS, launch.namespace, launch.result.job_name)
-    except NotFound:
-        return None
-
-
 async def test_a_success_in_the_grace_period_is_found_by_a_worker_that_has_not_seen_it(launch: Launched) -> None:
-    first = await stop(launch)
+    first = await launch.stop()
     assert (first.is_stopped, first.pods_left) == (True, 1)
     await end(launch, 0)
     for _ in range(2):  # the result of the first call may be lost, too
         verdict = (await stop_to_the_end(launch)).report.verdict
         assert verdict is not None
         assert (verdict.kind, verdict.exit_code) == (VerdictKind.SUCCEEDED, 0)
-    assert await job_of(launch) is not None
+    assert not await launch.job_is_gone()
 
 
 async def test_a_failure_in_the_grace_period_leaves_no_job(launch: Launched) -> None:
-    await stop(launch)
+    await launch.stop()
     await end(launch, 143)
     for _ in range(2):
         verdict = (await stop_to_the_end(launch)).report.verdict
         assert verdict is not None
         assert verdict.kind is VerdictKind.JOB_GONE
-    assert await job_of(launch) is None
+    assert await launch.job_is_gone()
 
 
 async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launched) -> None:
@@ -127,10 +96,9 @@ async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launche
     await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": ["inferrun.dev/test"]}})
     try:
         await launch.api.delete(RUNS, launch.namespace, name, uid=uid)
-        stopped = await stop(launch)
+        stopped = await launch.stop()
         assert (stopped.is_stopped, stopped.pods_left) == (True, 0)
-        job = await job_of(launch)
-        assert job is None or job["metadata"].get("deletionTimestamp")
+        assert await launch.job_is_gone()
     finally:
         await launch.api.patch(RUNS, launch.namespace, name, {"metadata": {"finalizers": None}})
 
@@ -138,19 +106,19 @@ async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launche
 async def test_a_stop_waits_for_a_container_that_runs_on_beside_one_that_has_failed(launch: Launched) -> None:
     runs_on = {"running": {"startedAt": "2026-11-21T08:00:00Z"}}
     await launch.ends(3, beside=runs_on)
-    stopped = await stop(launch)
+    stopped = await launch.stop()
     assert stopped.report.verdict is not None
     assert (stopped.report.stage, stopped.report.verdict.exit_code) == (LaunchStage.STUCK, 3)
     assert (stopped.is_stopped, stopped.pods_left) == (True, 1)
     await end(launch, 3, beside={"terminated": {"exitCode": 137, "reason": "Error"}})
     await stop_to_the_end(launch)
-    assert await job_of(launch) is None
+    assert await launch.job_is_gone()
 
 
 async def test_a_stop_by_force_leaves_no_job(launch: Launched) -> None:
-    assert (await stop(launch)).pods_left == 1
+    assert (await launch.stop()).pods_left == 1
     await stop_to_the_end(launch, grace=0)
-    assert await job_of(launch) is None
+    assert await launch.job_is_gone()
 
 
 async def test_the_stop_of_a_container_that_runs_does_not_look_whether_it_has_ended_yet(
@@ -158,19 +126,19 @@ async def test_the_stop_of_a_container_that_runs_does_not_look_whether_it_has_en
 ) -> None:
     """Its grace period has only begun. Hundreds may be stopped at once, and each list keeps the API server busy."""
     before = len(proxy.lists)
-    assert (await stop(launch)).pods_left == 1
+    assert (await launch.stop()).pods_left == 1
     pods = [request.path for request in proxy.lists[before:] if request.path.partition("?")[0].endswith("/pods")]
     assert len(pods) == 2  # before the Job is stopped, and after
 
 
 async def test_only_a_few_of_a_crowd_of_stops_wait_for_pods_that_vanish(launch: Launched) -> None:
-    await stop(launch)
+    await launch.stop()
     await launch.ends(143)  # and the kubelet, which the test plays, does not remove the Pod
-    stopper = stopper_of(launch)
+    stopper = stopper_of(launch.api)
 
     async def has_waited() -> bool:
         started = time.monotonic()
-        makes_the_workflow_look_again = (await stop(launch, stopper=stopper)).pods_vanishing > 0
+        makes_the_workflow_look_again = (await launch.stop(stopper=stopper)).pods_vanishing > 0
         assert not makes_the_workflow_look_again or time.monotonic() - started >= VANISHING_SECONDS
         return makes_the_workflow_look_again
 

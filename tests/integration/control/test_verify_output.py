@@ -10,32 +10,31 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.judging.verify_output import OutputVerifier
 from activities.launching import manifests
-from activities.launching.launch_job import JobLauncher
 from activities.launching.manifests import NO_QUEUE, QUEUE_LABEL
 from activities.objects.object_metadata import name_of, uid_of
-from activities.watching.job_objects import list_pods_and_orphans
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
-from inferrun.run_defaults import Defaults
-from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, dump_result
-from tests.integration.control.conftest import INSTALLATION, MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, only_one_job_more
+from inferrun.runner_report import OutputState, dump_result
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import (
+    COMMITTED,
+    FILE,
+    IMAGE,
+    INSTALLATION,
+    NOWHERE,
+    Launched,
+    eventually,
+    jobs_of,
+    launched,
+    launcher_of,
+    only_one_job_more,
+)
 from tests.integration.control.proxy import Proxy
 from workflows.messages import VerifyInput, VerifyResult
-
-IMAGE = "localhost/inferrun-tests/absent:1"
-FILE = {"file": {"claimName": "data", "path": "out"}}
-COMMITTED = OutputFinding(
-    state=OutputState.COMMITTED,
-    message="9 of 9 records predicted",
-    records=RecordCounts(total=9, completed=9),
-    delivery="ExactlyOnce",
-    output=Output(location="data/out", manifest="data/out/manifest.json"),
-)
 
 
 @pytest.fixture
@@ -46,13 +45,7 @@ def verifier(api: KubeClient) -> OutputVerifier:
 @pytest.fixture
 async def ours(api: KubeClient, make_run: MakeRun, make_config: MakeConfig) -> Launched:
     """A launched run of the built-in runner with a file output."""
-    launcher = JobLauncher(
-        api,
-        RunStore(api),
-        installation=INSTALLATION,
-        defaults=lambda: Defaults(runner_image=IMAGE),
-        runner_account="",
-    )
+    launcher = launcher_of(api, runner_image=IMAGE)
     config = await make_config(resources=NOWHERE, storage={"input": FILE, "output": FILE})
     return await launched(api, launcher, await make_run(configRef={"name": config}))
 
@@ -76,18 +69,6 @@ async def verify(
     return result
 
 
-def verifying(of: Launched, *, is_final: bool = False) -> Launched:
-    """The verifying Job and its Pod."""
-    name = verify_job_name(of.result.job_name, 1, is_final=is_final)
-    return Launched(of.api, of.run, of.result.model_copy(update={"job_name": name}))
-
-
-async def jobs_of(of: Launched) -> list[Object]:
-    selector = f"inferrun.dev/run-uid={of.run.metadata.uid}"
-    items: list[Object] = (await of.api.list(JOBS, of.namespace, labelSelector=selector))["items"]
-    return items
-
-
 async def test_a_verification_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can_be_counted(
     proxy: Proxy, verifier: OutputVerifier, ours: Launched
 ) -> None:
@@ -105,8 +86,8 @@ async def test_one_job_asks_however_often_the_activity_is_called(verifier: Outpu
     first = await verify(verifier, ours)
     assert await verify(verifier, ours, job_uid=first.job_uid) == first
     assert (first.finding, bool(first.job_uid)) == (None, True)
-    assert len(await jobs_of(ours)) == 2
-    pod = await verifying(ours).pod()
+    assert len(await jobs_of(ours.api, ours.run)) == 2
+    pod = await ours.verifying().pod()
     assert pod["spec"]["containers"][0]["image"] == IMAGE
     assert pod["metadata"]["labels"]["inferrun.dev/run-uid"] == ours.run.metadata.uid
 
@@ -125,7 +106,7 @@ async def test_the_status_says_that_it_is_under_way_and_the_launch_is_done_with(
 @pytest.mark.thorough
 async def test_what_the_pod_found_is_the_result(verifier: OutputVerifier, ours: Launched) -> None:
     began = await verify(verifier, ours)
-    asking = verifying(ours)
+    asking = ours.verifying()
     await asking.ends(0, message=dump_result(COMMITTED))
     await asking.is_finished()
     assert await verify(verifier, ours, job_uid=began.job_uid) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
@@ -139,18 +120,18 @@ async def test_what_the_pod_found_is_the_result_although_another_container_of_it
     verifier: OutputVerifier, ours: Launched
 ) -> None:
     began = await verify(verifier, ours)
-    asking = verifying(ours)
+    asking = ours.verifying()
     await asking.ends(0, message=dump_result(COMMITTED), beside=RUNS_ON)
     found = await verify(verifier, ours, job_uid=began.job_uid)
     assert found == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
-    assert [name_of(job) for job in await jobs_of(ours)] == [ours.result.job_name]
+    assert [name_of(job) for job in await jobs_of(ours.api, ours.run)] == [ours.result.job_name]
 
 
 async def test_a_pod_that_failed_to_find_out_is_replaced_although_another_container_of_it_runs_on(
     verifier: OutputVerifier, ours: Launched
 ) -> None:
     await verify(verifier, ours)
-    asking = verifying(ours)
+    asking = ours.verifying()
     first = await asking.pod()
     await asking.ends(1, beside=RUNS_ON)
     assert (await verify(verifier, ours)).finding is None
@@ -166,7 +147,7 @@ async def test_a_pod_that_failed_to_find_out_is_replaced_although_another_contai
 @pytest.mark.thorough
 async def test_a_job_that_found_nothing_out_is_unknown(verifier: OutputVerifier, ours: Launched) -> None:
     began = await verify(verifier, ours)
-    asking = verifying(ours)
+    asking = ours.verifying()
     await asking.ends(0, message="rubbish")
     await asking.is_finished()
     finding = (await verify(verifier, ours, job_uid=began.job_uid)).finding
@@ -185,7 +166,7 @@ async def test_a_planted_job_under_the_name_of_the_verification_answers_nothing(
     template = {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [container]}}
     metadata = {"name": name, "labels": labels, "ownerReferences": owners}
     planted = await ours.api.create(JOBS, ours.namespace, {"metadata": metadata, "spec": {"template": template}})
-    asking = verifying(ours)
+    asking = ours.verifying()
     await asking.ends(0, message=dump_result(COMMITTED))
     await asking.is_finished()
 
@@ -203,7 +184,7 @@ async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
 ) -> None:
     """Not even if the Job is complete because of it."""
     began = await verify(verifier, ours)
-    asking = verifying(ours)
+    asking = ours.verifying()
     genuine = await asking.pod()
     owners, labels = genuine["metadata"]["ownerReferences"], genuine["metadata"]["labels"]
     container = {"name": manifests.CONTAINER, "image": "theirs:1", "resources": NOWHERE}
@@ -233,8 +214,8 @@ async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
 async def test_a_final_verification_is_another_job(verifier: OutputVerifier, ours: Launched) -> None:
     await verify(verifier, ours)
     await verify(verifier, ours, is_final=True)
-    assert len(await jobs_of(ours)) == 3
-    command = (await verifying(ours, is_final=True).pod())["spec"]["containers"][0]["command"]
+    assert len(await jobs_of(ours.api, ours.run)) == 3
+    command = (await ours.verifying(is_final=True).pod())["spec"]["containers"][0]["command"]
     assert command == [*manifests.VERIFY_COMMAND, "--final"]
 
 
@@ -244,7 +225,11 @@ async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifi
     finding = (await verify(verifier, ours, job_uid=began.job_uid, must_conclude=True)).finding
     assert finding is not None
     assert finding.state is OutputState.UNKNOWN
-    names = [job["metadata"]["name"] for job in await jobs_of(ours) if "deletionTimestamp" not in job["metadata"]]
+    names = [
+        job["metadata"]["name"]
+        for job in await jobs_of(ours.api, ours.run)
+        if "deletionTimestamp" not in job["metadata"]
+    ]
     assert names == [ours.result.job_name]
 
 
@@ -276,30 +261,6 @@ async def test_nothing_is_created_for_a_run_that_was_deleted(
 
 
 @pytest.mark.thorough
-async def test_a_verifying_job_that_arrives_after_the_end_of_its_run_starts_no_container(
-    proxy: Proxy, api: KubeClient, verifier: OutputVerifier, ours: Launched
-) -> None:
-    proxy.delay_post_to = "/jobs"
-    first = asyncio.ensure_future(verify(verifier, ours))
-    async with asyncio.timeout(60):
-        await proxy.is_delaying.wait()
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    ended = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
-    await api.patch(RUNS, ours.namespace, ours.run.metadata.name, {"status": ended}, sub="status")
-    proxy.is_arriving.set()
-    late = verifying(ours)
-
-    async def look() -> Object | None:
-        found = [job for job in await jobs_of(ours) if job["metadata"]["name"] == late.result.job_name]
-        return found[0] if found and (found[0].get("status") or {}).get("startTime") else None
-
-    job = await eventually(look, what="the Job controller has seen the late Job")
-    assert await list_pods_and_orphans(api, ours.namespace, job["metadata"]["uid"]) == ([], [])
-
-
-@pytest.mark.thorough
 async def test_a_verification_that_was_frozen_until_the_run_ended_withdraws_its_job(
     proxy: Proxy, api: KubeClient, verifier: OutputVerifier, ours: Launched
 ) -> None:
@@ -311,7 +272,7 @@ async def test_a_verification_that_was_frozen_until_the_run_ended_withdraws_its_
     await api.patch(RUNS, ours.namespace, ours.run.metadata.name, {"status": ended}, sub="status")
     proxy.is_arriving.set()
     assert (await frozen).gone
-    assert [job["metadata"]["name"] for job in await jobs_of(ours)] == [ours.result.job_name]
+    assert [job["metadata"]["name"] for job in await jobs_of(ours.api, ours.run)] == [ours.result.job_name]
 
 
 @pytest.fixture

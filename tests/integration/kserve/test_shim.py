@@ -78,11 +78,7 @@ async def test_a_run_looks_again_when_its_model_becomes_ready(
         await asyncio.sleep(2)  # nothing happens
         assert await looks(temporal, run) == 0
         await apply(api, namespace, knative())
-
-        async def has_looked() -> bool:
-            return await looks(temporal, run) > 0
-
-        await until(has_looked)
+        await until(lambda: looks(temporal, run), lambda found: found > 0)
         assert await looks(temporal, other) == 0
 
 
@@ -96,11 +92,7 @@ async def test_a_change_between_the_launch_and_its_status_is_not_lost(
         run = await create(api, namespace, "late")
         await started(temporal, until, run)
         await write_status(api, run, **waiting(namespace, message=starting(namespace)))
-
-        async def has_looked() -> bool:
-            return await looks(temporal, run) > 0
-
-        await until(has_looked)
+        await until(lambda: looks(temporal, run), lambda found: found > 0)
 
 
 @pytest.mark.usefixtures("kserve")
@@ -117,11 +109,7 @@ async def test_a_relaunch_that_waits_is_woken_up_too(
         await asyncio.sleep(1)
         assert await looks(temporal, run) == 0
         await apply(api, namespace, knative())
-
-        async def has_looked() -> bool:
-            return await looks(temporal, run) > 0
-
-        await until(has_looked)
+        await until(lambda: looks(temporal, run), lambda found: found > 0)
 
 
 @pytest.mark.usefixtures("kserve")
@@ -137,11 +125,7 @@ async def test_an_object_that_is_created_later_wakes_its_runs(
         await asyncio.sleep(1)
         assert await looks(temporal, run) == 0
         await apply(api, namespace, knative())
-
-        async def has_looked() -> bool:
-            return await looks(temporal, run) > 0
-
-        await until(has_looked)
+        await until(lambda: looks(temporal, run), lambda found: found > 0)
 
 
 @pytest.mark.usefixtures("no_kserve")
@@ -156,11 +140,7 @@ async def test_kserve_may_be_installed_while_runs_wait_for_it(
         await asyncio.sleep(1)
         assert await looks(temporal, run) == 0
         await install(api)
-
-        async def has_looked() -> bool:
-            return await looks(temporal, run) > 0
-
-        await until(has_looked, seconds=90)
+        await until(lambda: looks(temporal, run), lambda found: found > 0, seconds=90)
 
 
 @pytest.mark.usefixtures("kserve")

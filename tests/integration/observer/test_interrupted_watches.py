@@ -10,7 +10,6 @@ import pytest
 
 from activities.watching import job_state
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
 from tests.integration.control.proxy import Proxy, proxied, until
 from tests.integration.observer.conftest import MakeLaunch
@@ -45,40 +44,6 @@ async def finish(api: KubeClient, launch: ObservedLaunch) -> None:
     await eventually(look, what="the Job to be finished")
 
 
-async def recreate(api: KubeClient, launch: ObservedLaunch) -> Object:
-    """The Job is deleted, and another one of its name created."""
-    await launch.delete_job()
-    metadata = launch.job["metadata"]
-    kept = {key: metadata[key] for key in ("name", "namespace", "labels", "annotations", "ownerReferences")}
-    template = {"spec": launch.job["spec"]["template"]["spec"]}
-    body = {"metadata": kept, "spec": {"parallelism": 0, "template": template}}
-
-    async def look() -> Object | None:
-        try:
-            await api.get(JOBS, launch.run.namespace, metadata["name"])
-        except NotFound:
-            return await api.create(JOBS, launch.run.namespace, body)
-        return None
-
-    return await eventually(look, what="the Job to be gone")
-
-
-async def test_an_end_whose_events_were_dropped_is_signalled_once_the_watch_is_resumed(
-    api: KubeClient, proxy: Proxy, signals: RecordedSignals, make_launch: MakeLaunch
-) -> None:
-    launch = await make_launch()
-    await launch.runs()
-    await launch.says("Running")
-    lists = len(proxy.lists)
-    proxy.is_silent = True
-    await finish(api, launch)
-    assert signals.ended_by_job == []
-    proxy.is_silent = False
-    proxy.cut()
-    await signals.has_ended(launch)
-    assert len(proxy.lists) == lists
-
-
 async def test_an_end_during_an_outage_after_which_the_version_has_expired_is_signalled(
     api: KubeClient, proxy: Proxy, signals: RecordedSignals, make_launch: MakeLaunch
 ) -> None:
@@ -93,18 +58,3 @@ async def test_an_end_during_an_outage_after_which_the_version_has_expired_is_si
     proxy.cut()
     await signals.has_ended(launch)
     assert len(proxy.lists) >= lists + 1
-
-
-async def test_a_job_that_was_replaced_by_another_one_of_its_name_during_an_outage_is_signalled_as_gone(
-    api: KubeClient, proxy: Proxy, signals: RecordedSignals, make_launch: MakeLaunch
-) -> None:
-    launch = await make_launch()
-    await launch.runs()
-    await launch.says("Running")
-    proxy.is_silent = True
-    other = await recreate(api, launch)
-    assert signals.ended_by_job == []
-    proxy.is_silent = False
-    proxy.cut()
-    await signals.has_ended(launch)
-    assert {signal.job_uid for signal in signals.ended_by_job} == {launch.job_uid} != {other["metadata"]["uid"]}

@@ -6,9 +6,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities.judging.stop_launch import LaunchStopper
-from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, Object
@@ -17,12 +15,11 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339
 from operator_shim.observer import WorkloadWatch
-from tests.integration.control.conftest import INSTALLATION
 from tests.integration.observer.conftest import MakeLaunch
+from tests.integration.observer.inspections import inspect, inspection_of
 from tests.integration.observer.launches import ObservedLaunch, eventually
 from tests.integration.observer.leading import NODE_LOST_SECONDS, RecordedSignals
-from tests.unit.objects import snapshot
-from workflows.messages import InspectInput, LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
+from workflows.messages import LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
 
 pytestmark = pytest.mark.thorough
 
@@ -36,32 +33,9 @@ def conditions(*, responds: bool) -> list[Object]:
     ]
 
 
-def request(launch: ObservedLaunch, pod: Object) -> InspectInput:
-    return InspectInput(
-        run=launch.run,
-        job_name=launch.job["metadata"]["name"],
-        job_uid=launch.job_uid,
-        snapshot=snapshot().model_dump_json(),
-        pod_shape=shape_of_job(launch.job),
-        pod_uid=pod["metadata"]["uid"],
-    )
-
-
-async def inspect(api: KubeClient, launch: ObservedLaunch, pod: Object, *, seconds: int) -> LaunchReport:
-    reader = LaunchReader(api, RunStore(api), defaults=lambda: Defaults(node_lost_seconds=seconds))
-    inspector = LaunchInspector(
-        api,
-        RunStore(api),
-        reader,
-        installation=INSTALLATION,
-    )
-    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request(launch, pod))
-    return report
-
-
 async def stop(api: KubeClient, launch: ObservedLaunch, pod: Object) -> StopLaunchResult:
     stopper = LaunchStopper(api, RunStore(api), LaunchReader(api, RunStore(api), defaults=Defaults))
-    given = StopLaunchInput(**request(launch, pod).model_dump(), grace_seconds=0)
+    given = StopLaunchInput(**inspection_of(launch, pod_uid=pod["metadata"]["uid"]).model_dump(), grace_seconds=0)
     result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, given)
     return result
 
@@ -71,14 +45,15 @@ async def test_a_node_that_does_not_respond_is_reported_and_later_signalled(
 ) -> None:
     launch = await make_launch()
     pod = await launch.runs()
+    uid = pod["metadata"]["uid"]
     await launch.says("Running")
     await launch.tell(STATE, phase="Running", pod=pod, conditions=conditions(responds=False))
     reported = await launch.says("NodeUnreachable")
     assert reported.status.phase is Phase.RUNNING
     assert f"after {NODE_LOST_SECONDS} s (nodeLostSeconds)" in (reported.status.message or "")
-    assert (await inspect(api, launch, pod, seconds=300)).stage is LaunchStage.RUNNING
-    assert (await signals.has_ended(launch)).pod_uid == pod["metadata"]["uid"]
-    report = await inspect(api, launch, pod, seconds=NODE_LOST_SECONDS)
+    assert (await inspect(api, launch, pod_uid=uid)).stage is LaunchStage.RUNNING
+    assert (await signals.has_ended(launch)).pod_uid == uid
+    report = await inspect(api, launch, pod_uid=uid, node_lost_seconds=NODE_LOST_SECONDS)
     assert report.verdict is not None
     assert (report.stage, report.verdict.kind, report.verdict.reason) == (
         LaunchStage.STUCK,

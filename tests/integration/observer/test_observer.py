@@ -77,15 +77,6 @@ async def test_a_start_is_signalled_once_and_then_written(
     assert len(signals.started_by_job) == 1
 
 
-async def test_without_a_clock_a_start_is_only_written(
-    leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
-) -> None:
-    launch = await make_launch()
-    await launch.runs()
-    await launch.says("Running")
-    assert signals.started_by_job == []
-
-
 async def test_the_end_of_a_job_is_signalled_once_until_it_is_labelled(
     api: KubeClient, leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
 ) -> None:
@@ -137,18 +128,6 @@ async def test_the_standby_takes_over_when_the_leader_stops(
     assert len(signals.ended_by_job) == 1
 
 
-async def test_a_start_while_nobody_watched_is_signalled_by_the_next_leader(
-    api: KubeClient, namespace: str, installation: str, signals: RecordedSignals, make_launch: MakeLaunch
-) -> None:
-    launch = await make_launch(clock=600)
-    async with leading(api, namespace, installation, signals):
-        await launch.pod()
-    await launch.runs()
-    async with leading(api, namespace, installation, signals):
-        await signals.has_started(launch)
-        await launch.says("Running")
-
-
 async def test_a_deleted_job_is_signalled_although_a_finalizer_holds_its_pod(
     api: KubeClient, leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
 ) -> None:
@@ -162,37 +141,6 @@ async def test_a_deleted_job_is_signalled_although_a_finalizer_holds_its_pod(
     held = await api.get(PODS, launch.run.namespace, name)
     assert held["metadata"]["deletionTimestamp"]
     await api.patch(PODS, launch.run.namespace, name, {"metadata": {"finalizers": None}})
-
-
-async def test_a_deleted_job_is_not_signalled_while_a_pod_of_it_runs(
-    api: KubeClient, leader: WorkloadWatch, namespace: str, signals: RecordedSignals, make_launch: MakeLaunch
-) -> None:
-    """The Pod is on a node that does not answer: a finalizer plays the kubelet that does not confirm its end."""
-    launch, other = await make_launch(), await make_launch()
-    pod = await bound_pod(api, launch)
-    await launch.runs(pod=pod)
-    await launch.delete_job()
-    await other.delete_job()
-    await signals.has_ended(other)
-    assert [signal.job_uid for signal in signals.ended_by_job] == [other.job_uid]
-    await launch.ends(137, pod=pod)
-    await signals.has_ended(launch)
-    await api.patch(PODS, namespace, pod["metadata"]["name"], {"metadata": {"finalizers": None}})
-
-
-async def bound_pod(api: KubeClient, launch: ObservedLaunch) -> Object:
-    """A Pod that the Job controls, on a node that does not exist, held by a finalizer."""
-    first = await launch.pod()
-    body = {
-        "metadata": {
-            "generateName": "bound-",
-            "labels": first["metadata"]["labels"],
-            "ownerReferences": first["metadata"]["ownerReferences"],
-            "finalizers": [FINALIZER],
-        },
-        "spec": {**pod_spec(), "nodeName": "no-such-node"},
-    }
-    return await api.create(PODS, launch.run.namespace, body)
 
 
 async def test_a_pod_that_was_taken_away_is_signalled_and_its_replacement_waits(
@@ -269,15 +217,6 @@ async def test_a_live_job_that_somebody_labels_as_ended_stays_watched(
     await signals.has_started(launch)
     await launch.ends(3)
     await signals.has_ended(launch)
-
-
-async def test_a_run_that_has_finished_is_not_written_to(leader: WorkloadWatch, make_launch: MakeLaunch) -> None:
-    finished, other = await make_launch(), await make_launch()
-    await finished.set_status(phase="Succeeded", reason="Succeeded", message="done")
-    for launch in (finished, other):
-        await launch.tell(None, phase="Pending", conditions=[UNSCHEDULABLE])
-    await other.says("Unschedulable")
-    assert (await finished.stored()).status.reason == "Succeeded"
 
 
 async def test_a_write_that_conflicts_is_decided_again_on_the_stored_run(

@@ -6,23 +6,16 @@ the start time and restores the Pod template. The Job controller and the API ser
 """
 
 import pytest
-from temporalio.testing import ActivityEnvironment
 
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
-from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from inferrun.run_defaults import Defaults
 from operator_shim.observer import WorkloadWatch
-from tests.integration.control.conftest import INSTALLATION
 from tests.integration.observer.conftest import MakeLaunch
+from tests.integration.observer.inspections import inspect
 from tests.integration.observer.launches import ObservedLaunch, eventually
 from tests.integration.observer.leading import RecordedSignals
-from tests.unit.objects import snapshot
-from workflows.messages import InspectInput, LaunchReport, LaunchStage
+from workflows.messages import LaunchStage
 
 pytestmark = pytest.mark.thorough
 
@@ -49,21 +42,6 @@ async def preempt(api: KubeClient, launch: ObservedLaunch) -> None:
 async def pods(api: KubeClient, launch: ObservedLaunch) -> list[Object]:
     selector = f"batch.kubernetes.io/controller-uid={launch.job_uid}"
     return list((await api.list(PODS, launch.run.namespace, labelSelector=selector))["items"])
-
-
-async def inspect(api: KubeClient, launch: ObservedLaunch, *, pod_uid: str) -> LaunchReport:
-    reader = LaunchReader(api, RunStore(api), defaults=Defaults)
-    inspector = LaunchInspector(api, RunStore(api), reader, installation=INSTALLATION)
-    request = InspectInput(
-        run=launch.run,
-        job_name=launch.job["metadata"]["name"],
-        job_uid=launch.job_uid,
-        snapshot=snapshot().model_dump_json(),
-        pod_shape=shape_of_job(launch.job),
-        pod_uid=pod_uid,
-    )
-    report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, request)
-    return report
 
 
 async def test_a_job_that_a_queue_holds_waits_until_it_is_admitted(

@@ -29,7 +29,6 @@ from tests.conformance.inference_messages import message_class
 from tests.integration.runner.pods import REPOSITORY, until
 
 _DIED = 9
-_MOMENT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +59,32 @@ async def mortal_server(
     protocol: str = "v2",
     restart: float = 0.2,
     seconds: float = 0.0,
-    processes: int = 1,
     most: int = 0,
-    dies_first: bool = False,
 ) -> AsyncIterator[MortalServer]:
     """Serve; `restart` is the pause before another process starts, and `seconds` is the time of a request. A process
-    ends at requests with more than `most` records, too; 0: at none. `dies_first`: it ends a tenth of a second after it has received
-    the record, and before it answers the others."""
+    ends at requests with more than `most` records, too; 0: at none."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
-    arguments = [
-        "--port",
-        port,
-        "--protocol",
-        protocol,
-        "--restart",
-        restart,
-        "--seconds",
-        seconds,
-        "--journal",
-        journal,
-    ]
+    options = {
+        "port": port,
+        "protocol": protocol,
+        "restart": restart,
+        "seconds": seconds,
+        "journal": journal,
+        "most": most,
+    }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.integration.runner.mortal_server",
-        *map(str, arguments),
-        "--processes",
-        str(processes),
-        "--most",
-        str(most),
-        *(["--dies-first"] if dies_first else []),
+        *(text for name, value in options.items() for text in (f"--{name}", str(value))),
         "--poison",
         *map(str, poison),
         cwd=REPOSITORY,
         stdin=asyncio.subprocess.PIPE,
     )
     try:
-        await until(lambda: journal.exists() and journal.read_text().count("started") >= processes)
+        await until(lambda: journal.exists() and "started" in journal.read_text())
         scheme = "grpc" if protocol == "grpc-v2" else "http"
         yield MortalServer(f"{scheme}://127.0.0.1:{port}", journal)
     finally:
@@ -110,13 +97,12 @@ class _Model:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._poison = set(arguments.poison)
         self._seconds = arguments.seconds
-        self._dies_first = arguments.dies_first
         self._most = arguments.most or sys.maxsize
         self._journal = arguments.journal
 
     def sums(self, rows: list[list[float]]) -> list[float]:
         is_deadly = len(rows) > self._most or any(int(row[0]) in self._poison for row in rows)
-        time.sleep(_MOMENT if is_deadly and self._dies_first else self._seconds)
+        time.sleep(self._seconds)
         if is_deadly:
             note(self._journal, died=[int(row[0]) for row in rows])
             os._exit(_DIED)
@@ -221,24 +207,18 @@ def main() -> None:
     parser.add_argument("--protocol", required=True)
     parser.add_argument("--restart", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--processes", type=int, required=True)
-    parser.add_argument("--dies-first", action="store_true")
     parser.add_argument("--most", type=int, required=True)
     parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--poison", type=int, nargs="*", default=[])
     arguments = parser.parse_args()
-    children = {_child(arguments) for _ in range(arguments.processes)}
-    due: list[float] = []
+    child, due = _child(arguments), 0.0
     while not select.select([sys.stdin], [], [], 0.02)[0]:
-        ended = os.waitpid(-1, os.WNOHANG)[0] if children else 0
-        if ended:
-            children.discard(ended)
-            due.append(time.monotonic() + arguments.restart)
-        while due and due[0] <= time.monotonic():
-            due.pop(0)
-            children.add(_child(arguments))
-    for pid in children:
-        os.kill(pid, signal.SIGKILL)
+        if child and os.waitpid(child, os.WNOHANG)[0]:
+            child, due = 0, time.monotonic() + arguments.restart
+        if not child and due <= time.monotonic():
+            child = _child(arguments)
+    if child:
+        os.kill(child, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Runs whose model server ends, as a process, whenever it receives one of their records."""
+"""Runs whose model server ends, as a process, whenever it receives one of their records.
+
+The search itself is tested in simulated time, with more servers than these.
+"""
 
 import asyncio
 import os
@@ -113,55 +116,6 @@ async def test_the_search_for_the_record_is_part_of_the_progress(file: Machine, 
     assert notes[-1] == ""
 
 
-async def test_several_such_records_cost_as_many(file: Machine, tmp_path: Path) -> None:
-    bad = [0, 120, 121, COUNT - 1]
-    async with mortal_server(tmp_path / "journal", poison=bad, restart=0.05) as server:
-        ended = await prepared(file, server.url).pod(**SETTINGS)
-    assert_only_failed(file, ended, bad)
-
-
-@pytest.mark.parametrize("concurrency", [1, 16])
-async def test_the_record_is_found_among_requests_of_one_record(
-    file: Machine, tmp_path: Path, concurrency: int
-) -> None:
-    """As with language models: everything in flight is lost with it, again and again."""
-    one_by_one = SETTINGS | {"INFERRUN_BATCH_ROWS": "1", "INFERRUN_CONCURRENCY": str(concurrency)}
-    async with mortal_server(tmp_path / "journal", poison=[41], seconds=0.05) as server:
-        ended = await prepared(file, server.url, count=80).pod(**one_by_one)
-        deaths = server.deaths
-    assert_only_failed(file, ended, [41], count=80)
-    assert len(deaths) <= 10
-
-
-async def test_a_restart_may_take_longer_than_a_request_is_usually_retried(file: Machine, tmp_path: Path) -> None:
-    async with mortal_server(tmp_path / "journal", poison=[217], restart=2.5) as server:
-        ended = await prepared(file, server.url).pod(**SETTINGS | {"INFERRUN_RETRY_SECONDS": "1"})
-    assert_only_failed(file, ended, [217])
-
-
-async def test_the_record_is_found_in_a_run_of_one_request(file: Machine, tmp_path: Path) -> None:
-    """No other record has been answered before."""
-    async with mortal_server(tmp_path / "journal", poison=[0]) as server:
-        small = SETTINGS | {"INFERRUN_BATCH_ROWS": "1000", "INFERRUN_RETRY_SECONDS": "2"}
-        ended = await prepared(file, server.url, count=20).pod(**small)
-    assert_only_failed(file, ended, [0], count=20)
-
-
-async def test_one_of_several_processes_may_end(file: Machine, tmp_path: Path) -> None:
-    async with mortal_server(tmp_path / "journal", poison=[217], processes=3) as server:
-        ended = await prepared(file, server.url).pod(**SETTINGS)
-    assert_only_failed(file, ended, [217])
-
-
-async def test_a_server_that_ends_whatever_it_is_sent_costs_no_record(file: Machine, tmp_path: Path) -> None:
-    """The next attempt may find one that works."""
-    file.contract["errorThreshold"] = "100%"
-    async with mortal_server(tmp_path / "journal", poison=range(COUNT), restart=0.05) as server:
-        ended = await prepared(file, server.url).pod(**SETTINGS | {"INFERRUN_RETRY_SECONDS": "1"})
-        assert len(server.deaths) < 100
-    assert (ended.code, ended.result.reason, ended.result.retryable) == (4, "InferenceFailed", True)
-
-
 async def test_a_server_that_ends_at_any_time_costs_no_record(file: Machine, tmp_path: Path) -> None:
     """It is killed from outside, again and again, while requests are in flight."""
     async with mortal_server(tmp_path / "journal", poison=[], restart=0.3, seconds=0.05) as server, killing(server):
@@ -175,17 +129,6 @@ async def test_a_proxy_may_stand_before_the_server(file: Machine, tmp_path: Path
     async with mortal_server(tmp_path / "journal", poison=[217]) as server, proxy(server.url, status=status) as url:
         ended = await prepared(file, url).pod(**SETTINGS | {"INFERRUN_RETRY_SECONDS": "4"})
     assert_only_failed(file, ended, [217])
-
-
-@pytest.mark.parametrize("status", [502, 503])
-async def test_the_record_is_found_behind_a_proxy_in_a_run_of_one_request(
-    file: Machine, tmp_path: Path, status: int
-) -> None:
-    """No record has been answered before, and no connection was lost."""
-    small = SETTINGS | {"INFERRUN_BATCH_ROWS": "1000", "INFERRUN_RETRY_SECONDS": "4"}
-    async with mortal_server(tmp_path / "journal", poison=[0]) as server, proxy(server.url, status=status) as url:
-        ended = await prepared(file, url, count=20).pod(**small)
-    assert_only_failed(file, ended, [0], count=20)
 
 
 async def test_such_a_record_counts_as_failed(file: Machine, tmp_path: Path) -> None:
@@ -245,19 +188,3 @@ async def test_a_request_to_a_language_model_that_ends_it_costs_one_record(file:
     assert (ended.code, ended.message.split(";")[0]) == (0, "59 of 60 records predicted"), ended.message
     (error,) = lines_of(file, "errors")
     assert (error["custom_id"], error["error"]["code"]) == ("key-33", "no_response")
-
-
-async def test_requests_that_were_lost_with_it_are_sent_when_the_server_is_back(file: Machine, tmp_path: Path) -> None:
-    """However long it took to find the record."""
-    slow = SETTINGS | {"INFERRUN_BATCH_ROWS": "1", "INFERRUN_CONCURRENCY": "16", "INFERRUN_RETRY_SECONDS": "0.6"}
-    async with mortal_server(tmp_path / "journal", poison=[25], restart=1.5, seconds=0.3) as server:
-        ended = await prepared(file, server.url, count=40).pod(**slow)
-    assert_only_failed(file, ended, [25], count=40)
-
-
-async def test_the_record_is_found_among_the_first_requests_of_one_record(file: Machine, tmp_path: Path) -> None:
-    """Everything that has been sent is lost with it, so no record has been answered yet."""
-    slow = SETTINGS | {"INFERRUN_BATCH_ROWS": "1", "INFERRUN_RETRY_SECONDS": "2"}
-    async with mortal_server(tmp_path / "journal", poison=[0], restart=0.1, seconds=0.3, dies_first=True) as server:
-        ended = await prepared(file, server.url, count=10).pod(**slow)
-    assert_only_failed(file, ended, [0], count=10)

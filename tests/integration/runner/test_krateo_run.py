@@ -154,6 +154,21 @@ async def test_a_request_to_a_busy_handler_is_retried(krateo: Machine, handler: 
     assert len(handler.stored) == 1
 
 
+async def test_an_input_request_whose_response_was_lost_is_repeated_and_predicted_once(
+    krateo: Machine, handler: Handler, model: CountingModel
+) -> None:
+    tries: list[str] = []
+
+    async def lose_one(request: web.Request) -> web.StreamResponse | None:
+        tries.append(request.path)
+        return web.Response(status=503, headers={"Retry-After": "0"}) if len(tries) == 1 else None
+
+    handler.before_input = lose_one
+    assert (await krateo.pod(INFERRUN_RETRY_SECONDS="20")).code == 0
+    assert len(tries) == 2
+    assert set(model.rows.values()) == {1}
+
+
 async def test_predictions_that_may_be_stored_are_not_sent_again_by_the_same_pod(
     krateo: Machine, handler: Handler
 ) -> None:

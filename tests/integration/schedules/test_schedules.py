@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from temporalio.client import Client, ScheduleUpdate, ScheduleUpdateInput
@@ -14,7 +15,6 @@ from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import ALL, Namespaces
-from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Phase, Reason
@@ -24,28 +24,18 @@ from operator_shim.schedules import Schedules
 from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
+from tests.integration.shim.runs import create, edit, read
 
 pytestmark = pytest.mark.thorough
 
 WAIT_SECONDS = 90
 
 
-async def create(api: KubeClient, namespace: str, *, name: str = "nightly", **spec: object) -> InferenceRun:
-    body = {
-        "apiVersion": wellknown.API_VERSION,
-        "kind": wellknown.RUN_KIND,
-        "metadata": {"name": name, "namespace": namespace, "annotations": {wellknown.ANNOTATION_PAUSED: "true"}},
-        "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON", **spec},
-    }
-    return parse_run(await api.create(RUNS, namespace, body))
-
-
-async def read(api: KubeClient, run: InferenceRun) -> InferenceRun:
-    return parse_run(await api.get(RUNS, run.metadata.namespace, run.metadata.name))
-
-
-async def edit(api: KubeClient, run: InferenceRun, **spec: object) -> InferenceRun:
-    return parse_run(await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": spec}))
+async def create_schedule(
+    api: KubeClient, namespace: str, *, name: str = "nightly", schedule: str = "0 9 * * MON", **spec: Any
+) -> InferenceRun:
+    annotations = {wellknown.ANNOTATION_PAUSED: "true"}
+    return await create(api, namespace, name, annotations=annotations, schedule=schedule, **spec)
 
 
 def lost_in(namespace: str) -> InferenceRun:
@@ -76,7 +66,7 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
 async def test_the_status_of_a_schedule_lists_its_next_times(
     api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
-    run = await create(api, namespace)
+    run = await create_schedule(api, namespace)
     seconds = await schedules.keep(run, children=[])
     status = (await read(api, run)).status
     await stored.delete(identity(run))
@@ -104,7 +94,7 @@ async def test_a_local_time_that_does_not_exist_is_left_out_and_one_that_occurs_
     case: tuple[str, str, list[str]],
 ) -> None:
     schedule, since, expected = case
-    run = await create(api, namespace, schedule=schedule, timeZone="Europe/Rome")
+    run = await create_schedule(api, namespace, schedule=schedule, timeZone="Europe/Rome")
     await schedules.keep(run, children=[])
     handle = temporal.get_schedule_handle(identity(run))
 
@@ -121,29 +111,17 @@ async def test_a_local_time_that_does_not_exist_is_left_out_and_one_that_occurs_
 async def test_a_schedule_is_checked_again_right_after_it_fires(
     api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
-    run = await create(api, namespace, schedule="* * * * *", suspend=False)
+    run = await create_schedule(api, namespace, schedule="* * * * *", suspend=False)
     seconds = await schedules.keep(run, children=[])
     [first, *_] = (await read(api, run)).status.next_schedule_times
     await stored.delete(identity(run))
     assert (first - datetime.now(UTC)).total_seconds() < seconds <= 62
 
 
-async def test_when_nothing_changes_nothing_is_written(
-    api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
-) -> None:
-    run = await create(api, namespace)
-    await schedules.keep(run, children=[])
-    first = await read(api, run)
-    await schedules.keep(first, children=[])
-    second = await read(api, run)
-    await stored.delete(identity(run))
-    assert second.metadata.resource_version == first.metadata.resource_version
-
-
 async def test_reconciling_an_older_spec_writes_no_status(
     api: KubeClient, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
-    run = await create(api, namespace)
+    run = await create_schedule(api, namespace)
     await schedules.keep(run, children=[])
     stale = await read(api, run)
     edited = await edit(api, run, suspend=True)
@@ -157,7 +135,7 @@ async def test_reconciling_an_older_spec_writes_no_status(
 async def test_a_rejected_edit_is_reported_and_pauses_the_schedule(
     api: KubeClient, temporal: Client, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
-    run = await create(api, namespace)
+    run = await create_schedule(api, namespace)
     await schedules.keep(run, children=[])
     await schedules.reject(await read(api, run), children=[], reason=Reason.INVALID_TIME_ZONE, message="no such zone")
     status = (await read(api, run)).status
@@ -170,7 +148,7 @@ async def test_a_rejected_edit_is_reported_and_pauses_the_schedule(
 async def test_only_a_schedule_whose_run_is_gone_is_swept_in_the_watched_namespaces(
     api: KubeClient, temporal: Client, schedules: Schedules, stored: TemporalSchedules, namespace: str
 ) -> None:
-    lost, alive = lost_in(namespace), await create(api, namespace, name="alive")
+    lost, alive = lost_in(namespace), await create_schedule(api, namespace, name="alive")
     await schedules.keep(lost, children=[])
     await schedules.keep(alive, children=[])
 

@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import pytest
 from temporalio.client import Client
 
+from activities.objects.events import EventRecorder
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Launch, serve, serves_temporal
 from control.search_attributes import SearchAttributes
@@ -142,7 +144,7 @@ def start_shim(
             resync_seconds=resync_seconds,
             defaults=Defaults,
             runner_account="",
-            identity="shim-tests",
+            events=EventRecorder(own, reporter="tests", component="shim"),
         )
         task = asyncio.create_task(shim.run())
         try:
@@ -160,11 +162,13 @@ def start_shim(
 
 @pytest.fixture
 def until() -> Until:
-    """Waits until a condition holds, or fails."""
+    """Waits until what is looked at fulfils a condition, or fails."""
 
-    async def wait(is_so: Callable[[], Awaitable[bool]], *, seconds: float = 120) -> None:
+    async def wait(
+        look: Callable[[], Awaitable[Any]], is_so: Callable[[Any], object] = bool, *, seconds: float = 120
+    ) -> None:
         deadline = time.monotonic() + seconds
-        while not await is_so():
+        while not is_so(await look()):
             assert time.monotonic() < deadline, f"not within {seconds} s"
             await asyncio.sleep(0.05)
 

@@ -14,13 +14,19 @@ from inferrun.resources import InferenceRun, parse_run
 
 
 async def create(
-    api: KubeClient, namespace: str, name: str, *, status: dict[str, Any] | None = None, **spec: Any
+    api: KubeClient,
+    namespace: str,
+    name: str,
+    *,
+    status: dict[str, Any] | None = None,
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
 ) -> InferenceRun:
     """Create a run; with `status`, one that was accepted earlier."""
     body = {
         "apiVersion": wellknown.API_VERSION,
         "kind": wellknown.RUN_KIND,
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
         "spec": {"configRef": {"name": "iris"}, **spec},
     }
     stored = await api.create(RUNS, namespace, body)

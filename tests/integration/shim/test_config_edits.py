@@ -107,20 +107,3 @@ async def test_a_credential_in_a_header_is_reported_in_one_event_without_its_val
         "spec.storage.output.krateo.api.headers.0 (Authorization) can be seen by everyone"
     )
     assert "canary" not in str(event)
-
-
-async def test_an_edit_of_a_config_that_no_run_uses_is_not_reported(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
-) -> None:
-    await create_config(api, namespace)
-    await create(api, namespace, "ended", status=ENDED)
-
-    async def observed(generation: int) -> bool:
-        status = (await api.get(CONFIGS, namespace, "iris")).get("status") or {}
-        return bool(status.get("observedGeneration") == generation)
-
-    async with start_shim():
-        await until(lambda: observed(1))
-        await edit_config(api, namespace, "mine:2")
-        await until(lambda: observed(2))
-        assert await events(api, namespace) == []

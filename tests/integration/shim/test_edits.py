@@ -28,11 +28,7 @@ async def test_an_edit_is_signalled_once_however_often_the_runs_are_resynced(
     run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
     async with start_shim(resync_seconds=1):
         await edit(api, run, timeoutSeconds=90)
-
-        async def is_acknowledged() -> bool:
-            return (await read(api, run)).status.observed_generation == 2
-
-        await until(is_acknowledged)
+        await until(lambda: read(api, run), lambda found: found.status.observed_generation == 2)
         await asyncio.sleep(4)
         await write_status(api, run, message="a change of the status alone")
         await asyncio.sleep(1)
@@ -47,11 +43,7 @@ async def test_an_edit_before_a_restart_is_signalled_afterwards(
     run = await create(api, namespace, "run", status=LAUNCHED, timeoutSeconds=60)
     await edit(api, run, timeoutSeconds=90)
     async with start_shim():
-
-        async def is_acknowledged() -> bool:
-            return (await read(api, run)).status.observed_generation == 2
-
-        await until(is_acknowledged)
+        await until(lambda: read(api, run), lambda found: found.status.observed_generation == 2)
     assert await signals(temporal, run) == ["spec_changed"]
 
 
@@ -63,11 +55,7 @@ async def test_a_resumption_is_signalled_with_the_values_of_the_spec(
     run = await create(api, namespace, "run", status=status, timeoutSeconds=60, suspend=True)
     async with start_shim():
         await edit(api, run, suspend=False)
-
-        async def is_acknowledged() -> bool:
-            return (await read(api, run)).status.observed_generation == 2
-
-        await until(is_acknowledged)
+        await until(lambda: read(api, run), lambda found: found.status.observed_generation == 2)
     assert await signalled(temporal, run) == [{"timeout_seconds": 60, "suspend": False}]
 
 
@@ -136,11 +124,7 @@ async def test_a_run_that_nobody_has_read_needs_no_signal(
     run = await create(api, namespace, "run", timeoutSeconds=60)
     await edit(api, run, timeoutSeconds=90)
     async with start_shim(resync_seconds=1):
-
-        async def is_accepted() -> bool:
-            return (await read(api, run)).status.reason == "Accepted"
-
-        await until(is_accepted)
+        await until(lambda: read(api, run), lambda found: found.status.reason == "Accepted")
         await asyncio.sleep(2)
         assert (await read(api, run)).status.observed_generation is None  # LaunchJob will acknowledge what it reads
         assert await workflow_status(temporal, run) is not None
@@ -176,10 +160,7 @@ async def test_a_request_to_cancel_a_schedule_is_answered_with_what_to_do_instea
             selector = f"reason=CancellationIgnored,involvedObject.uid={schedule.metadata.uid}"
             return [item["message"] for item in (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]]
 
-        async def is_reported() -> bool:
-            return bool(await events())
-
-        await until(is_reported)
+        await until(events)
         await asyncio.sleep(3)
         [message] = await events()
     await api.delete(RUNS, namespace, "nightly", uid=schedule.metadata.uid)

@@ -12,7 +12,6 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import NAMESPACES, RUNS, Object
-from inferrun.reasons import Phase
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.runs import create, read, workflow_status, write_status
@@ -84,21 +83,6 @@ async def test_accepted_is_not_written_if_the_status_of_the_job_follows_at_once(
     assert phases.delay("slow") >= 0.25
 
 
-async def test_an_invalid_spec_is_reported_although_temporal_hangs(
-    api: KubeClient, namespace: str, wire: Gateway, start_shim: StartShim, until: Until
-) -> None:
-    wire.stall()
-    async with start_shim():
-        run = await create(api, namespace, "never", schedule="0 0 30 2 *")
-        wrong = await create(api, namespace, "accepted")
-
-        async def is_reported() -> bool:
-            return (await read(api, wrong)).status.reason == "Accepted"
-
-        await until(is_reported, seconds=30)
-        assert (await read(api, run)).status.phase is not Phase.SCHEDULED
-
-
 async def test_a_new_run_starts_before_those_of_an_earlier_shim(
     *, api: KubeClient, namespace: str, wire: Gateway, temporal: Client, start_shim: StartShim, until: Until
 ) -> None:
@@ -109,11 +93,7 @@ async def test_a_new_run_starts_before_those_of_an_earlier_shim(
         new = await create(api, namespace, "new")
         await asyncio.sleep(0.5)
         wire.resume()
-
-        async def new_is_started() -> bool:
-            return await workflow_status(temporal, new) is not None
-
-        await until(new_is_started)
+        await until(lambda: workflow_status(temporal, new), lambda found: found is not None)
         started = [await workflow_status(temporal, run) is not None for run in old[-50:]]
         assert not all(started)
 
@@ -141,11 +121,7 @@ async def test_five_hundred_deletions_do_not_delay_a_new_run_of_another_namespac
         await asyncio.sleep(0.2)
         began = time.monotonic()
         run = await create(api, other, "lone")
-
-        async def is_started() -> bool:
-            return await workflow_status(temporal, run) is not None
-
-        await until(is_started)
+        await until(lambda: workflow_status(temporal, run), lambda found: found is not None)
         delay = time.monotonic() - began
         await asyncio.gather(*deletions)
     await api.delete(NAMESPACES, "", other, uid=stored["metadata"]["uid"])
@@ -157,11 +133,7 @@ async def test_when_nothing_changes_nothing_is_written(
 ) -> None:
     run = await create(api, namespace, "run")
     async with start_shim(resync_seconds=1):
-
-        async def is_accepted() -> bool:
-            return (await read(api, run)).status.reason == "Accepted"
-
-        await until(is_accepted)
+        await until(lambda: read(api, run), lambda found: found.status.reason == "Accepted")
         before = await api.get(RUNS, namespace, "run")
         await asyncio.sleep(3)
         after = await api.get(RUNS, namespace, "run")

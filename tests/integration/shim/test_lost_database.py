@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,12 @@ from temporalio.service import RPCError
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import free_port
 from control.search_attributes import SearchAttributes
-from control.temporal_calls import CALL_SECONDS
-from control.temporal_monitor import INTERVAL, NamespaceReplaced, TemporalMonitor
+from control.temporal_monitor import TemporalMonitor
 from inferrun.kube.client import KubeClient
 from inferrun.temporal.connection import ATTRIBUTES
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.workflows import RunWorkflows
+from tests.integration.namespaces.installation import probe
 from tests.integration.shim.conftest import Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.runs import create, workflow_status
@@ -89,20 +87,6 @@ async def test_without_room_for_search_attributes_runs_start_with_a_memo_only(
     assert workflows.is_ready
 
 
-async def test_another_database_behind_the_same_address_ends_the_monitor(
-    far_side: Client, wire: Gateway, temporal: Client, other_temporal: str
-) -> None:
-    await empty_server(other_temporal)
-    watching = TemporalMonitor(far_side)
-    monitor = asyncio.create_task(watching.run())
-    assert not (await asyncio.wait({monitor}, timeout=1))[0], "it has seen the first database"
-    wire.switch(other_temporal)
-    with pytest.raises(NamespaceReplaced, match="'default' was replaced"):
-        async with asyncio.timeout(SECONDS):
-            await monitor
-    assert INTERVAL + CALL_SECONDS <= 10
-
-
 async def test_a_server_that_does_not_answer_makes_the_process_unready_until_it_answers_again(
     far_side: Client, wire: Gateway, temporal: Client, until: Until
 ) -> None:
@@ -145,35 +129,6 @@ async def test_starts_that_fail_make_the_process_unready_until_one_succeeds(
     assert workflows.is_ready
 
 
-async def test_a_worker_restarts_when_the_database_was_replaced(
-    *,
-    plane: ControlPlane,
-    api: KubeClient,
-    namespace: str,
-    wire: Gateway,
-    temporal: Client,
-    other_temporal: str,
-    until: Until,
-    tmp_path: Path,
-) -> None:
-    await empty_server(other_temporal)
-    port = free_port()
-    environment = environment_of(plane, namespace, wire, port=port, defaults=tmp_path)
-
-    async def is_ready() -> bool:
-        return await asyncio.to_thread(_is_ready, port)
-
-    worker = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "worker", cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
-    )
-    await until(is_ready)
-    await asyncio.sleep(2)
-    wire.switch(other_temporal)
-    output, _ = await asyncio.wait_for(worker.communicate(), SECONDS)
-    assert worker.returncode == 1
-    assert b"'default' was replaced" in output
-
-
 def environment_of(plane: ControlPlane, namespace: str, wire: Gateway, *, port: int, defaults: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
@@ -186,7 +141,8 @@ def environment_of(plane: ControlPlane, namespace: str, wire: Gateway, *, port: 
     }
 
 
-async def test_a_shim_restarts_when_the_database_was_replaced_and_starts_every_run_again(
+@pytest.mark.parametrize("module", ["worker", "operator_shim"])
+async def test_a_program_restarts_when_the_database_was_replaced_and_the_shim_starts_every_run_again(
     *,
     plane: ControlPlane,
     api: KubeClient,
@@ -196,6 +152,7 @@ async def test_a_shim_restarts_when_the_database_was_replaced_and_starts_every_r
     other_temporal: str,
     until: Until,
     tmp_path: Path,
+    module: str,
 ) -> None:
     client = await empty_server(other_temporal)
     status = {"phase": "Running", "reason": "Running", "observedGeneration": 1}
@@ -204,34 +161,24 @@ async def test_a_shim_restarts_when_the_database_was_replaced_and_starts_every_r
     environment = environment_of(plane, namespace, wire, port=port, defaults=tmp_path)
 
     async def start() -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "operator_shim", cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", module, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
         )
-
-    async def is_ready() -> bool:
-        return await asyncio.to_thread(_is_ready, port)
+        await until(lambda: asyncio.to_thread(probe, port), lambda found: found[0] == 200)
+        return program
 
     async def all_are_started() -> bool:
         return all([await workflow_status(client, run) is not None for run in runs])
 
-    shim = await start()
-    await until(is_ready)
+    program = await start()
     await asyncio.sleep(2)
     wire.switch(other_temporal)
-    output, _ = await asyncio.wait_for(shim.communicate(), SECONDS)
-    assert shim.returncode == 1
+    output, _ = await asyncio.wait_for(program.communicate(), SECONDS)
+    assert program.returncode == 1
     [error] = [line for line in map(json.loads, output.splitlines()) if line["logger"] == "control.process"]
     assert "'default' was replaced" in error["error"]
-    shim = await start()
-    await until(is_ready)
-    await until(all_are_started, seconds=SECONDS)
-    shim.terminate()
-    await shim.communicate()
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
-        return False
+    if module == "operator_shim":
+        program = await start()
+        await until(all_are_started, seconds=SECONDS)
+        program.terminate()
+        await program.communicate()

@@ -89,17 +89,13 @@ async def test_a_terminated_workflow_is_replaced_within_seconds(
 ) -> None:
     async with start_shim(resync_seconds=resync_seconds):
         run = await create(api, namespace, "run")
-
-        async def is_started() -> bool:
-            return await workflow_status(temporal, run) is WorkflowExecutionStatus.RUNNING
-
-        await until(is_started)
+        await until(lambda: workflow_status(temporal, run), lambda found: found is WorkflowExecutionStatus.RUNNING)
         await temporal.get_workflow_handle(run_workflow_id(run.ref)).terminate("by mistake")
-
-        async def is_recovered() -> bool:
-            return await workflow_status(temporal, run, recovery=True) is WorkflowExecutionStatus.RUNNING
-
-        await until(is_recovered, seconds=within)
+        await until(
+            lambda: workflow_status(temporal, run, recovery=True),
+            lambda found: found is WorkflowExecutionStatus.RUNNING,
+            seconds=within,
+        )
 
 
 @pytest.mark.parametrize("encoding", ["json/plain", "binary/encrypted", "binary/unknown"])
@@ -298,21 +294,13 @@ async def test_runs_without_a_workflow_are_ensured_again_once_they_are_old_enoug
     await workflows.ensure(alive)
     sweep = await new_sweep()
     later = datetime.now(UTC) + timedelta(seconds=2)
-
-    async def is_listed() -> bool:
-        return await workflows.count_open() == 1
-
-    await until(is_listed)
+    await until(workflows.count_open, lambda found: found == 1)
     await sweep.restart_missing(created_before=later - timedelta(minutes=1))
     assert again == []
     await sweep.restart_missing(created_before=later)
     assert again == [lost.metadata.uid]
     await workflows.ensure(lost)
-
-    async def are_both_listed() -> bool:
-        return await workflows.count_open() == 2
-
-    await until(are_both_listed)
+    await until(workflows.count_open, lambda found: found == 2)
     await sweep.restart_missing(created_before=later)
     assert again == [lost.metadata.uid]
     assert await workflow_status(temporal, lost) is WorkflowExecutionStatus.RUNNING

@@ -155,11 +155,7 @@ async def test_a_schedule_passes_from_its_cron_job_to_temporal(
     cron_job = await krateo.cron_job(run)
     async with start_shim():
         assert migrate("--apply").code == 0
-
-        async def is_scheduled() -> bool:
-            return (await read(api, run)).status.phase == "Scheduled"
-
-        await until(is_scheduled)
+        await until(lambda: read(api, run), lambda found: found.status.phase == "Scheduled")
     stored = await api.get(CRON_JOBS, namespace, cron_job["metadata"]["name"])
     assert stored["spec"]["suspend"] is True
     assert ANNOTATION_SUSPENDED in stored["metadata"]["annotations"]

@@ -12,30 +12,26 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
 
-from activities.objects.events import EventRecorder
-from activities.submitting.submission_history import SubmissionHistory
 from activities.submitting.submit_run import RunSubmitter
 from activities.submitting.submitted_runs import RunCanceller, RunReader
 from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import EVENTS, RUNS, Object
+from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
-from inferrun.run_defaults import Defaults
-from inferrun.submission import parse_submission
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.schedule_spec import schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
 from tests.integration.shim.conftest import Until
 from tests.integration.shim.runs import create
+from tests.integration.shim.submissions import children, event_reasons, submit, submitter_of
 from tests.integration.shim.test_lost_database import empty_server
-from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
+from workflows.messages import SubmissionState, SubmissionStatus
 from workflows.submit import SubmitInferenceRun
 
 HOURLY = "0 * * * *"
@@ -45,36 +41,9 @@ CANCELLED = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-1
 SUCCEEDED = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": "2026-11-21T08:00:00Z"}
 
 
-def submitter_of(api: KubeClient, client: Client) -> RunSubmitter:
-    runs = RunStore(api)
-    return RunSubmitter(
-        api,
-        runs,
-        events=EventRecorder(api, reporter="tests"),
-        history=SubmissionHistory(client, task_queue="any"),
-        defaults=Defaults,
-        cancel=RunCanceller(api, runs, temporal=client).cancel,
-    )
-
-
 @pytest.fixture
 def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
     return submitter_of(api, temporal)
-
-
-async def submit(submitter: RunSubmitter, schedule: InferenceRun, due: datetime) -> SubmissionStatus:
-    parent = {"name": schedule.metadata.name, "uid": schedule.metadata.uid}
-    request = SubmitInput(
-        submission=parse_submission({"namespace": schedule.metadata.namespace, "parent": parent}),
-        workflow_id="tests",
-        nominal_time=due.isoformat(),
-    )
-    return await ActivityEnvironment().run(submitter.submit_run, request)
-
-
-async def children(api: KubeClient, schedule: InferenceRun) -> list[Object]:
-    selector = f"{wellknown.LABEL_SCHEDULE_UID}={schedule.metadata.uid}"
-    return list((await api.list(RUNS, schedule.metadata.namespace, labelSelector=selector))["items"])
 
 
 async def end(api: KubeClient, child: Object, status: Object) -> None:
@@ -99,7 +68,7 @@ async def test_no_run_is_created_beside_one_that_is_in_progress(
     skipped = await submit(submitter, schedule, NOW)
     assert (skipped.standing, skipped.reason) == (SubmissionState.REFUSED, Reason.MISSED)
     assert f"{first.run.name} is still in progress" in skipped.message
-    assert [event["reason"] for event in (await api.list(EVENTS, namespace))["items"]] == ["Missed"]
+    assert await event_reasons(api, namespace) == ["Missed"]
     [only] = await children(api, schedule)
     assert (await submit(submitter, schedule, EARLIER)).run == first.run
     await end(api, only, SUCCEEDED)
@@ -232,15 +201,11 @@ async def test_what_temporal_has_lost_does_not_start_a_second_run(
             if policy == "Replace":
                 [child] = await children(api, schedule)
                 return is_cancelled(child)
-            return "Missed" in [event["reason"] for event in (await api.list(EVENTS, namespace))["items"]]
+            return "Missed" in await event_reasons(api, namespace)
 
         await until(is_decided, seconds=30)
         assert await count() == 1
         if policy == "Replace":
             await end(api, old, CANCELLED)
-
-            async def is_replaced() -> bool:
-                return await count() == 2
-
-            await until(is_replaced, seconds=30)
+            await until(count, lambda found: found == 2, seconds=30)
         await client.get_schedule_handle(wanted.id).delete()

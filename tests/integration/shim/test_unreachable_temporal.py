@@ -58,8 +58,4 @@ async def test_a_worker_that_waits_for_temporal_can_be_stopped(
     *, plane: ControlPlane, namespace: str, wire: Gateway, until: Until, tmp_path: Path
 ) -> None:
     async with worker_without_temporal(plane, namespace, wire, tmp_path) as (_worker, port):
-
-        async def waits() -> bool:
-            return (await asyncio.to_thread(probe, port))[0] == 503
-
-        await until(waits, seconds=120)
+        await until(lambda: asyncio.to_thread(probe, port), lambda found: found[0] == 503, seconds=120)

@@ -1,22 +1,24 @@
-"""A sweep of many runs, with a Temporal that is far away."""
+"""A sweep of many runs, with a Temporal that is far away, and of a run that has ended."""
 
 import asyncio
 import logging
 from collections.abc import Hashable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
 from control.informer import Key
-from inferrun.kube.namespaces import Namespaces
+from inferrun.kube.namespaces import ALL, Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
+from inferrun.timestamps import rfc3339
 from operator_shim.run_terms import UNFINISHED
 from operator_shim.run_watch import RunWatch
 from operator_shim.stuck_workflows import CHECKS_PER_ROUND
 from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
+from operator_shim.trimming import trim_run
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
@@ -106,3 +108,61 @@ async def test_a_sweep_of_five_hundred_runs_ends_although_temporal_is_far_away(
     assert not caplog.records
     assert len(workflows.checked) == len(set(workflows.checked)) == CHECKS_PER_ROUND
     assert workflows.lists == 1, "the next sweep has its usual time"
+
+
+RUN = RunRef(namespace="team", name="a", uid="u")
+
+
+class OpenWorkflows(RunWorkflows):
+    """The run has an open workflow."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[RunRef] = []
+
+    async def list_open(self) -> list[RunRef]:
+        return [RUN]
+
+    async def cancel(self, run: RunRef) -> None:
+        self.cancelled.append(run)
+
+
+class Watched(RunWatch):
+    """The run as the shim's cache keeps it."""
+
+    def __init__(self, run: Object) -> None:
+        self._run = trim_run(run)
+
+    def get(self, _namespace: str, _name: str) -> Object | None:
+        return self._run
+
+    def find(self, _term: Hashable) -> list[tuple[Key, Object]]:
+        return []
+
+
+@pytest.mark.parametrize(("recorded", "is_left_over"), [(10, False), (600, True)])
+async def test_a_workflow_gets_time_to_close_after_it_has_recorded_an_end_of_an_hour_ago(
+    recorded: int, *, is_left_over: bool
+) -> None:
+    """As after an outage, in which the container ended long before its outcome was written."""
+    now = StoredObjects().now()
+    finished = {"type": "Finished", "status": "True", "lastTransitionTime": rfc3339(now - timedelta(seconds=recorded))}
+    status = {
+        "phase": "Succeeded",
+        "reason": "Succeeded",
+        "contract": "e30=",
+        "completionTime": rfc3339(now - timedelta(hours=1)),
+        "conditions": [finished],
+    }
+    metadata = {"name": RUN.name, "namespace": RUN.namespace, "uid": RUN.uid, "resourceVersion": "1", "generation": 1}
+    run: Object = {"metadata": metadata, "spec": {"configRef": {"name": "iris"}}, "status": status}
+    workflows = OpenWorkflows()
+    sweep = Sweep(
+        RunStore(StoredObjects(inferenceruns=run)),
+        workflows,
+        NoSchedules(),
+        watch=Watched(run),
+        ensure_again=ensure_none,
+        namespaces=ALL,
+    )
+    await sweep.sweep()
+    assert workflows.cancelled == ([RUN] if is_left_over else [])

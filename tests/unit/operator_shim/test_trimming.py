@@ -106,36 +106,19 @@ def test_a_trimmed_run_can_be_parsed_and_keeps_the_times_of_its_conditions() -> 
 
 def test_an_outcome_that_is_written_from_a_trimmed_run_is_the_same() -> None:
     """The patch against a trimmed run changes the whole one to what would have been written from that."""
-    status = {
-        "phase": "Running",
-        "reason": "Running",
-        "message": "attempt 1 is running",
-        "startTime": "2026-11-21T08:00:00Z",
-        "runningSince": "2026-11-21T08:00:00Z",
-        "observedGeneration": 1,
-        "attempt": 1,
-        "contract": "e30=",
-        "workflow": {"id": "inferencerun/team/run", "runId": "1"},
-        "jobStatus": {"apiVersion": "batch/v1", "kind": "Job", "name": "inf-run", "namespace": "team", "uid": "job"},
-        "records": {"total": 5, "completed": 1, "failed": 0},
-        "conditions": [
-            {"type": "Finished", "status": "False", "reason": "Running", "lastTransitionTime": "2026-11-21T08:00:00Z"}
-        ],
-    }
-    run = {
-        "apiVersion": "ai.krateo.io/v1",
-        "kind": "InferenceRun",
-        "metadata": {
-            "name": "run",
-            "namespace": "team",
-            "uid": "uid",
-            "resourceVersion": "7",
-            "generation": 1,
-            "creationTimestamp": "2026-11-21T07:59:00Z",
-        },
-        "spec": {"configRef": {"name": "iris"}, "parameters": {"a": "b"}},
-        "status": status,
-    }
+    condition = {"type": "Finished", "status": "False", "reason": "Running", "lastTransitionTime": at(60)}
+    run = live_run(
+        phase="Running",
+        reason="Running",
+        message="attempt 1 is running",
+        startTime=at(60),
+        runningSince=at(60),
+        attempt=1,
+        contract="e30=",
+        workflow={"id": "inferencerun/team/run", "runId": "1"},
+        records={"total": 5, "completed": 1, "failed": 0},
+        conditions=[condition],
+    )
 
     def ended(item: Object) -> tuple[Object, Object]:
         before = parse_run(item)

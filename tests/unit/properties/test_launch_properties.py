@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from activities.judging.pod_end import PodEnd
 from activities.launching.snapshot import Snapshot
 from activities.watching import job_state, pod_state
-from activities.watching.launch_period import OVERLAP, period_of
-from activities.watching.launch_report import LaunchObjects, report_on
+from activities.watching.launch_report import OVERLAP, LaunchObjects, period_of, report_on
 from activities.watching.observation import Before, Doing, is_success, observe, observe_absent
 from activities.watching.trimming import trim_job, trim_pod
 from tests.unit.launches import live_job, live_pod
@@ -178,7 +177,7 @@ def test_several_shards_run_from_the_first_to_the_last_of_those_that_took_turns(
             groups[-1][1] = max(groups[-1][1], end)
         else:
             groups.append([start, end])
-    period = period_of(found)
+    period = period_of(LaunchObjects(None, found))
     if not groups:
         assert period is None
         return

@@ -1,36 +1,23 @@
 """Requests without a response, as the sender sees them: who is blamed, and what is sent meanwhile."""
 
 import asyncio
-import random
 from collections.abc import Sequence
 from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import (
-    Batch,
-    Checkpoint,
-    Counts,
-    Fault,
-    FaultKind,
-    InferenceError,
-    Limits,
-    ModelProtocol,
-    RecordError,
-    Results,
-)
-from runner.flow.pipeline import Pipeline
-from runner.sending.error_budget import ErrorBudget
-from runner.sending.reorder_window import ReorderWindow
-from runner.sending.sender import Sender
-from tests.unit.runner.batches import batch, decoded, results
-from tests.unit.runner.flow.test_pipeline import RECORDS, Numbers, Recorder
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
+from tests.unit.runner.batches import results
+from tests.unit.runner.simulated_time import predict
+
+RECORDS = 300
 
 
 class Answering:
     """A model that answers each record with its index."""
 
     max_records: ClassVar[int | None] = None
+    count = RECORDS
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -53,29 +40,33 @@ class Answering:
         """Raise Fault if these records get no response."""
 
 
-async def predict_with(model: ModelProtocol, sink: Recorder, **limits: float) -> Counts:
-    """Predict all records with these limits."""
-    source = Numbers(random.Random(3))  # noqa: S311  not for security
-    chosen = Limits.model_validate(
-        {"request_seconds": 0, "batch_rows": 1, "concurrency": 1, "retry_seconds": 0.5} | limits
-    )
-    pipeline = Pipeline(source, model, sink, limits=chosen, report=lambda _: None)
-    async with asyncio.timeout(30):
-        return await pipeline.run(source.plan(), Checkpoint())
+LIMITS = {"request_seconds": 0.0, "batch_rows": 1, "concurrency": 1, "retry_seconds": 0.5}
 
 
-def failed_in(sink: Recorder) -> dict[int, str]:
-    """The codes of the errors, by the indexes of their records; the others have their own predictions."""
-    failed = {index: one.code for index, one in sink.written.items() if isinstance(one, RecordError)}
-    answered = {index: one for index, one in sink.written.items() if index not in failed}
-    assert answered == {index: index for index in range(RECORDS) if index not in failed}
+def failed_with(model: Answering, **limits: float) -> dict[int, str]:
+    """Predict the records, and return the codes of the errors by their indexes; the others have their own predictions."""
+    found: dict[int, object] = {}
+    predict(model, model.count, found, **LIMITS | limits)
+    failed = {index: one.code for index, one in found.items() if isinstance(one, RecordError)}
+    assert {index: one for index, one in found.items() if index not in failed} == {
+        index: index for index in range(model.count) if index not in failed
+    }
     return failed
+
+
+def assert_ends(model: Answering, message: str, **limits: float) -> None:
+    """The attempt ends with this message, and no record is blamed."""
+    found: dict[int, object] = {}
+    with pytest.raises(ExceptionGroup) as failed:
+        predict(model, model.count, found, **LIMITS | limits)
+    assert failed.group_contains(InferenceError, match=message)
+    assert not any(isinstance(one, RecordError) for one in found.values())
 
 
 @pytest.mark.parametrize(
     ("batch_rows", "concurrency", "request_seconds"), [(1, 1, 0), (1, 4, 0), (100, 4, 0), (100, 1, 5)]
 )
-async def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
+def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
     batch_rows: int, concurrency: int, request_seconds: int
 ) -> None:
     class Slow(Answering):
@@ -83,14 +74,11 @@ async def test_a_record_that_only_times_out_costs_one_record_if_others_are_answe
             if 217 in indexes:
                 raise Fault(InferenceError("no response within 300 s"), kind=FaultKind.TIMEOUT)
 
-    sink = Recorder()
     limits = {"batch_rows": batch_rows, "concurrency": concurrency, "request_seconds": request_seconds}
-    counts = await predict_with(Slow(), sink, **limits)
-    assert (counts.completed, counts.failed) == (RECORDS - 1, 1)
-    assert failed_in(sink) == {217: "no_response"}
+    assert failed_with(Slow(), **limits) == {217: "no_response"}
 
 
-async def test_a_record_is_not_blamed_for_the_connections_that_a_server_loses_at_random() -> None:
+def test_a_record_is_not_blamed_for_the_connections_that_a_server_loses_at_random() -> None:
     """The server answers the next request after each loss, and loses the one after that, too."""
 
     class Shaky(Answering):
@@ -103,12 +91,10 @@ async def test_a_record_is_not_blamed_for_the_connections_that_a_server_loses_at
             if self.losses < 8 and self.since in (0, 2):
                 raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
 
-    sink = Recorder()
-    await predict_with(Shaky(), sink, retry_seconds=5)
-    assert failed_in(sink) == {}
+    assert failed_with(Shaky(), retry_seconds=5) == {}
 
 
-async def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt() -> None:
+def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt() -> None:
     class Hanging(Answering):
         is_hanging = False
 
@@ -117,15 +103,27 @@ async def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt()
             if self.is_hanging:
                 raise Fault(InferenceError("no response within 300 s"), kind=FaultKind.TIMEOUT)
 
-    sink = Recorder()
-    with pytest.raises(ExceptionGroup) as failed:
-        await predict_with(Hanging(), sink)
-    assert failed.group_contains(InferenceError, match="within 300 s")
-    assert not any(isinstance(one, RecordError) for one in sink.written.values())
+    assert_ends(Hanging(), "within 300 s")
+
+
+@pytest.mark.parametrize("first", [0, 217])
+def test_a_server_that_ends_whatever_it_is_sent_ends_the_attempt(first: int) -> None:
+    class Ending(Answering):
+        requests, is_ending = 0, False
+
+        def check(self, indexes: Sequence[int]) -> None:
+            self.requests += 1
+            self.is_ending |= first in indexes
+            if self.is_ending:
+                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
+
+    model = Ending()
+    assert_ends(model, "closed", batch_rows=50 if first == 0 else 1, concurrency=4)
+    assert model.requests < 5 * RECORDS
 
 
 @pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.SERVER_ERROR])
-async def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no_record(kind: FaultKind) -> None:
+def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no_record(kind: FaultKind) -> None:
     """Some servers reject everything until their model is loaded. Here it concerns only the record that is sent as a proof."""
 
     class Restarting(Answering):
@@ -140,18 +138,10 @@ async def test_a_restarting_server_that_rejects_what_it_answered_before_costs_no
             if self.has_begun and self.faults:
                 raise self.faults.pop(0)
 
-        has_begun = False
+        has_begun, count = False, 2
 
-    model, limits = Restarting(), Limits(request_seconds=0, retry_seconds=5)
-    window = ReorderWindow(limit=limits.window_bytes, in_flight=lambda: 2)
-    sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
-    async with asyncio.timeout(30):
-        for index in (0, 1):
-            record = batch([index], first=index)
-            await window.enter(record)
-            sender.expect(record)
-            found = await sender.send(record)
-            assert decoded(found) == [index]
+    model = Restarting()
+    assert failed_with(model, retry_seconds=5) == {}
     assert not model.faults
 
 
@@ -178,29 +168,24 @@ class BehindAProxy(Answering):
 
 
 @pytest.mark.parametrize("batch_rows", [100, RECORDS])
-async def test_deadly_records_in_all_first_requests_are_found_behind_a_proxy(batch_rows: int) -> None:
+def test_deadly_records_in_all_first_requests_are_found_behind_a_proxy(batch_rows: int) -> None:
     """No record has been answered before."""
-    deadly, sink = frozenset(range(0, RECORDS, batch_rows)), Recorder()
-    await predict_with(BehindAProxy(deadly), sink, batch_rows=batch_rows, concurrency=4, retry_seconds=2)
-    assert failed_in(sink) == dict.fromkeys(deadly, "no_response")
+    deadly = frozenset(range(0, RECORDS, batch_rows))
+    failed = failed_with(BehindAProxy(deadly), batch_rows=batch_rows, concurrency=4, retry_seconds=2)
+    assert failed == dict.fromkeys(deadly, "no_response")
 
 
-async def test_an_outage_at_the_start_behind_a_proxy_costs_no_record_and_leaves_the_size_of_requests_as_it_is() -> None:
-    model, sink = BehindAProxy(away_for=2), Recorder()
-    await predict_with(model, sink, batch_rows=50, concurrency=2, retry_seconds=1)
-    assert failed_in(sink) == {}
+def test_an_outage_at_the_start_behind_a_proxy_costs_no_record_and_leaves_the_size_of_requests_as_it_is() -> None:
+    model = BehindAProxy(away_for=2)
+    assert failed_with(model, batch_rows=50, concurrency=2, retry_seconds=1) == {}
     assert model.sizes == {1, 50}
 
 
-async def test_an_outage_behind_a_proxy_that_does_not_end_ends_the_attempt() -> None:
-    sink = Recorder()
-    with pytest.raises(ExceptionGroup) as failed:
-        await predict_with(BehindAProxy(away_for=1_000_000), sink, batch_rows=50, concurrency=2)
-    assert failed.group_contains(InferenceError, match="returned 503")
-    assert not sink.written
+def test_an_outage_behind_a_proxy_that_does_not_end_ends_the_attempt() -> None:
+    assert_ends(BehindAProxy(away_for=1_000_000), "returned 503", batch_rows=50, concurrency=2)
 
 
-async def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_back() -> None:
+def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_back() -> None:
     """Those that were lost wait for a proof that it answers."""
 
     class Away(Answering):
@@ -214,9 +199,8 @@ async def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_ba
             if self.back_at != float("inf") and now < self.back_at:
                 raise Fault(InferenceError("refused"), kind=FaultKind.UNAVAILABLE, was_sent=False)
 
-    model, sink = Away(), Recorder()
-    await predict_with(model, sink, retry_seconds=5)
-    assert failed_in(sink) == {}
+    model = Away()
+    assert failed_with(model, retry_seconds=5) == {}
     assert model.most_in_flight == 1
 
 
@@ -246,14 +230,13 @@ class OneByOne(Answering):
 
 
 @pytest.mark.parametrize("seconds", [0.4, 0.9])
-async def test_records_that_wait_behind_a_slow_one_are_not_blamed(seconds: float) -> None:
+def test_records_that_wait_behind_a_slow_one_are_not_blamed(seconds: float) -> None:
     """They time out together, each time they are sent together."""
-    sink = Recorder()
-    await predict_with(OneByOne(slow=217, seconds=seconds, timeout=0.3), sink, concurrency=4, retry_seconds=0.3)
-    assert failed_in(sink) == {217: "no_response"}
+    model = OneByOne(slow=217, seconds=seconds, timeout=0.3)
+    assert failed_with(model, concurrency=4, retry_seconds=0.3) == {217: "no_response"}
 
 
-async def test_a_server_that_returns_a_wrong_number_of_predictions_for_every_record_ends_the_attempt() -> None:
+def test_a_server_that_returns_a_wrong_number_of_predictions_for_every_record_ends_the_attempt() -> None:
     """A protocol may leave it to the sender to count them."""
 
     class Forgetful(Answering):
@@ -263,8 +246,4 @@ async def test_a_server_that_returns_a_wrong_number_of_predictions_for_every_rec
             self.has_forgotten |= batch.first == 217
             return results([]) if self.has_forgotten else await super().predict(batch)
 
-    sink = Recorder()
-    with pytest.raises(ExceptionGroup) as failed:
-        await predict_with(Forgetful(), sink)
-    assert failed.group_contains(InferenceError, match="returned 0 predictions for 1 records")
-    assert not any(isinstance(one, RecordError) for one in sink.written.values())
+    assert_ends(Forgetful(), "returned 0 predictions for 1 records")

@@ -1,43 +1,15 @@
-"""The sender and servers that end at some records, restart, end at any time, and reject requests: only those records are blamed.
-
-Hours pass within a moment: the clock of the event loop advances whenever every task waits.
-"""
+"""The sender and servers that end at some records, restart, end at any time, and reject requests: only those records are blamed."""
 
 import asyncio
 import random
-import selectors
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, RecordError, Results
-from runner.sending.error_budget import ErrorBudget
-from runner.sending.reorder_window import ReorderWindow
-from runner.sending.sender import Sender
-from tests.unit.runner.batches import batch, decoded, results
-
-_NEVER_FULL = 1 << 40
-
-
-class _Selector(selectors.DefaultSelector):
-    """Returns at once, and counts the time for which it would have waited."""
-
-    passed = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "every task waits, and nothing will happen"
-        self.passed += timeout
-        return super().select(0)
-
-
-class _SimulatedLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._simulated = _Selector()
-        super().__init__(self._simulated)
-
-    def time(self) -> float:
-        return self._simulated.passed
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
+from tests.unit.runner.batches import results
+from tests.unit.runner.simulated_time import predict
 
 
 @dataclass(eq=False)
@@ -56,9 +28,10 @@ class Mortal:
         self._poison = poison
         self._processes = [_Process() for _ in range(processes)]
         self._kind = kind
-        self._restart = chance.choice([0.1, 2.0, 10.0] if kind is not FaultKind.LOST else [0.1, 20.0, 200.0])
-        self._seconds = chance.choice([0.01, 0.3, 3.0])
-        self._ends_at_random = chance.choice([0.0, 0.0, 0.003, 0.02])
+        self.ends = 0
+        self.restart = chance.choice([0.1, 2.0, 10.0] if kind is not FaultKind.LOST else [0.1, 20.0, 200.0])
+        self.seconds = chance.choice([0.01, 0.3, 3.0])
+        self.ends_at_random = chance.choice([0.0, 0.0, 0.003, 0.02])
 
     async def prepare(self) -> None:
         return
@@ -73,9 +46,9 @@ class Mortal:
         process, response = chance.choice(up), loop.create_future()
         process.in_flight.add(response)
         indexes = range(batch.first, batch.first + len(batch))
-        if not self._poison.isdisjoint(indexes) or chance.random() < self._ends_at_random:
-            loop.call_later(self._seconds * chance.random(), self._end, process)
-        loop.call_later(self._seconds * chance.uniform(1, 2), _answer, response)
+        if not self._poison.isdisjoint(indexes) or chance.random() < self.ends_at_random:
+            loop.call_later(self.seconds * chance.random(), self._end, process)
+        loop.call_later(self.seconds * chance.uniform(1, 2), _answer, response)
         try:
             await response
         finally:
@@ -83,7 +56,8 @@ class Mortal:
         return results(indexes)
 
     def _end(self, process: _Process) -> None:
-        process.back_at = asyncio.get_running_loop().time() + self._restart * self._chance.uniform(0.5, 1.5)
+        self.ends += 1
+        process.back_at = asyncio.get_running_loop().time() + self.restart * self._chance.uniform(0.5, 1.5)
         for response in process.in_flight:
             if not response.done():
                 response.set_exception(Fault(InferenceError("lost"), kind=self._kind))
@@ -94,29 +68,6 @@ def _answer(response: asyncio.Future[None]) -> None:
         response.set_result(None)
 
 
-async def _sent(model: Mortal, count: int, limits: Limits) -> dict[int, object]:
-    """The predictions and errors of the records, as far as there are any when the attempt ends."""
-    window = ReorderWindow(limit=_NEVER_FULL, in_flight=lambda: _NEVER_FULL)
-    sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
-    found: dict[int, object] = {}
-
-    async def send(one: Batch) -> None:
-        found.update(enumerate(decoded(await sender.send(one)), start=one.first))
-
-    size = limits.batch_rows
-    batches = [batch(range(first, min(first + size, count)), first=first) for first in range(0, count, size)]
-    for one in batches:
-        await window.enter(one)
-        sender.expect(one)
-    try:
-        async with asyncio.timeout(24 * 3600), asyncio.TaskGroup() as group:
-            for one in batches:
-                group.create_task(send(one))
-    except* InferenceError:
-        assert len(found) < count  # the attempt ends, which costs no record
-    return found
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
     random.seed(seed)  # of the waits between retries
@@ -125,14 +76,32 @@ def test_only_records_that_end_the_server_are_blamed(seed: int) -> None:
     poison = set(chance.sample(range(count), chance.choice([0, 1, 2, 5])))
     kind = chance.choice([FaultKind.LOST, FaultKind.LOST, FaultKind.UNAVAILABLE, FaultKind.BUSY])
     model = Mortal(chance, poison=poison, processes=chance.choice([1, 1, 3]), kind=kind)
-    limits = Limits(
-        concurrency=chance.choice([0, 1, 4, 16]),
-        batch_rows=chance.choice([1, 10, 64]),
-        request_seconds=chance.choice([0.0, 5.0]),
-        retry_seconds=60.0,
-    )
-    with asyncio.Runner(loop_factory=_SimulatedLoop) as runner:
-        found = runner.run(_sent(model, count, limits))
+    found: dict[int, object] = {}
+    try:
+        predict(
+            model,
+            count,
+            found,
+            concurrency=chance.choice([0, 1, 4, 16]),
+            batch_rows=chance.choice([1, 10, 64]),
+            request_seconds=chance.choice([0.0, 5.0]),
+            retry_seconds=60.0,
+        )
+    except* InferenceError:
+        assert len(found) < count  # the attempt ends, which costs no record
     blamed = {index for index, one in found.items() if isinstance(one, RecordError)}
     assert blamed == poison & set(found)
     assert all(one == index for index, one in found.items() if index not in blamed)
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_requests_that_were_lost_with_a_record_are_sent_when_the_server_is_back(concurrency: int) -> None:
+    """However long it took to find the record."""
+    random.seed(1)  # of the waits between retries
+    model = Mortal(random.Random(1), poison={25}, processes=1, kind=FaultKind.LOST)  # noqa: S311  not for security
+    model.restart, model.seconds, model.ends_at_random = 1.5, 0.3, 0.0
+    found: dict[int, object] = {}
+    predict(model, 40, found, concurrency=concurrency, batch_rows=1, request_seconds=0, retry_seconds=0.6)
+    assert {index for index, one in found.items() if isinstance(one, RecordError)} == {25}
+    assert len(found) == 40
+    assert model.ends <= 10

@@ -49,12 +49,6 @@ def state() -> RunState:
     return made
 
 
-def test_a_launch_that_ended_adds_its_seconds_to_the_clock(state: RunState) -> None:
-    verdict = state.finish_launch(FAILED, now=NOW)
-    assert verdict == FAILED
-    assert state.running_seconds_left(now=NOW) == 70
-
-
 def test_a_verdict_without_times_gets_those_that_the_workflow_observed(state: RunState) -> None:
     state.started_at = "2026-11-21T08:00:00Z"
     verdict = state.finish_launch(FAILED.model_copy(update={"started_at": None, "finished_at": None}), now=NOW)
@@ -91,14 +85,6 @@ def test_the_pending_clock_counts_from_when_the_run_began_to_wait(
 ) -> None:
     job = launched(pending_timeout_seconds=limit, pending_since=BEGAN)
     assert state.expires_in(job, now=NOW) == left
-
-
-def test_a_lost_pod_stops_the_clock_and_starts_the_wait(state: RunState) -> None:
-    state.started_at = "2026-11-21T08:00:20Z"
-    state.lose_pod(is_disrupted=True, now=NOW)
-    assert (state.progress.seconds_used, state.disruptions) == (40, 1)
-    assert state.running_seconds_left(now=NOW) == 60
-    assert state.pending_since(launched(pending_since="2026-11-21T07:00:00Z")) == "2026-11-21T08:01:00Z"
 
 
 def test_only_the_latest_attempts_are_kept(state: RunState) -> None:
@@ -155,35 +141,12 @@ def test_a_cancellation_before_the_next_launch_lists_nothing_more(state: RunStat
     assert [item.launch for item in state.progress.attempts] == [1]
 
 
-@pytest.mark.parametrize(("is_counted", "attempt"), [(True, 2), (False, 1)])
-def test_only_a_counted_launch_is_a_new_attempt(state: RunState, *, is_counted: bool, attempt: int) -> None:
-    state.next_launch(is_counted=is_counted)
-    assert (state.progress.launch, state.progress.attempt) == (2, attempt)
-
-
 def test_an_edit_of_the_timeout_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
     state.edit_spec(SpecChanged(timeout_seconds=7))
     assert state.timeout_seconds == 7
     state.begin_launch()
     state.accept_launch(launched(timeout_seconds=9))
     assert state.timeout_seconds == 9
-
-
-def test_an_edit_during_a_launch_overrides_what_the_launch_read(state: RunState) -> None:
-    state.begin_launch()
-    state.edit_spec(SpecChanged(timeout_seconds=0))
-    state.accept_launch(launched(timeout_seconds=9))
-    assert state.timeout_seconds == 0
-    assert state.running_seconds_left(now=NOW) is None
-
-
-def test_an_edit_of_suspend_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
-    assert not state.is_suspended
-    state.edit_spec(SpecChanged(timeout_seconds=0, suspend=True))
-    assert state.is_suspended
-    state.begin_launch()
-    state.accept_launch(launched())
-    assert not state.is_suspended
 
 
 def test_a_resumption_during_a_launch_overrides_what_the_launch_read(state: RunState) -> None:

@@ -86,6 +86,24 @@ def remembered(of: Json) -> Json:
     return PodEnd.of_pod(of).as_pod()
 
 
+@pytest.mark.parametrize(
+    "of",
+    [
+        *(failed(code) for code in (2, 3, 137, 143)),
+        failed(137, reason="OOMKilled"),
+        pod(phase="Failed", reason="DeadlineExceeded"),
+        pod({"running": {"startedAt": STARTED}}, phase="Failed"),
+    ],
+)
+def test_a_pod_that_is_gone_is_judged_as_it_would_have_been(of: Json) -> None:
+    assert judged(FAILED, remembered(of), by=FOREIGN) == judged(FAILED, of, by=FOREIGN)
+
+
+def test_a_pod_that_vanished_while_it_ran_is_lost() -> None:
+    vanished = pod({"running": {"startedAt": STARTED}}, phase="Running")
+    assert judged(FAILED, remembered(vanished), by=FOREIGN).reason is Reason.POD_LOST
+
+
 @pytest.mark.parametrize("code", [1, 2, 3, 6, 137, 143])
 @pytest.mark.parametrize("grace", [0, 10, 3600])
 def test_a_container_that_ended_because_its_pod_was_deleted_was_disrupted_whatever_its_exit_code(

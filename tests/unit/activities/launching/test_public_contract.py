@@ -57,6 +57,7 @@ def test_urls_are_shown_without_user_information_and_query() -> None:
         kserve={"modelUrl": "user:c4nary@host:80/v2/models/a/infer?key=c4nary"},
         output={
             "krateo": {"api": {"path": "/x?token=c4nary"}},
+            "own": {"api": {"path": "https://u:c4nary@host/x?y=c4nary"}},
             "s3": {"at": "https://u:c4nary@s3/b", "note": "50% @ 3?"},
         },
     )

@@ -5,21 +5,25 @@ from datetime import UTC, datetime
 import pytest
 
 from activities.submitting.child_runs import (
+    adopted,
     in_progress,
+    list_children,
     result_of,
     schedule_of,
     scheduled_run,
     submitted_run,
     to_prune,
 )
-from activities.submitting.submission_status import adopted
 from inferrun import wellknown
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, Resource
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.submission import parse_submission
+from tests.unit.activities.api_servers import StoredObjects
+from tests.unit.launches import live_run
+from tests.unit.objects import RUN
 from workflows.messages import SubmissionState
 
 DUE = datetime(2026, 11, 21, 9, 0, 0, 123456, tzinfo=UTC)
@@ -210,3 +214,19 @@ def test_the_runs_of_a_schedule_in_progress_are_those_that_it_owns_and_that_have
     deleted["metadata"]["deletionTimestamp"] = DUE.isoformat()
     others = [finished(8, Phase.FAILED), finished(9, Phase.SUCCEEDED), stored(foreign), stored(deleted)]
     assert in_progress(parent().ref, [*others, *reversed(runs)]) == runs
+
+
+class TwoRuns(StoredObjects):
+    """One of which an earlier version, or another client, has written."""
+
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
+        readable = (await super().list(resource, namespace, **params))["items"]
+        unreadable = {**readable[0], "status": {"phase": "Unheard of"}}
+        return {"items": [unreadable, *readable]}
+
+
+async def test_a_run_that_cannot_be_read_does_not_stop_its_schedule() -> None:
+    run = live_run(phase="Running")
+    run["metadata"]["labels"] = {wellknown.LABEL_SCHEDULE_UID: RUN.uid}
+    [only] = await list_children(TwoRuns(inferenceruns=run), RUN)
+    assert only.status.phase == "Running"

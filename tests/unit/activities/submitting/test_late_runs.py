@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from activities.submitting.late_runs import missed_because
+from activities.submitting.child_runs import missed_because
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.timestamps import parse
 

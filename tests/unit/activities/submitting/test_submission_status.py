@@ -2,8 +2,7 @@
 
 import pytest
 
-from activities.submitting.child_runs import submitted_run
-from activities.submitting.submission_status import adopted, mismatched, rejected, status_of
+from activities.submitting.child_runs import adopted, mismatched, rejected, status_of, submitted_run
 from inferrun.reasons import Reason
 from inferrun.resources import parse_run
 from inferrun.submission import parse_submission

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 from activities.watching.diagnosis import Wait, diagnose, missing_secret
+from activities.watching.trimming import trim_events, trim_job, trim_pod
 from inferrun import wellknown
 from inferrun.reasons import Reason
 from inferrun.text import one_line
@@ -14,16 +15,33 @@ from tests.unit.objects import NOW, STARTED, Json, at, event, job, pod, waiting
 UNSCHEDULED = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def wait_of(of: Json, events: list[Json] | None = None, *, named: dict[str, str] | None = None) -> Wait:
-    """`named`: the namespaces that the references to Secrets name."""
-    a_job = job()
-    if named is not None:
-        a_job["metadata"]["annotations"][wellknown.ANNOTATION_SECRET_NAMESPACES] = json.dumps(named)
-    return diagnose(a_job, of, events or [], now=NOW)
+def wait_of(
+    of: Json | None,
+    events: list[Json] | None = None,
+    *,
+    named: dict[str, str] | str = "",
+    by: Json | None = None,
+    seen: str = "",
+) -> Wait:
+    """Of untrimmed and trimmed objects: both must give the same. `named`: the namespaces that the references to Secrets name."""
+    a_job, given = by or job(), events or []
+    if named:
+        text = named if isinstance(named, str) else json.dumps(named)
+        a_job["metadata"]["annotations"][wellknown.ANNOTATION_SECRET_NAMESPACES] = text
+    kept_pod = None
+    if of is not None:
+        of["metadata"]["ownerReferences"] = [{"uid": "job-uid", "controller": True}]
+        kept_pod = trim_pod(of)
+        assert kept_pod is not None
+    wait = diagnose(a_job, of, given, now=NOW, seen=seen)
+    kept_job, kept_events = trim_job(a_job), list(trim_events(given))
+    assert kept_job is not None
+    assert diagnose(kept_job, kept_pod, kept_events, now=NOW, seen=seen) == wait
+    return wait
 
 
 def without_pod(a_job: Json, *events: Json) -> Wait:
-    return diagnose(a_job, None, list(events), now=NOW)
+    return wait_of(None, list(events), by=a_job)
 
 
 def pulling_with_secret(reason: str) -> Json:
@@ -98,8 +116,12 @@ def test_a_failed_image_pull_is_reported_with_the_image_the_registrys_message_an
     assert "fix spec.image in the InferenceConfig, then delete and recreate the run" in wait.message
 
 
-def test_without_events_the_kubelets_message_is_reported() -> None:
-    assert "no route to host" in wait_of(pod(waiting("ErrImagePull", "no route to host"))).message
+def test_without_events_the_kubelets_message_is_reported_with_the_image_of_our_container() -> None:
+    of = pod(waiting("ErrImagePull", "no route to host"))
+    of["spec"]["containers"].insert(0, {"name": "proxy", "image": "mesh/proxy:1"})
+    message = wait_of(of).message
+    assert "no route to host" in message
+    assert "registry/own:1" in message
 
 
 def test_a_pull_that_fails_for_lack_of_a_secret_names_the_secret_and_the_copy_command() -> None:
@@ -152,6 +174,12 @@ def test_a_missing_secret_is_reported_with_the_command_that_copies_it() -> None:
         "Secret 'iris-endpoint' does not exist in namespace models; copy it and the run resumes automatically: "
         "inferrun copy-secret iris-endpoint --from demo-system --to models"
     )
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[]", '"a"', "[" * 100_000])
+def test_a_malformed_annotation_names_no_namespaces(text: str) -> None:
+    wait = wait_of(pod(waiting("ContainerCreating")), [NO_SECRET], named=text)
+    assert (wait.reason, "copy" in wait.message) == (Reason.SECRET_NOT_FOUND, False)
 
 
 @pytest.mark.parametrize("hostile", ["$(reboot)", "a; reboot", "`reboot`", "a'b", "a\nb"])
@@ -243,7 +271,7 @@ def warming_up(state: Json) -> Json:
 
 def test_a_pod_that_waits_for_its_model_says_what_was_seen_last() -> None:
     running = warming_up({"running": {"startedAt": STARTED}})
-    wait = diagnose(job(), running, [], now=NOW, seen="http://m/ready: status 503")
+    wait = wait_of(running, seen="http://m/ready: status 503")
     assert (wait.reason, wait.is_warning) == (Reason.MODEL_NOT_READY, False)
     assert wait.message == "Pod inf-iris-abc waits until the model answers; last seen: http://m/ready: status 503"
     assert wait_of(running).message == "Pod inf-iris-abc waits until the model answers"

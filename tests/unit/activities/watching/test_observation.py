@@ -121,96 +121,6 @@ def test_a_pod_without_a_node_or_with_an_ended_container_is_on_no_lost_node() ->
         assert seen(live_job(), one).doing is not Doing.STUCK
 
 
-def test_a_job_without_a_pod_waits_for_it() -> None:
-    assert waits(seen(live_job())) == (Reason.JOB_CREATED, False)
-
-
-def test_a_suspended_job_is_queued() -> None:
-    assert waits(seen(live_job(spec={"suspend": True}))) == (Reason.QUEUED, False)
-
-
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [("exceeded quota: pods", Reason.QUOTA_EXCEEDED), ("admission webhook denied", Reason.POD_REJECTED)],
-)
-def test_a_rejected_pod_is_reported_from_the_jobs_events(message: str, reason: Reason) -> None:
-    assert waits(seen(live_job(age=9), events=(event("FailedCreate", message),))) == (reason, True)
-
-
-def test_a_pod_without_a_node_is_unschedulable() -> None:
-    pod = live_pod(node=None, conditions=[UNSCHEDULED])
-    observation = seen(live_job(), pod)
-    assert waits(observation) == (Reason.UNSCHEDULABLE, True)
-    assert observation.wait is not None
-    assert "0/3 nodes are available" in observation.wait.message
-
-
-def test_a_claim_that_does_not_exist_is_named() -> None:
-    missing = {**UNSCHEDULED, "message": 'persistentvolumeclaim "data" not found'}
-    assert waits(seen(live_job(), live_pod(node=None, conditions=[missing]))) == (Reason.CLAIM_NOT_FOUND, True)
-
-
-def test_a_pod_on_its_node_is_being_prepared() -> None:
-    assert waits(seen(live_job(), live_pod(waiting("ContainerCreating")))) == (Reason.POD_SCHEDULED, False)
-
-
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
-def test_an_image_that_cannot_be_pulled_is_named(reason: str) -> None:
-    observation = seen(live_job(), live_pod(waiting(reason, "no such host")))
-    assert waits(observation) == (Reason.IMAGE_PULL_FAILED, True)
-    assert observation.wait is not None
-    assert "registry/own:1" in observation.wait.message
-
-
-def test_a_pull_that_takes_long_is_reported() -> None:
-    pulling = event("Pulling", "Pulling image", age=30)
-    assert waits(seen(live_job(), live_pod(age=40), events=(pulling,))) == (Reason.IMAGE_PULLING, False)
-    assert waits(seen(live_job(), live_pod(age=10), events=(pulling,))) == (Reason.POD_SCHEDULED, False)
-
-
-def test_a_missing_pull_secret_is_named_with_the_namespace_of_its_reference() -> None:
-    pod = live_pod(waiting("ImagePullBackOff"))
-    pod["spec"]["imagePullSecrets"] = [{"name": "registry"}]
-    job = live_job()
-    job["metadata"]["annotations"][wellknown.ANNOTATION_SECRET_NAMESPACES] = '{"registry": "elsewhere"}'
-    observation = seen(job, pod, events=(event("FailedToRetrieveImagePullSecret", ""),))
-    assert waits(observation) == (Reason.IMAGE_PULL_SECRET_NOT_FOUND, True)
-    assert observation.wait is not None
-    assert "--from elsewhere" in observation.wait.message
-
-
-def test_a_missing_endpoint_secret_is_named_with_the_namespace_of_its_reference() -> None:
-    job = live_job()
-    job["metadata"]["annotations"][wellknown.ANNOTATION_SECRET_NAMESPACES] = '{"handler": "elsewhere"}'
-    failed = event("FailedMount", 'MountVolume.SetUp failed for volume "endpoint-input": secret "handler" not found')
-    observation = seen(job, live_pod(age=9), events=(failed,))
-    assert waits(observation) == (Reason.SECRET_NOT_FOUND, True)
-    assert observation.wait is not None
-    assert "--from elsewhere" in observation.wait.message
-
-
-def test_a_volume_that_cannot_be_mounted_is_reported() -> None:
-    failed = event("FailedMount", "timed out waiting for the condition")
-    assert waits(seen(live_job(), live_pod(age=9), events=(failed,))) == (Reason.VOLUME_NOT_MOUNTED, True)
-
-
-def test_an_image_that_runs_as_root_is_reported() -> None:
-    pod = live_pod(waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"))
-    assert waits(seen(live_job(), pod)) == (Reason.ROOT_NOT_ALLOWED, True)
-
-
-def test_any_other_obstacle_of_the_container_is_reported() -> None:
-    pod = live_pod(waiting("CreateContainerError", "name is reserved"))
-    assert waits(seen(live_job(), pod)) == (Reason.CONTAINER_NOT_STARTED, True)
-
-
-@pytest.mark.parametrize("text", ["not JSON", "[]", '"a"', "[" * 100_000])
-def test_a_malformed_annotation_names_no_namespaces(text: str) -> None:
-    job, missing = live_job(), event("FailedMount", 'MountVolume.SetUp failed: secret "iris-endpoint" not found')
-    job["metadata"]["annotations"][wellknown.ANNOTATION_SECRET_NAMESPACES] = text
-    assert waits(seen(job, live_pod(age=9), events=(missing,))) == (Reason.SECRET_NOT_FOUND, True)
-
-
 def test_a_container_that_runs_is_running_since_its_start() -> None:
     observation = seen(live_job(), live_pod(running(at(5)), phase="Running", age=10))
     assert (observation.doing, observation.pod_uid, observation.started_at) == (Doing.RUNNING, "pod-a", at(5))
@@ -378,14 +288,6 @@ def test_a_job_that_is_gone_has_a_pod_that_may_run_as_long_as_another_container_
     assert observe_absent([ending]) is None
     ending["status"]["containerStatuses"][0]["state"] = terminated(143)
     assert observe_absent([ending]) is not None
-
-
-def test_the_image_that_cannot_be_pulled_is_that_of_our_container() -> None:
-    pod = live_pod(waiting("ImagePullBackOff", "not found"), age=100)
-    pod["spec"]["containers"].insert(0, {"name": "proxy", "image": "mesh/proxy:1"})
-    wait = seen(live_job(), pod).wait
-    assert wait is not None
-    assert "registry/own:1" in wait.message
 
 
 def test_a_pod_whose_container_has_ended_does_not_hide_that_its_job_is_gone() -> None:

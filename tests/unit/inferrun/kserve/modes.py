@@ -134,9 +134,6 @@ MODES: dict[str, Mode] = {
     "InferenceService, Knative, scaled to zero": Mode(knative(status={"modelStatus": ASLEEP})),
     "InferenceService, Knative, gRPC": Mode(with_model(knative(), protocolVersion="grpc-v2")),
     "InferenceService, Knative, no address": Mode(knative(status={"address": None, "components": None})),
-    "InferenceService, Knative, address of KServe before 0.8": Mode(
-        knative(status={"address": {"url": "http://iris.kserve-test.svc.cluster.local/v1/models/iris:predict"}})
-    ),
     "InferenceService, Standard": Mode(standard(), HTTP),
     "InferenceService, Standard, headless": Mode(
         standard(), {PREDICTOR: service(port(80, target=8080), headless=True)}

@@ -135,19 +135,11 @@ def test_in_knative_mode_the_address_is_that_of_the_whole_service() -> None:
         ),
         ({"address": None, "components": None}, "http://sklearn-iris.kserve-test.example.com"),
         (
-            {"address": {"url": "http://sklearn-iris.kserve-test.svc.cluster.local/v1/models/sklearn-iris:predict"}},
-            "http://sklearn-iris.kserve-test.svc.cluster.local",
-        ),
-        (
-            {"address": {"url": "http://sklearn-iris.kserve-test:8012/v2/models/sklearn-iris/infer"}},
-            "http://sklearn-iris.kserve-test:8012",
-        ),
-        (
             {"address": None, "components": None, "url": "https://example.com/serving/kserve-test/sklearn-iris/"},
             "https://example.com/serving/kserve-test/sklearn-iris",
         ),
     ],
-    ids=["address", "component", "rest", "url", "old-v1-path", "old-v2-path-with-port", "path-based-url"],
+    ids=["address", "component", "rest", "url", "path-based-url"],
 )
 def test_the_address_comes_from_the_first_place_that_has_one(status: Json, base: str) -> None:
     assert found(knative(status=status)).url == f"{base}/v2/models/sklearn-iris/infer"

@@ -11,12 +11,13 @@ from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_run
 
 
-class Deletions(StoredObjects):
-    """Notes what is deleted."""
+class NotedChanges(StoredObjects):
+    """Notes what is deleted, and the labels that Jobs get."""
 
     def __init__(self, **objects: Object) -> None:
         super().__init__(**objects)
         self.deleted: list[str] = []
+        self.labelled: list[str] = []
 
     async def delete(
         self,
@@ -29,31 +30,6 @@ class Deletions(StoredObjects):
         grace: int | None = None,  # noqa: ARG002
     ) -> None:
         self.deleted.append(name)
-
-
-@pytest.mark.parametrize(
-    ("phase", "job_uid", "is_kept"),
-    [
-        ("Succeeded", JOB_UID, True),
-        ("Succeeded", "another", False),
-        ("Failed", JOB_UID, False),
-    ],
-)
-async def test_only_the_job_of_a_success_finishes_by_itself(*, phase: str, job_uid: str, is_kept: bool) -> None:
-    job = live_job()
-    api = Deletions(jobs=job, inferenceruns=live_run(phase=phase, job_uid=job_uid))
-    launch = Launch.of_job(job)
-    assert launch is not None
-    await ClusterJobs(api, installation="tests", defaults=Defaults).withdraw(launch)
-    assert api.deleted == ([] if is_kept else [JOB_NAME])
-
-
-class Patches(StoredObjects):
-    """Notes the labels that Jobs get."""
-
-    def __init__(self, **objects: Object) -> None:
-        super().__init__(**objects)
-        self.labelled: list[str] = []
 
     async def patch(
         self,
@@ -68,13 +44,30 @@ class Patches(StoredObjects):
         return body
 
 
+@pytest.mark.parametrize(
+    ("phase", "job_uid", "is_kept"),
+    [
+        ("Succeeded", JOB_UID, True),
+        ("Succeeded", "another", False),
+        ("Failed", JOB_UID, False),
+    ],
+)
+async def test_only_the_job_of_a_success_finishes_by_itself(*, phase: str, job_uid: str, is_kept: bool) -> None:
+    job = live_job()
+    api = NotedChanges(jobs=job, inferenceruns=live_run(phase=phase, job_uid=job_uid))
+    launch = Launch.of_job(job)
+    assert launch is not None
+    await ClusterJobs(api, installation="tests", defaults=Defaults).withdraw(launch)
+    assert api.deleted == ([] if is_kept else [JOB_NAME])
+
+
 async def test_labels_that_users_remove_are_restored_each_time() -> None:
     job = live_job()
-    api = Patches(jobs=job)
+    api = NotedChanges(jobs=job)
     jobs = ClusterJobs(api, installation="own.here", defaults=Defaults)
     launch = Launch.of_job(job)
     assert launch is not None
     for _ in range(3):
         job["metadata"]["labels"].pop(wellknown.LABEL_INSTALLATION, None)
-        await jobs.watch_again(launch, job)
+        assert await jobs.find(launch) is job
     assert api.labelled == ["own.here"] * 3

@@ -5,20 +5,13 @@ from typing import Any
 
 import pytest
 
-from activities.watching.observation import Doing, Launch
+from activities.watching.observation import Launch
 from activities.watching.trimming import trim_job, trim_pod
 from inferrun.kube.objects import Object
 from operator_shim.observer.plan import (
     EVENTS_FIRST_SECONDS,
-    LEFT_OVER_SECONDS,
-    PROBE_SECONDS,
-    SIGNAL_FIRST_SECONDS,
-    START_SECONDS,
-    STATUS_SECONDS,
-    Answer,
     Command,
     Memory,
-    News,
     Plan,
     View,
     plan,
@@ -76,38 +69,6 @@ def test_what_was_planned_is_not_planned_again_before_its_time(seen: View) -> No
     assert remembered(again).due == first.due
 
 
-def test_a_start_is_reported_after_the_workflow_has_accepted_it() -> None:
-    planned = plan(view(STARTED), memory())
-    assert planned.commands == (Command.SIGNAL,)
-    wanted = remembered(planned)
-    assert wanted.signal is not None
-    assert (wanted.signal.doing, wanted.progress) == (Doing.RUNNING, None)
-    planned = plan(view(STARTED, now=1, news=News(accepted=wanted.signal)), wanted)
-    assert planned.commands == (Command.WRITE,)
-    assert remembered(planned).progress is not None
-
-
-def test_a_signal_is_repeated_at_growing_intervals() -> None:
-    finished = kept(trim_job(live_job(condition="Complete")))
-    known, now, sent = memory(), 0.0, []
-    while now < 100:
-        planned = plan(view(now=now, job=finished), known)
-        sent += [now] if Command.SIGNAL in planned.commands else []
-        known = remembered(planned)
-        now = known.due
-    assert sent == [0, SIGNAL_FIRST_SECONDS, 3 * SIGNAL_FIRST_SECONDS, 7 * SIGNAL_FIRST_SECONDS]
-
-
-def test_a_usual_wait_is_written_only_if_it_lasts_and_no_more_often_than_others() -> None:
-    known = remembered(plan(view(CREATING), memory()))
-    planned = plan(view(CREATING, now=START_SECONDS), known)
-    assert Command.WRITE in planned.commands
-    changed = live_pod(node=None, conditions=[UNSCHEDULED], version=2)
-    planned = plan(view(changed, now=START_SECONDS + 1), remembered(planned))
-    assert Command.WRITE not in planned.commands
-    assert remembered(planned).due <= START_SECONDS + STATUS_SECONDS
-
-
 def test_changes_do_not_postpone_a_read_of_events() -> None:
     known = memory()
     for now in (0.0, EVENTS_FIRST_SECONDS - 1, EVENTS_FIRST_SECONDS):
@@ -115,21 +76,3 @@ def test_changes_do_not_postpone_a_read_of_events() -> None:
         assert (Command.READ_EVENTS in planned.commands) is (now >= EVENTS_FIRST_SECONDS)
         known = remembered(planned)
     assert planned.subject == "pod-a"
-
-
-def test_a_job_that_the_watch_does_not_have_is_looked_for_before_its_end_is_signalled() -> None:
-    known = remembered(plan(view(job=None), memory()))
-    assert known.due == PROBE_SECONDS
-    planned = plan(view(now=1, job=None), known)
-    assert planned.commands == (Command.FIND_JOB,)
-    found = plan(view(now=2, job=None, news=News(answer=Answer(live_job()))), remembered(planned))
-    assert found.commands == (Command.WATCH_AGAIN,)
-    gone = plan(view(now=2, job=None, news=News(answer=Answer(None))), remembered(planned))
-    assert gone.commands == (Command.SIGNAL,)
-
-
-def test_a_job_whose_run_is_gone_is_withdrawn_after_a_while_and_forgotten_when_it_is_gone_too() -> None:
-    known = remembered(plan(view(run=None), memory()))
-    planned = plan(view(now=LEFT_OVER_SECONDS, run=None), known)
-    assert planned.commands == (Command.WITHDRAW,)
-    assert plan(view(now=20, run=None, job=None), remembered(planned)).memory is None

@@ -27,7 +27,6 @@ from inferrun.plugins import (
     InputPlan,
     JsonRecords,
     Limits,
-    ModelProtocol,
     Output,
     RecordError,
     ResultCounts,
@@ -37,10 +36,8 @@ from inferrun.plugins import (
 from inferrun.plugins.limits import MIB
 from runner.flow.pipeline import Pipeline
 from runner.formats.json_text import json_texts
-from runner.sending.error_budget import ErrorBudget
-from runner.sending.reorder_window import ReorderWindow
-from runner.sending.sender import Sender
 from tests.unit.runner.batches import decoded, records, results
+from tests.unit.runner.simulated_time import predict
 
 RECORDS = 300
 
@@ -240,7 +237,7 @@ async def predict_with(model: PickyModel, sink: Recorder) -> Counts:
         return await pipeline.run(source.plan(), Checkpoint())
 
 
-@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.TOO_LARGE])
+@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.INVALID, FaultKind.TOO_LARGE, FaultKind.SERVER_ERROR])
 async def test_a_rejected_record_costs_one_record(kind: FaultKind) -> None:
     model, sink = PickyModel(17, 250, kind=kind), Recorder()
     counts = await predict_with(model, sink)
@@ -266,24 +263,19 @@ async def test_another_number_of_predictions_than_records_costs_one_record() -> 
     }
 
 
-async def send_alone(model: ModelProtocol, records_in_request: int) -> Results:
-    """Send one batch without a pipeline around it."""
-    chosen = Limits(request_seconds=0, batch_rows=100, retry_seconds=30)
-    window = ReorderWindow(limit=chosen.window_bytes, in_flight=lambda: 2)
-    sender = Sender(model, window, limits=chosen, budget=ErrorBudget(total=0), recall=None)
-    batch = Batch(first=0, records=records([index] for index in range(records_in_request)))
-    async with asyncio.timeout(30):
-        await window.enter(batch)
-        sender.expect(batch)
-        return await sender.send(batch)
+def errors_of_one_batch(model: PickyModel, count: int) -> dict[int, RecordError]:
+    """Send so many records as one batch, without a pipeline around it."""
+    found: dict[int, object] = {}
+    predict(model, count, found, request_seconds=0, batch_rows=count, retry_seconds=30)
+    return {index: one for index, one in found.items() if isinstance(one, RecordError)}
 
 
-async def test_an_error_says_how_often_its_record_was_sent() -> None:
-    found = await send_alone(PickyModel(3), 8)
-    assert found.errors == {3: RecordError("rejected", "bad record", attempts=4)}  # with 7 others, 3, 1 and alone
+def test_an_error_says_how_often_its_record_was_sent() -> None:
+    found = errors_of_one_batch(PickyModel(3), 8)
+    assert found == {3: RecordError("rejected", "bad record", attempts=4)}  # with 7 others, 3, 1 and alone
 
 
-async def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
+def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
     class Busy(PickyModel):
         async def predict(self, batch: Batch) -> Results:
             self.requests += 1
@@ -292,11 +284,11 @@ async def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
             wrong = {0: RecordError("invalid_prediction", "nan"), 1: RecordError("invalid_input", "null")}
             return replace(results([[0], [1], [2]]), errors=wrong)
 
-    found = await send_alone(Busy(), 3)
-    assert {at: error.attempts for at, error in found.errors.items()} == {0: 3, 1: 0}
+    found = errors_of_one_batch(Busy(), 3)
+    assert {at: error.attempts for at, error in found.items()} == {0: 3, 1: 0}
 
 
-async def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response() -> None:
+def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response() -> None:
     class Recovering(PickyModel):
         async def predict(self, batch: Batch) -> Results:
             sent.update(range(batch.first, batch.first + len(batch)))
@@ -305,8 +297,8 @@ async def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_resp
             return await super().predict(batch)
 
     sent: Counter[int] = Counter()
-    found = await send_alone(Recovering(1, kind=FaultKind.INVALID), 2)
-    assert {at: error.attempts for at, error in found.errors.items()} == {1: sent[1]}
+    found = errors_of_one_batch(Recovering(1, kind=FaultKind.INVALID), 2)
+    assert {at: error.attempts for at, error in found.items()} == {1: sent[1]}
     assert sent[1] > 4
 
 
@@ -340,13 +332,15 @@ async def test_a_rejection_is_an_error_of_its_record_although_none_was_accepted_
     assert (counts.completed, counts.failed) == (RECORDS - len(bad), len(bad))
 
 
-async def test_a_model_that_rejects_a_thousand_records_in_a_row_ends_the_run() -> None:
-    with pytest.raises(InferenceError, match="bad record"):
-        await send_alone(PickyModel(*range(1_000)), 1_000)
+def test_a_model_that_rejects_a_thousand_records_in_a_row_ends_the_run() -> None:
+    with pytest.raises(ExceptionGroup) as failed:
+        errors_of_one_batch(PickyModel(*range(1_000)), 1_000)
+    assert failed.group_contains(InferenceError, match="bad record")
 
 
+@pytest.mark.parametrize("kind", [FaultKind.INVALID, FaultKind.SERVER_ERROR])
 @pytest.mark.parametrize("bad", [range(RECORDS), range(100, RECORDS)], ids=["all", "most"])
-async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(bad: range) -> None:
+async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(bad: range, kind: FaultKind) -> None:
     class Broken(PickyModel):
         """Once broken, it is broken for all records."""
 
@@ -355,7 +349,7 @@ async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(
                 self._bad = set(range(RECORDS))
             return await super().predict(batch)
 
-    model = Broken(*bad, kind=FaultKind.INVALID)
+    model = Broken(*bad, kind=kind)
     with pytest.raises(ExceptionGroup) as failed:
         await predict_with(model, Recorder())
     assert failed.group_contains(InferenceError, match="bad record")
