@@ -86,25 +86,21 @@ def check_store(sink: OutputStore, contract: Contract) -> None:
 
 
 def check_names(names: Sequence[str], file: InputFile, columns: ColumnSelection) -> None:
-    """Raise InputError if a file does not have the columns that the contract names."""
-    for name in columns.named:
-        if name not in names:
-            raise InputError(unknown_column(name, names, file, columns), is_retryable=False)
+    """Raise InputError if a file does not have the columns that the contract names.
 
-
-def unknown_column(name: str, names: Sequence[str], file: InputFile, columns: ColumnSelection) -> str:
-    """Describe a column that is missing: which field names it, and what there is.
-
-    The columns are shown only if one of them is named in the contract: otherwise the first line of a table may be a record.
+    Its columns are shown only if one of them is named in the contract: otherwise the first line of a table may be a record.
     """
-    field = field_of(name, columns)
-    if not set(columns.named) & set(names):
-        return f"{field}: {file.name} has no column {name!r}, and none of the others that the config names"
-    near = get_close_matches(name, names, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    shown = ", ".join(one[:80] for one in names[:_SHOWN])
-    return f"{field}: {file.name} has no column {name!r}{hint}; it has {shown}{more}"
+    for name in columns.named:
+        if name in names:
+            continue
+        text = f"{field_of(name, columns)}: {file.name} has no column {name!r}"
+        if not set(columns.named) & set(names):
+            raise InputError(f"{text}, and none of the others that the config names", is_retryable=False)
+        near = get_close_matches(name, names, n=1)
+        hint = f", did you mean {near[0]!r}?" if near else ""
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        shown = ", ".join(one[:80] for one in names[:_SHOWN])
+        raise InputError(f"{text}{hint}; it has {shown}{more}", is_retryable=False)
 
 
 def field_of(name: str, columns: ColumnSelection) -> str:

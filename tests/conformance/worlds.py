@@ -121,40 +121,45 @@ class _Output(_World):
         return registry.Registry().output_store(self.label)(self.wrong, self.disk.context())
 
 
+def _lines(rows: Rows) -> bytes:
+    return b"".join(orjson.dumps(list(row)) + b"\n" for row in rows)
+
+
 class FileInput(_Input):
     """JSON lines in two files of a folder."""
 
     def fill(self, rows: Rows) -> None:
+        self._write({"a.jsonl": _lines(rows[: len(rows) // 2]), "b.jsonl": _lines(rows[len(rows) // 2 :])})
+
+    def _write(self, files: Mapping[str, bytes]) -> None:
         folder = self.disk.context().input_dir / "given"
         folder.mkdir(exist_ok=True)
-        half = len(rows) // 2
-        for name, part in (("a.jsonl", rows[:half]), ("b.jsonl", rows[half:])):
-            (folder / name).write_bytes(b"".join(orjson.dumps(list(row)) + b"\n" for row in part))
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
 
 
-class CsvInput(_Input):
+class CsvInput(FileInput):
     """Tables in two files of a folder, one of them compressed."""
 
     def fill(self, rows: Rows) -> None:
-        folder = self.disk.context().input_dir / "given"
-        folder.mkdir(exist_ok=True)
-        half = len(rows) // 2
-        (folder / "a.csv").write_bytes(_table(rows[:half]))
-        (folder / "b.csv.gz").write_bytes(gzip.compress(_table(rows[half:]), mtime=0))
+        first, second = _table(rows[: len(rows) // 2]), _table(rows[len(rows) // 2 :])
+        self._write({"a.csv": first, "b.csv.gz": gzip.compress(second, mtime=0)})
 
 
-class ArrowInput(_Input):
+class ArrowInput(FileInput):
     """Columns in two files of a folder, in batches of seven rows."""
 
     def fill(self, rows: Rows) -> None:
-        folder = self.disk.context().input_dir / "given"
-        folder.mkdir(exist_ok=True)
-        half = len(rows) // 2
-        for name, part in (("a.arrow", rows[:half]), ("b.arrow", rows[half:])):
-            columns = {f"column {at}": [row[at] for row in part] for at in range(2)}
-            table = pyarrow.table({key: _floats(values) for key, values in columns.items()})
-            with pyarrow.ipc.new_file(folder / name, table.schema) as out:
-                out.write_table(table, max_chunksize=7)
+        self._write({"a.arrow": _columns(rows[: len(rows) // 2]), "b.arrow": _columns(rows[len(rows) // 2 :])})
+
+
+def _columns(rows: Rows) -> bytes:
+    table = pyarrow.table({f"column {at}": _floats([row[at] for row in rows]) for at in range(2)})
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table, max_chunksize=7)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def _floats(values: Sequence[object]) -> pyarrow.Array:
@@ -186,14 +191,17 @@ class S3Input(_Input):
     server: S3Server
 
     def fill(self, rows: Rows) -> None:
+        half = len(rows) // 2
+        self._write({"a.jsonl": _lines(rows[:half]), "b.jsonl": _lines(rows[half:])})
+
+    def _write(self, files: Mapping[str, bytes]) -> None:
         folder = self.server.bucket / "given"
         folder.mkdir(exist_ok=True)
-        half = len(rows) // 2
-        for name, part in (("a.jsonl", rows[:half]), ("b.jsonl", rows[half:])):
+        for name, content in files.items():
             (folder / name).unlink(
                 missing_ok=True
             )  # a server keeps the ETag of an object that is overwritten behind it
-            (folder / name).write_bytes(b"".join(orjson.dumps(list(row)) + b"\n" for row in part))
+            (folder / name).write_bytes(content)
 
 
 @dataclass
@@ -201,12 +209,9 @@ class ZstdInput(S3Input):
     """Compressed objects of JSON lines below a prefix."""
 
     def fill(self, rows: Rows) -> None:
-        super().fill(rows)
-        for path in list((self.server.bucket / "given").glob("*.jsonl")):
-            compressed = path.with_suffix(".jsonl.zst")
-            compressed.unlink(missing_ok=True)
-            compressed.write_bytes(pyarrow.Codec("zstd").compress(path.read_bytes(), asbytes=True))
-            path.unlink()
+        compress, half = pyarrow.Codec("zstd").compress, len(rows) // 2
+        parts = {"a.jsonl.zst": _lines(rows[:half]), "b.jsonl.zst": _lines(rows[half:])}
+        self._write({name: compress(content, asbytes=True) for name, content in parts.items()})
 
 
 @dataclass
@@ -315,24 +320,15 @@ OpenInputWorld = Callable[[Disk], AbstractAsyncContextManager[InputWorld]]
 OpenOutputWorld = Callable[[Disk], AbstractAsyncContextManager[OutputWorld]]
 
 
-@asynccontextmanager
-async def file_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `file`."""
-    yield FileInput(disk, "file", {**_FILE, "path": "given"}, {**_FILE, "path": "../given"})
+def file_input(world: type[FileInput], *, form: str) -> OpenInputWorld:
+    """The built-in input store `file` with a format."""
 
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
+        given = {**_FILE, "format": form}
+        yield world(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
 
-@asynccontextmanager
-async def csv_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `file` with the format `csv`."""
-    given = {**_FILE, "format": "csv"}
-    yield CsvInput(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
-
-
-@asynccontextmanager
-async def arrow_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `file` with the format `arrow`."""
-    given = {**_FILE, "format": "arrow"}
-    yield ArrowInput(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
+    return opened
 
 
 @asynccontextmanager
@@ -359,20 +355,16 @@ async def krateo_output(disk: Disk) -> AsyncIterator[OutputWorld]:
         yield KrateoOutput(disk, "krateo", right, {"api": {"path": "/compute/output"}}, handler)
 
 
-@asynccontextmanager
-async def s3_input(disk: Disk) -> AsyncIterator[InputWorld]:
+def s3_input(world: type[S3Input]) -> OpenInputWorld:
     """The built-in input store `s3`."""
-    async with s3_server(disk.folder / "s3") as server:
-        credentials(disk.context().endpoints_dir / "input")
-        yield S3Input(disk, "s3", server.spec("given/"), server.spec("../given"), server)
 
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
+        async with s3_server(disk.folder / "s3") as server:
+            credentials(disk.context().endpoints_dir / "input")
+            yield world(disk, "s3", server.spec("given/"), server.spec("../given"), server)
 
-@asynccontextmanager
-async def zstd_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `s3` with compressed objects."""
-    async with s3_server(disk.folder / "s3") as server:
-        credentials(disk.context().endpoints_dir / "input")
-        yield ZstdInput(disk, "s3", server.spec("given/"), server.spec("../given"), server)
+    return opened
 
 
 @asynccontextmanager
@@ -383,46 +375,31 @@ async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
         yield S3Output(disk, "s3", server.spec("made"), server.spec("/made"), server)
 
 
-@asynccontextmanager
-async def http_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `http` with a server that supports ranges."""
-    async with _web(disk, has_ranges=True) as world:
-        yield world
+def http_input(*, has_ranges: bool) -> OpenInputWorld:
+    """The built-in input store `http` with a server that supports ranges, or does not."""
+
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
+        served = {"body": b""}
+        async with web_server(served, has_ranges=has_ranges) as address:
+            right = {"url": f"{address}/files/rows.jsonl?version=1"}
+            yield HttpInput(disk, "http", right, {"url": f"ftp{address.removeprefix('http')}"}, served)
+
+    return opened
 
 
-@asynccontextmanager
-async def spooled_http_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `http` with a server that does not."""
-    async with _web(disk, has_ranges=False) as world:
-        yield world
+def sql_input(query: str, **more: str) -> OpenInputWorld:
+    """The built-in input store `sql`."""
 
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
+        server, schema = disk.postgres(), f"world_{uuid.uuid4().hex}"
+        server.mount(disk.context().endpoints_dir / "input")
+        reference = {"credentialsRef": {"name": "database"}}
+        right = {**reference, "query": query.format(schema), **more}
+        yield SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema)
 
-@asynccontextmanager
-async def _web(disk: Disk, *, has_ranges: bool) -> AsyncIterator[InputWorld]:
-    served = {"body": b""}
-    async with web_server(served, has_ranges=has_ranges) as address:
-        right = {"url": f"{address}/files/rows.jsonl?version=1"}
-        yield HttpInput(disk, "http", right, {"url": f"ftp{address.removeprefix('http')}"}, served)
-
-
-@asynccontextmanager
-async def sql_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `sql` with a query without a key."""
-    yield _sql_input(disk, query="select a, b from {}.given order by id;")
-
-
-@asynccontextmanager
-async def keyed_sql_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `sql` with a key."""
-    yield _sql_input(disk, query="select * from {}.given -- unordered", key="id")
-
-
-def _sql_input(disk: Disk, *, query: str, **more: str) -> SqlInput:
-    server, schema = disk.postgres(), f"world_{uuid.uuid4().hex}"
-    server.mount(disk.context().endpoints_dir / "input")
-    reference = {"credentialsRef": {"name": "database"}}
-    right = {**reference, "query": query.format(schema), **more}
-    return SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema)
+    return opened
 
 
 @asynccontextmanager
@@ -455,16 +432,16 @@ def _mount(disk: Disk, side: str, handler: Handler) -> None:
 
 
 INPUTS: dict[str, OpenInputWorld] = {
-    "file": file_input,
+    "file": file_input(FileInput, form="jsonl"),
     "krateo": krateo_input,
-    "s3": s3_input,
-    "http": http_input,
-    "sql": sql_input,
-    "file-csv-gzip": csv_input,
-    "file-arrow": arrow_input,
-    "http-spooled": spooled_http_input,
-    "sql-key": keyed_sql_input,
-    "s3-zstd": zstd_input,
+    "s3": s3_input(S3Input),
+    "http": http_input(has_ranges=True),
+    "sql": sql_input("select a, b from {}.given order by id;"),
+    "file-csv-gzip": file_input(CsvInput, form="csv"),
+    "file-arrow": file_input(ArrowInput, form="arrow"),
+    "http-spooled": http_input(has_ranges=False),
+    "sql-key": sql_input("select * from {}.given -- unordered", key="id"),
+    "s3-zstd": s3_input(ZstdInput),
     "sqlite": sqlite_input,
 }
 OUTPUTS: dict[str, OpenOutputWorld] = {

@@ -25,7 +25,12 @@ def read_valid(
     `read` returns the records of lines of which none is bad, and raises BadLine; `id_of` returns the id in a bad line, if any.
     """
     places = range(skipped, len(lines.texts))
-    found = [_read(lines, at, read) for at in places]
+    found: list[Block | RecordError] = []
+    for at in places:
+        try:
+            found.append(read(lines.only(at)))
+        except BadLine as bad:
+            found.append(not_sent(f"{lines.place(at)} {bad.text}"))
     errors = {to: one for to, one in enumerate(found) if isinstance(one, RecordError)}
     blocks = {to: one for to, one in enumerate(found) if isinstance(one, Block)}
     forms = {to: _form_of(block) for to, block in blocks.items()}
@@ -36,7 +41,9 @@ def read_valid(
             del blocks[to]
     example = next(iter(blocks.values()), _NOTHING)
     records = [_text_of(blocks.get(to, example)) for to in range(len(found))]
-    ids = [_id_of(blocks[to]) if to in blocks else id_of(lines.texts[places[to]]) for to in range(len(found))]
+    ids = [
+        next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[places[to]]) for to in range(len(found))
+    ]
     copied = [b"".join(blocks[to].copied) if to in blocks else b"" for to in range(len(found))]
     return Block(
         JsonRecords(records),
@@ -61,19 +68,8 @@ _NOTHING: Final = Block(JsonRecords([b"null"]))
 """What is in place of bad lines if there are no others."""
 
 
-def _read(lines: Lines, at: int, read: Callable[[Lines], Block]) -> Block | RecordError:
-    try:
-        return read(lines.only(at))
-    except BadLine as bad:
-        return not_sent(f"{lines.place(at)} {bad.text}")
-
-
 def _text_of(block: Block) -> bytes:
     return json_texts(block.records)[0]
-
-
-def _id_of(block: Block) -> CustomId:
-    return block.ids[0] if block.ids else None
 
 
 _OBJECT: Final = Form("object")

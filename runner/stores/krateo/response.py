@@ -39,14 +39,19 @@ class ResultRows:
     def feed(self, piece: bytes) -> list[Row]:
         """Return the rows that this piece completes."""
         self._held += piece
-        if not self._in_rows and not self._has_ended:
+        if not self._in_rows:
             self._held = self._held.removeprefix(BOM)
-        if self._has_ended:
-            self._limit_rest()
-            return []
-        if not self._in_rows and not self._enter():
-            return []
-        return self._take_rows()
+            start = find_result(self._held)
+            if start is None:
+                if len(self._held) > _BESIDE_LIMIT:
+                    raise ValueError(f'no "result" within the first {_BESIDE_LIMIT} bytes')
+                return []
+            self._held = self._held[start:]
+            self._in_rows = True
+        rows = [] if self._has_ended else self._take_rows()
+        if self._has_ended and len(self._held) > _BESIDE_LIMIT:
+            raise ValueError(f"more than {_BESIDE_LIMIT} bytes after the rows")
+        return rows
 
     def close(self) -> None:
         """Raise ValueError if the response is incomplete."""
@@ -57,39 +62,18 @@ class ResultRows:
         except orjson.JSONDecodeError as error:
             raise ValueError(f"the text after the rows is not valid JSON ({error})") from error
 
-    def _enter(self) -> bool:
-        """Skip everything before the first row; False if more data is needed."""
-        start = find_result(self._held)
-        if start is None:
-            if len(self._held) > _BESIDE_LIMIT:
-                raise ValueError(f'no "result" within the first {_BESIDE_LIMIT} bytes')
-            return False
-        self._held = self._held[start:]
-        self._in_rows = True
-        return True
-
     def _take_rows(self) -> list[Row]:
         if self._held.lstrip(_SPACE).startswith(b"]"):
-            self._end(self._held.index(b"]") + 1)
-            return []
-        if end := _END.search(self._held):
-            text = self._held[: end.start() + 1]
-            self._end(end.end())
+            text, end, self._has_ended = b"", self._held.index(b"]") + 1, True
+        elif found := _END.search(self._held):
+            text, end, self._has_ended = self._held[: found.start() + 1], found.end(), True
         else:
-            cut = self._held.rfind(b"]") + 1
-            if len(self._held) - cut > self._row_limit:
+            end = self._held.rfind(b"]") + 1
+            if len(self._held) - end > self._row_limit:
                 raise ValueError(f"row {self._rows} is longer than {self._row_limit} bytes")
-            text, self._held = self._held[:cut], self._held[cut:]
+            text = self._held[:end]
+        self._held = self._held[end:]
         return self._decode(text) if text else []
-
-    def _end(self, position: int) -> None:
-        self._held = self._held[position:]
-        self._has_ended = True
-        self._limit_rest()
-
-    def _limit_rest(self) -> None:
-        if len(self._held) > _BESIDE_LIMIT:
-            raise ValueError(f"more than {_BESIDE_LIMIT} bytes after the rows")
 
     def _decode(self, text: bytes) -> list[Row]:
         body = text.lstrip(_SPACE)
@@ -102,11 +86,6 @@ class ResultRows:
             rows: list[Row] = orjson.loads(b"[" + body + b"]")
         except orjson.JSONDecodeError as error:
             raise ValueError(f"invalid JSON at row {self._rows} or later ({error})") from error
-        self._check(rows)
-        self._rows += len(rows)
-        return rows
-
-    def _check(self, rows: list[Row]) -> None:
         try:
             width = width_of(rows)
         except RowFault as fault:
@@ -114,6 +93,8 @@ class ResultRows:
         self._width = self._width or width
         if width != self._width:
             raise ValueError(f"row {self._rows} has {width} numbers, previous rows have {self._width}")
+        self._rows += len(rows)
+        return rows
 
 
 def find_result(text: bytes) -> int | None:

@@ -90,12 +90,9 @@ class SqlOutput:
         self._spool = Spool(
             context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"
         )
-        schema, _, name = spec.table.rpartition(".")
-        self._names = {
-            "table": _identifier(schema, name),
-            "runs": _identifier(schema, "inferrun_runs"),
-            "chunks": _identifier(schema, "inferrun_chunks"),
-        }
+        *schema, name = spec.table.split(".")
+        names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
+        self._names = {key: sql.Identifier(*schema, one) for key, one in names.items()}
         self._plan: InputPlan | None = None
 
     async def open(self) -> Checkpoint:
@@ -185,14 +182,12 @@ class SqlOutput:
         for name, columns in _TABLES.items():
             if not self._exists(connection, name):
                 connection.execute(self._sql(f"create table {{{name}}} {columns}"))
-        if self._copies_columns:
-            self._create_input_column(connection)
-
-    def _create_input_column(self, connection: Connection) -> None:
-        """A table of runs that copied no columns has no place for them."""
-        found = "select 1 from pg_attribute where attrelid = to_regclass(%s) and attname = 'input' and not attisdropped"
-        if connection.execute(found, [self._names["table"].as_string(connection)]).fetchone() is None:
-            connection.execute(self._sql("alter table {table} add column input json"))
+        if self._copies_columns:  # a table of runs that copied no columns has no place for them
+            found = (
+                "select 1 from pg_attribute where attrelid = to_regclass(%s) and attname = 'input' and not attisdropped"
+            )
+            if connection.execute(found, [self._names["table"].as_string(connection)]).fetchone() is None:
+                connection.execute(self._sql("alter table {table} add column input json"))
 
     def _exists(self, connection: Connection, name: str) -> bool:
         found = connection.execute("select to_regclass(%s)", [self._names[name].as_string(connection)]).fetchone()
@@ -332,10 +327,6 @@ class SqlOutput:
         if run is None:
             connection.execute(self._sql("update {runs} set aborted = true where run = %s"), [self._run])
         return run
-
-
-def _identifier(schema: str, name: str) -> sql.Identifier:
-    return sql.Identifier(schema, name) if schema else sql.Identifier(name)
 
 
 @asynccontextmanager
