@@ -10,8 +10,7 @@ from typing import Self
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.judging.cleanup import start_cleanup
-from activities.judging.delete_run import HistoryPruner, RunDeleter
+from activities.judging.delete_run import HistoryPruner, RunDeleter, start_cleanup
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.judging.stop_launch import LaunchStopper
 from activities.judging.verify_output import OutputVerifier
@@ -38,7 +37,6 @@ from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_at_start
 from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
@@ -133,7 +131,6 @@ class WorkerProcess:
             client = await connect_temporal(
                 identity=f"inferrun/{installation}/{settings.identity}", codec_keys=settings.codec_keys
             )
-            await register_at_start(client)
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
         finally:

@@ -8,25 +8,30 @@ status, and not by the caller.
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.client import Client
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder, Subject
+from activities.objects.installation import Installation
 from activities.submitting.child_runs import KEPT, list_children, schedule_of, seconds_kept, to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.kube.runs import RunStore
+from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.reasons import Phase, Reason
-from inferrun.resources import InferenceRun
+from inferrun.resources import AutoDeletePolicy, InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from workflows import activity_options
-from workflows.messages import DeleteRunInput, DeletionResult
+from workflows import activity_options, messages
+from workflows.messages import CleanupInput, DeleteRunInput, DeletionResult
 
 BECAUSE_LIMIT = 200
 """Characters of the reason that the clean-up was started with."""
@@ -127,6 +132,43 @@ class RunDeleter:
         if run.metadata.name in await self._pruner.prune(schedule):
             return DeletionResult(deleted=True, message=f"InferenceRun {run.ref} is deleted: {limits} do not keep it")
         return DeletionResult(gone=False, message=f"InferenceRun {run.ref} is kept by {limits}")
+
+
+@dataclass(frozen=True)
+class AutoDelete:
+    """A config's autoDeletePolicy and autoDeleteDelaySeconds."""
+
+    policy: AutoDeletePolicy
+    delay_seconds: int
+
+    @property
+    def because(self) -> str:
+        """Why a run is deleted, for its Event and the result of the clean-up."""
+        return f"autoDeletePolicy is {self.policy} and autoDeleteDelaySeconds {self.delay_seconds}"
+
+    def deletes(self, phase: Phase | None) -> bool:
+        """Whether a run that ended in this phase is deleted."""
+        if self.policy is AutoDeletePolicy.DELETE_ON_SUCCESS:
+            return phase is Phase.SUCCEEDED
+        return self.policy is AutoDeletePolicy.DELETE_ON_COMPLETION
+
+
+async def start_cleanup(
+    temporal: Client, run: RunRef, *, delay_seconds: int, because: str, installation: Installation
+) -> None:
+    """Start the clean-up; one that an earlier try started is success, even if it has already finished."""
+    with suppress(WorkflowAlreadyStartedError):
+        await temporal.start_workflow(
+            messages.CLEANUP_WORKFLOW,
+            CleanupInput(run=run, delay_seconds=delay_seconds, because=because),
+            id=cleanup_workflow_id(run_workflow_id(run)),
+            task_queue=installation.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            memo={"installation": installation.id},
+            priority=Priority(fairness_key=run.namespace),
+            static_summary=f"delete InferenceRun {run}",
+        )
 
 
 def _check_end(run: InferenceRun) -> None:

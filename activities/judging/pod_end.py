@@ -1,16 +1,32 @@
-"""How a Pod ended that may no longer exist: what was seen of its end, in a few hundred bytes. Pure."""
+"""How a Pod ended that may no longer exist: what was seen of its end, in a few hundred bytes. Pure.
 
+A Pod that is stopped or evicted takes along how it ended, unless somebody watches. The shim therefore sends what it has seen
+with the signal `ended`. Other programs may send signals through Temporal, too, so it signs the text with the key of its process.
+"""
+
+import json
 import sys
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Self
+
+from pydantic import TypeAdapter, ValidationError
 
 from activities.launching.manifests import CONTAINER
 from activities.objects.object_metadata import controller_of
+from activities.objects.signing_key import SigningKey, signer_of
 from activities.watching import pod_state
 from activities.watching.pod_shape import KEPT_SHAPE, shape_of_pod
 from inferrun.exitcodes import ExitCode
 from inferrun.kube.objects import Object
 from inferrun.text import one_line
+from workflows.signals import MAX_ENDS_LENGTH
+
+MAX_ENDS: Final = 100
+"""The ends that are sent, the latest ones: about 500 bytes each without their messages."""
+
+IsSigner = Callable[[str], Awaitable[bool]]
+"""Whether a public key is that of a process of the installation. May raise KubeError."""
 
 EARLIER = "1970-01-01T00:00:00Z"
 """When a Pod was deleted whose container ended at an unknown time."""
@@ -101,3 +117,40 @@ class PodEnd:
             "spec": {"nodeName": self.node_name},
             "status": {"phase": self.phase, "reason": self.reason, **status},
         }
+
+
+_ENDS: Final = TypeAdapter(tuple[PodEnd, ...])
+
+
+async def read_ends(text: str, *, job_uid: str, is_signer: IsSigner) -> tuple[PodEnd, ...]:
+    """What `write_ends` wrote for this Job; empty if no process of ours did, because anybody may have a key."""
+    signature, _, statement = text.partition(" ")
+    signer = signer_of(signature, statement.encode())
+    try:
+        ends = _ENDS.validate_json(statement) if signer else ()
+    except ValidationError:
+        return ()
+    is_ours = bool(ends) and all(end.job_uid == job_uid for end in ends) and await is_signer(signer)
+    return ends if is_ours else ()
+
+
+async def nobody(_signer: str) -> bool:
+    """Trust no key."""
+    return False
+
+
+def write_ends(ends: Iterable[PodEnd], *, key: SigningKey) -> str:
+    """The signed ends of a Job's Pods, as far as they fit: first without the messages that can be read from the cluster, then
+    without any. Empty if there are none.
+    """
+    latest = tuple(ends)[-MAX_ENDS:]
+    for kept in (
+        latest,
+        [end.without_message() for end in latest],
+        [replace(end, message="") for end in latest],
+    ):
+        statement = json.dumps([asdict(end) for end in kept], separators=(",", ":"))
+        text = f"{key.sign(statement.encode())} {statement}"
+        if kept and len(text) <= MAX_ENDS_LENGTH:
+            return text
+    return ""

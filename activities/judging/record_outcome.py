@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.judging.cleanup import AutoDelete, start_cleanup
-from activities.judging.delete_run import HistoryPruner
+from activities.judging.delete_run import AutoDelete, HistoryPruner, start_cleanup
 from activities.judging.job_marks import set_time_to_live
 from activities.launching.config_maps import find_snapshot
 from activities.launching.config_reader import ConfigReader

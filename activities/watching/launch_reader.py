@@ -5,6 +5,7 @@ Only what never changes is taken from what the shim's watch has seen and signall
 
 from collections.abc import Callable
 
+from activities.judging.pod_end import IsSigner, nobody, read_ends
 from activities.launching.config_maps import find_snapshot
 from activities.launching.snapshot import Snapshot
 from activities.objects.object_metadata import controller_of, uid_of
@@ -12,7 +13,6 @@ from activities.watching import pod_state
 from activities.watching.job_objects import list_events, list_pods_and_others
 from activities.watching.launch_report import LaunchObjects, report_on
 from activities.watching.pod_shape import shape_of_job, split_by_shape
-from activities.watching.seen_ends import IsSigner, nobody, read_ends
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object

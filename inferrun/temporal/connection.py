@@ -87,14 +87,6 @@ async def register_search_attributes(client: Client) -> bool:
     return True
 
 
-async def register_at_start(client: Client) -> None:
-    """Register our search attributes when a worker starts. Raises TemporalUnavailable."""
-    try:
-        await register_search_attributes(client)
-    except RPCError as error:
-        raise TemporalUnavailable(f"cannot register search attributes: {error.message}") from error
-
-
 def attributes(*, installation: str, run: str, config: str) -> TypedSearchAttributes:
     """The search attributes of a run's workflow; `run` is namespace/name."""
     pairs = {INSTALLATION: installation, RUN: run, CONFIG: config}

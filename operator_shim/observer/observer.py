@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from activities.judging.pod_end import write_ends
 from activities.objects.signing_key import SigningKey
 from activities.watching.job_objects import list_events, read_log
-from activities.watching.seen_ends import write_ends
 from activities.watching.trimming import slim_event
 from control.leases import LeaderElection
 from inferrun.kube.client import KubeClient

@@ -22,8 +22,7 @@ from inferrun.plugins import (
     failed,
     join_results,
 )
-from runner.formats.blanks import with_blanks
-from runner.formats.record_errors import NOT_SENT, predict_valid
+from runner.formats.record_errors import NOT_SENT, predict_valid, with_blanks
 from runner.sending.error_budget import ErrorBudget
 from runner.sending.next_step import IN_DOUBT, History, Step, next_step
 from runner.sending.recall import Recall

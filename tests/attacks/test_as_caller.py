@@ -74,34 +74,16 @@ def expect_only(victim: Victim, ref: RunRef, job: Object) -> None:
 SLEEPING = {"parameters": {"sleep": "15"}}
 
 
-@pytest.mark.parametrize("activity", ["StopLaunch"])
-async def test_a_job_of_somebody_else_is_not_stopped(victim: Victim, forge: Any, activity: str) -> None:
-    """Another tenant's Job cannot be stopped."""
+@pytest.mark.parametrize("identity", ["theirs", "own"])
+async def test_a_job_of_somebody_else_is_not_stopped(tenant: Space, victim: Victim, forge: Any, identity: str) -> None:
+    """Another tenant's Job cannot be stopped, whether with its own identity or with that of a run that the attacker owns."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    job = job_of(victim, ref)["metadata"]
-    argument = {
-        "run": ref.model_dump(),
-        "job_name": job["name"],
-        "job_uid": job["uid"],
-        "grace_seconds": 0,
-        "snapshot": "",
-    }
-    with pytest.raises(WorkflowFailureError):
-        await forge(activity, argument, "stop" if activity == "StopLaunch" else "")
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
-
-
-async def test_a_job_of_another_run_is_not_stopped(tenant: Space, victim: Victim, forge: Any) -> None:
-    """A run's identity does not allow its owner to stop another run's Job.
-
-    With the identity of a run that the attacker owns.
-    """
-    await asyncio.to_thread(tenant.apply, run("own", "actor", parameters={"sleep": "60"}))
-    await asyncio.to_thread(tenant.wait_for, "own", phase="Running", seconds=60)
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    job = job_of(victim, ref)["metadata"]
-    own = {**ref_of(tenant, "own").model_dump(), "namespace": victim.space.name}
-    argument = {"run": own, "job_name": job["name"], "job_uid": job["uid"], "grace_seconds": 0, "snapshot": ""}
+    job, claimed = job_of(victim, ref)["metadata"], ref.model_dump()
+    if identity == "own":
+        await asyncio.to_thread(tenant.apply, run("own", "actor", parameters={"sleep": "60"}))
+        await asyncio.to_thread(tenant.wait_for, "own", phase="Running", seconds=60)
+        claimed = {**ref_of(tenant, "own").model_dump(), "namespace": victim.space.name}
+    argument = {"run": claimed, "job_name": job["name"], "job_uid": job["uid"], "grace_seconds": 0, "snapshot": ""}
     with pytest.raises(WorkflowFailureError):
         await forge("StopLaunch", argument, "stop")
     await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)

@@ -113,19 +113,24 @@ def test_garbage_in_a_planted_config_map_is_reported(tenant: Space, garbage: str
     expect_name_taken(tenant, "garbage")
 
 
+def pod_spec(image: str, command: list[str]) -> Object:
+    """What the Pod Security level `restricted` admits."""
+    container = {
+        "name": "inference",
+        "image": image,
+        "command": command,
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {"restartPolicy": "Never", "securityContext": security, "containers": [container]}
+
+
 def planted_job(ref: RunRef, *, launch: int = 1, command: str = "exit") -> Object:
     """A Job with the name and the owner of a run's Job, which writes a result like the built-in runner's."""
     result = {"status": "Succeeded", "delivery": "ExactlyOnce", "records": {"total": 9, "completed": 9, "failed": 0}}
     code = f"open('/dev/termination-log','w').write({json.dumps(result)!r})"
-    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    container = {
-        "name": "inference",
-        "image": ACTOR_IMAGE,
-        "command": ["python3", "-c", code if command == "exit" else "import time; time.sleep(600)"],
-        "securityContext": security,
-    }
+    program = code if command == "exit" else "import time; time.sleep(600)"
     labels = {"app.kubernetes.io/managed-by": "inferrun", "inferrun.dev/run-uid": ref.uid}
-    pod_security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -136,10 +141,7 @@ def planted_job(ref: RunRef, *, launch: int = 1, command: str = "exit") -> Objec
         },
         "spec": {
             "backoffLimit": 0,
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"restartPolicy": "Never", "securityContext": pod_security, "containers": [container]},
-            },
+            "template": {"metadata": {"labels": labels}, "spec": pod_spec(ACTOR_IMAGE, ["python3", "-c", program])},
         },
     }
 
@@ -184,13 +186,6 @@ def planted_pod(ref: RunRef, job: Object, *, image: str, command: list[str], is_
         "uid": job["metadata"]["uid"],
         "controller": True,
     }
-    container = {
-        "name": "inference",
-        "image": image,
-        "command": command,
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -199,7 +194,7 @@ def planted_pod(ref: RunRef, job: Object, *, image: str, command: list[str], is_
             "labels": labels,
             "ownerReferences": [reference] if is_owned else [],
         },
-        "spec": {"restartPolicy": "Never", "securityContext": security, "containers": [container]},
+        "spec": pod_spec(image, command),
     }
 
 

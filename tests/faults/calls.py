@@ -33,9 +33,9 @@ CALLS = frozenset(
         # Activities
         ("activities.submitting.submitted_runs:RunCanceller.cancel", "patch inferenceruns"),
         ("activities.submitting.submitted_runs:RunCanceller.cancel", "cancel a workflow"),
-        ("activities.judging.cleanup:start_cleanup", "start InferenceRunCleanup"),
+        ("activities.judging.delete_run:start_cleanup", "start InferenceRunCleanup"),
         ("activities.launching.config_maps:ConfigMaps.write", "create configmaps"),
-        ("activities.launching.ended_jobs:make_room", "delete jobs"),
+        ("activities.judging.job_marks:make_room", "delete jobs"),
         ("activities.objects.events:EventRecorder.record_on", "create events"),
         ("activities.judging.delete_run:HistoryPruner.prune", "delete inferenceruns"),
         ("activities.judging.job_marks:end_job", "patch jobs"),

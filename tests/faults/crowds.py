@@ -22,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,7 @@ from tests.faults.node import Container, PlayedNode, run_of
 from tests.faults.page import PAGE, machine, replace_section
 from tests.faults.scenarios import success_message
 from tests.faults.users import create_config, create_run, delete
-from tests.faults.world import World, create_namespace, world
+from tests.faults.world import World, create_namespace, until, world
 
 SYSTEM = "crowds-system"
 QUIET = "quiet"
@@ -213,7 +213,7 @@ class Crowds:
             runs = [item for (place, _), item in self._ground.recorder.runs.items() if place == namespace]
             return [(run.get("status") or {}).get("reason") for run in runs].count(reason) == len(names)
 
-        await self._until(f"{len(names)} runs are {reason}", is_so)
+        await until(f"{len(names)} runs are {reason}", is_so, seconds=LIMIT_SECONDS)
 
     async def _passes(self, *, during: "asyncio.Task[None] | None" = None) -> tuple[Pass, ...]:
         passes: list[Pass] = []
@@ -234,9 +234,11 @@ class Crowds:
         """Until its Job exists, and until it has ended."""
         started = time.monotonic()
         await create_run(self._ground.api, QUIET, name, config="iris")
-        await self._until(f"the Job of {name} exists", lambda: self._has_job(name), poll=0.01)
+        await until(f"the Job of {name} exists", lambda: self._has_job(name), seconds=LIMIT_SECONDS, poll=0.01)
         launched = time.monotonic()
-        await self._until(f"{name} has ended", lambda: self._phase(QUIET, name) == "Succeeded", poll=0.01)
+        await until(
+            f"{name} has ended", lambda: self._phase(QUIET, name) == "Succeeded", seconds=LIMIT_SECONDS, poll=0.01
+        )
         return launched - started, time.monotonic() - started
 
     def _has_job(self, run: str) -> bool:
@@ -246,7 +248,7 @@ class Crowds:
     async def _time_bare_job(self, name: str) -> float:
         started = time.monotonic()
         await self._ground.api.create(JOBS, QUIET, bare_job(name))
-        await self._until(f"the Pod of {name} has ended", lambda: self._has_succeeded(name), poll=0.01)
+        await until(f"the Pod of {name} has ended", lambda: self._has_succeeded(name), seconds=LIMIT_SECONDS, poll=0.01)
         return time.monotonic() - started
 
     def _has_succeeded(self, run: str) -> bool:
@@ -256,13 +258,6 @@ class Crowds:
     def _phase(self, namespace: str, name: str) -> str:
         run: Object = self._ground.recorder.run_named(namespace, name) or {}
         return str((run.get("status") or {}).get("phase", ""))
-
-    async def _until(self, what: str, is_so: Callable[[], bool], *, poll: float = 0.2) -> None:
-        deadline = time.monotonic() + LIMIT_SECONDS
-        while not is_so():
-            if time.monotonic() > deadline:
-                raise TimeoutError(what)
-            await asyncio.sleep(poll)
 
 
 def bare_job(name: str) -> Object:

@@ -15,8 +15,8 @@ from inferrun.kube.errors import KubeError
 from tests.faults.calls import CALLS, NOT_PLAYED
 from tests.faults.final_state import State, cluster_state, final_state
 from tests.faults.injection import ANY, DELAY_SECONDS, Fault, Plan
-from tests.faults.scenarios import PATIENCE_SECONDS, SCENARIOS, NotInTime, Scenario, Stage, behaviour_of
-from tests.faults.world import Installation, World, world
+from tests.faults.scenarios import PATIENCE_SECONDS, SCENARIOS, Scenario, Stage, behaviour_of
+from tests.faults.world import Installation, NotInTime, World, world
 
 FAULTS = tuple(fault for fault in Fault if fault is not Fault.HOLD)
 

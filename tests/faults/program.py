@@ -17,17 +17,11 @@ from control.installation import installation_id
 from control.process import leave, run_program
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
-from inferrun.kube.client import connect
+from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_at_start
 from operator_shim.composition import ShimProcess
 from tests.faults.injection import FaultFolder, FaultyKubeClient, FaultyServiceClient, Injector
 from worker.composition import WorkerProcess
-
-
-def _injector() -> Injector:
-    logs_all = os.environ.get("FAULTS_LOG") == "all"
-    return Injector(FaultFolder(Path(os.environ["FAULTS_FOLDER"]), logs_all=logs_all))
 
 
 def _faulty(client: Client, injector: Injector) -> Client:
@@ -37,32 +31,30 @@ def _faulty(client: Client, injector: Injector) -> Client:
 
 
 @asynccontextmanager
-async def _shim(settings: ControlSettings) -> AsyncIterator[ShimProcess]:
-    injector = _injector()
+async def _connected(settings: ControlSettings) -> AsyncIterator[tuple[Injector, KubeClient, str, DefaultsFolder]]:
+    logs_all = os.environ.get("FAULTS_LOG") == "all"
+    injector = Injector(FaultFolder(Path(os.environ["FAULTS_FOLDER"]), logs_all=logs_all))
     api = FaultyKubeClient(await connect(kubeconfig=settings.kubeconfig), injector)
     try:
         installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
-        client = await connect_temporal(identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True)
-        defaults = DefaultsFolder(settings.defaults_folder)
-        yield ShimProcess(
-            settings, api=api, client=_faulty(client, injector), installation=installation, defaults=defaults
-        )
+        yield injector, api, installation, DefaultsFolder(settings.defaults_folder)
     finally:
         await api.close()
 
 
 @asynccontextmanager
+async def _shim(settings: ControlSettings) -> AsyncIterator[ShimProcess]:
+    async with _connected(settings) as (injector, api, installation, defaults):
+        client = await connect_temporal(identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True)
+        faulty = _faulty(client, injector)
+        yield ShimProcess(settings, api=api, client=faulty, installation=installation, defaults=defaults)
+
+
+@asynccontextmanager
 async def _worker(settings: ControlSettings) -> AsyncIterator[WorkerProcess]:
-    injector = _injector()
-    api = FaultyKubeClient(await connect(kubeconfig=settings.kubeconfig), injector)
-    try:
-        installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
+    async with _connected(settings) as (injector, api, installation, defaults):
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
-        await register_at_start(client)
-        defaults = DefaultsFolder(settings.defaults_folder)
         yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)
-    finally:
-        await api.close()
 
 
 if __name__ == "__main__":

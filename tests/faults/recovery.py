@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,6 @@ from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.service import RPCError
 
 from inferrun.kube.objects import Object
 from inferrun.names import run_workflow_id
@@ -33,7 +32,7 @@ from tests.faults.page import PAGE, machine, replace_section
 from tests.faults.scenarios import success_message
 from tests.faults.servers import Servers
 from tests.faults.users import create_config, create_run
-from tests.faults.world import Installation, World, world
+from tests.faults.world import Installation, NotInTime, World, until, world
 
 NAMESPACE = "recovery"
 KINDS = ("lost", "restored", "forgotten")
@@ -94,14 +93,20 @@ class Recovery:
             await create_config(self._ground.api, NAMESPACE, "iris")
             half = self._count // 2
             await self._create([*self._short, *self._long[:half]])
-            await self._until("the first half is running", lambda: self._are("Running", self._long[:half]))
-            await self._until("the short ones have ended", lambda: self._are("Succeeded", self._short))
+            await until(
+                "the first half is running", lambda: self._are("Running", self._long[:half]), seconds=LIMIT_SECONDS
+            )
+            await until("the short ones have ended", lambda: self._are("Succeeded", self._short), seconds=LIMIT_SECONDS)
             await asyncio.sleep(5)  # their Jobs are marked, and their workflows closed
             if self._finding.kind == "restored":
                 await self._copy_database()
             await self._create(self._long[half:])
-            await self._until("all are running", lambda: self._are("Running", self._long))
-            await self._until("all containers run", lambda: self._ground.node.starts.total() >= self._containers)
+            await until("all are running", lambda: self._are("Running", self._long), seconds=LIMIT_SECONDS)
+            await until(
+                "all containers run",
+                lambda: self._ground.node.starts.total() >= self._containers,
+                seconds=LIMIT_SECONDS,
+            )
             await asyncio.sleep(5)
             before = {name: self._item(name) for name in (*self._short, *self._long)}
             await self._forget()
@@ -132,18 +137,11 @@ class Recovery:
     def _are(self, phase: str, names: Sequence[str]) -> bool:
         return all((self._item(name).get("status") or {}).get("phase") == phase for name in names)
 
-    async def _until(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LIMIT_SECONDS
-        while not is_so():
-            if time.monotonic() > deadline:
-                raise TimeoutError(what)
-            await asyncio.sleep(0.2)
-
     async def _copy_database(self) -> None:
         await self._servers.stop("temporal")
         _copy(self._ground.folder, self._ground.folder / "backup")
         self._servers.start("temporal")
-        await self._until_temporal(self._answers)
+        await until("Temporal answers", self._ground.temporal.count_workflows, seconds=LIMIT_SECONDS)
 
     async def _forget(self) -> None:
         """Ends when Temporal answers again."""
@@ -156,7 +154,7 @@ class Recovery:
         if self._finding.kind == "restored":
             _copy(self._ground.folder / "backup", self._ground.folder)
         self._servers.start("temporal")
-        await self._until_temporal(self._answers)
+        await until("Temporal answers", self._ground.temporal.count_workflows, seconds=LIMIT_SECONDS)
 
     async def _delete_workflows(self) -> None:
         """Until the last one is gone, a shim that resyncs may have adopted the first runs: their new workflows are left alone."""
@@ -172,7 +170,7 @@ class Recovery:
         async def are_gone() -> bool:
             return deleted.isdisjoint([item.run_id async for item in temporal.list_workflows(OPEN_RUNS)])
 
-        await self._until_temporal(are_gone)
+        await until("the workflows are gone", are_gone, seconds=LIMIT_SECONDS)
         self._installation.shim.kill()  # which would otherwise find out at its next resync
 
     def _ref(self, name: str) -> RunRef:
@@ -185,8 +183,8 @@ class Recovery:
         async def are_adopted() -> bool:
             return wanted <= {identity.removesuffix("/recover") for identity in await self._open_workflows()}
 
-        with suppress(TimeoutError):
-            await self._until_temporal(are_adopted, seconds=5 * TOLERATED_SECONDS)
+        with suppress(NotInTime):
+            await until("all are adopted", are_adopted, seconds=5 * TOLERATED_SECONDS)
             self._finding.adopted_after = time.monotonic() - started
         after = self._finding.adopted_after
         if after is None or after > TOLERATED_SECONDS:
@@ -197,23 +195,11 @@ class Recovery:
     async def _open_workflows(self) -> set[str]:
         return {item.id async for item in self._ground.temporal.list_workflows(OPEN_RUNS)}
 
-    async def _answers(self) -> bool:
-        await self._ground.temporal.count_workflows()
-        return True
-
-    async def _until_temporal(self, is_so: Callable[[], Awaitable[bool]], *, seconds: float = LIMIT_SECONDS) -> None:
-        async with asyncio.timeout(seconds):
-            while True:
-                with suppress(RPCError):
-                    if await is_so():
-                        return
-                await asyncio.sleep(0.5)
-
     async def _release(self) -> None:
         started = time.monotonic()
         for name in self._long:
             await self._ground.node.release(name)
-        await self._until("all have ended", lambda: self._are("Succeeded", self._long))
+        await until("all have ended", lambda: self._are("Succeeded", self._long), seconds=LIMIT_SECONDS)
         self._finding.ended_after = time.monotonic() - started
 
     def _check(self, before: dict[str, Object]) -> None:

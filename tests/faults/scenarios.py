@@ -35,7 +35,7 @@ from inferrun.timestamps import rfc3339, utc_now
 from tests.faults.injection import Fault, Plan
 from tests.faults.node import Container
 from tests.faults.users import create_config, create_run
-from tests.faults.world import Installation, World
+from tests.faults.world import Installation, NotInTime, World, until
 from tests.integration.kserve.cluster import apply, create_service
 from tests.unit.inferrun.kserve.stored import recorded, standard
 from workflows import messages
@@ -46,10 +46,6 @@ POLICY_BINDINGS = Resource("admissionregistration.k8s.io/v1", "validatingadmissi
 
 PATIENCE_SECONDS = 240.0
 """The longest that any step may take, with whatever fault; without faults, each takes a few seconds."""
-
-
-class NotInTime(Exception):
-    """A step did not happen in time."""
 
 
 @dataclass
@@ -77,11 +73,9 @@ class Stage:
         """Create the config."""
         await create_config(self.world.api, self.namespace, self.name, **spec)
 
-    async def run(
-        self, *, annotations: dict[str, str] | None = None, finalizers: tuple[str, ...] = (), **spec: Any
-    ) -> None:
+    async def run(self, *, finalizers: tuple[str, ...] = (), **spec: Any) -> None:
         """Create the run."""
-        metadata: Object = {"annotations": annotations or {}, "finalizers": list(finalizers)}
+        metadata: Object = {"finalizers": list(finalizers)}
         await create_run(self.world.api, self.namespace, self.name, config=self.name, metadata=metadata, **spec)
 
     async def start(self, *, config: Object | None = None, **run: Any) -> None:  # Any: see `run`
@@ -142,22 +136,11 @@ class Stage:
 
     async def until(self, what: str, is_so: Callable[[], object]) -> None:
         """Wait until it is so. Raises NotInTime."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while not is_so():
-            if asyncio.get_running_loop().time() > deadline:
-                raise NotInTime(f"{what}; the status is {self.status.get('phase')}/{self.status.get('reason')}")
-            await asyncio.sleep(0.1)
 
-    async def until_temporal(self, what: str, is_so: Callable[[], Awaitable[bool]]) -> None:
-        """The same for something that the Temporal server knows."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while True:
-            with suppress(RPCError):  # a server that was asked too early, or is busy
-                if await is_so():
-                    return
-            if asyncio.get_running_loop().time() > deadline:
-                raise NotInTime(what)
-            await asyncio.sleep(0.5)
+        def now() -> str:
+            return f"{self.status.get('phase')}/{self.status.get('reason')}"
+
+        await until(what, is_so, seconds=PATIENCE_SECONDS, poll=0.1, now=now)
 
     async def until_phase(self, *phases: str) -> None:
         """Wait until the run's status has one of these phases."""
@@ -328,13 +311,13 @@ async def _schedule(stage: Stage) -> None:
     async def is_updated() -> bool:
         return (await handle.describe()).schedule.spec.calendars[0].hour[0].start == 1
 
-    await stage.until_temporal("the edit reaches the schedule", is_updated)
+    await stage.until("the edit reaches the schedule", is_updated)
     await stage.patch({"spec": {"schedule": "0 0 31 2 *"}})
 
     async def is_paused() -> bool:
         return (await handle.describe()).schedule.state.paused
 
-    await stage.until_temporal("the schedule is paused", is_paused)
+    await stage.until("the schedule is paused", is_paused)
     await stage.until("the status says so", lambda: stage.status.get("reason") == Reason.INVALID_SCHEDULE)
     await stage.delete()
     await stage.until_gone()
@@ -362,7 +345,7 @@ async def _trigger(stage: Stage) -> None:
         await handle.trigger()
         return True
 
-    await stage.until_temporal("the schedule exists and may fire", fires)
+    await stage.until("the schedule exists and may fire", fires)
 
 
 def _phases(stage: Stage) -> list[str]:
@@ -402,7 +385,7 @@ async def _close(stage: Stage, handle: WorkflowHandle[Any, Any]) -> None:
     async def is_closed() -> bool:
         return (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING
 
-    await stage.until_temporal("the submission is closed", is_closed)
+    await stage.until("the submission is closed", is_closed)
 
 
 async def _submit_run(stage: Stage) -> None:
@@ -507,7 +490,7 @@ async def _terminate(stage: Stage) -> None:
         except RPCError:
             return False
 
-    await stage.until_temporal("the recovery workflow exists", is_recovered)
+    await stage.until("the recovery workflow exists", is_recovered)
     await stage.finish()
 
 
@@ -538,7 +521,7 @@ async def _fire_orphan(stage: Stage) -> None:
     identity = await _leave_schedule(stage, memo=await _memo_of(stage))
     handle = stage.world.temporal.get_schedule_handle(identity)
     await handle.trigger()
-    await stage.until_temporal("the schedule is gone", lambda: _is_no_schedule(stage, identity))
+    await stage.until("the schedule is gone", lambda: _is_no_schedule(stage, identity))
 
 
 async def _memo_of(stage: Stage) -> dict[str, str]:
@@ -551,7 +534,7 @@ async def _memo_of(stage: Stage) -> dict[str, str]:
         cluster = await recorded_cluster(stage.world.api, stage.namespace)
         return bool(cluster)
 
-    await stage.until_temporal("the id of the installation is recorded", is_recorded)
+    await stage.until("the id of the installation is recorded", is_recorded)
     return {"installation": join_id(release=stage.namespace, cluster=cluster)}
 
 
@@ -596,7 +579,7 @@ async def _leave_over(stage: Stage) -> None:
             is_cancelled |= event.HasField("workflow_execution_cancel_requested_event_attributes")
         return is_cancelled and await _is_no_schedule(stage, identity)
 
-    await stage.until_temporal("both are swept", is_swept)
+    await stage.until("both are swept", is_swept)
 
 
 async def _label_job(stage: Stage) -> None:
@@ -636,7 +619,7 @@ async def _expect_lease(stage: Stage) -> None:
         except KubeError:
             return False
 
-    await stage.until_temporal("the Lease is back", is_there)
+    await stage.until("the Lease is back", is_there)
     await stage.finish()
 
 

@@ -7,8 +7,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +31,14 @@ ROOT = Path(__file__).resolve().parents[2]
 BINARIES = Path(os.environ.get("INFERRUN_BIN") or ROOT / ".devcluster" / "bin")
 DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 START_SECONDS = 240.0
+ASKING_SECONDS = 0.5
+"""Between two questions to a server, which others ask at the same time."""
+
+
+class NotInTime(Exception):
+    """Something did not happen in time."""
+
+
 STOP_SECONDS = 15.0
 
 
@@ -197,6 +206,28 @@ async def world(
             await node_api.close()
 
 
+async def until(
+    what: str,
+    is_so: Callable[[], object],
+    *,
+    seconds: float,
+    poll: float = 0.2,
+    now: Callable[[], object] = lambda: "",
+) -> None:
+    """Wait until it is so, which may be asked asynchronously, of a server that does not always answer. Raises NotInTime."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with suppress(RPCError):
+            found = is_so()
+            if isinstance(found, Awaitable):
+                poll, found = ASKING_SECONDS, await found
+            if found:
+                return
+        if time.monotonic() > deadline:
+            raise NotInTime(f"not within {seconds:.0f} s: {what}; now: {now()}")
+        await asyncio.sleep(poll)
+
+
 @contextmanager
 def _plane(folder: Path) -> Iterator[ControlPlane]:
     with control_plane(folder, binaries=BINARIES) as plane:
@@ -214,31 +245,20 @@ async def _define(api: KubeClient) -> None:
             await api.create(DEFINITIONS, None, definition)
         except AlreadyExists:
             continue
-    async with asyncio.timeout(START_SECONDS):
-        for resource in (CONFIGS, RUNS):
-            while not await _is_served(api, resource):  # noqa: ASYNC110 -- a server has no event of its own
-                await asyncio.sleep(0.1)
+
+    async def are_served() -> bool:
+        try:
+            for resource in (CONFIGS, RUNS):
+                await api.list(resource, None, limit="1")
+        except NotFound:
+            return False
+        return True
+
+    await until("the definitions are served", are_served, seconds=START_SECONDS)
     await install(api)
-
-
-async def _is_served(api: KubeClient, resource: Resource) -> bool:
-    try:
-        await api.list(resource, None, limit="1")
-    except NotFound:
-        return False
-    return True
 
 
 async def _healthy_temporal(address: str) -> Client:
     client = await Client.connect(address, lazy=True, plugins=[inferrun_plugin()])
-    async with asyncio.timeout(START_SECONDS):
-        while not await _is_healthy(client):  # noqa: ASYNC110 -- a server has no event of its own
-            await asyncio.sleep(0.1)
+    await until("Temporal is healthy", client.service_client.check_health, seconds=START_SECONDS)
     return client
-
-
-async def _is_healthy(client: Client) -> bool:
-    try:
-        return await client.service_client.check_health()
-    except RPCError:
-        return False

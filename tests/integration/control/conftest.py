@@ -16,7 +16,7 @@ from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.resources import InferenceRun, parse_run
-from tests.integration.control.pods import NOWHERE, Launched, launched, launcher_of
+from tests.integration.control.pods import IMAGE, NOWHERE, Launched, launched, launcher_of
 from tests.integration.control.proxy import Proxy, proxied
 from tests.integration.crds.server import apply_definition, call, connected
 
@@ -94,12 +94,18 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
         name = f"config-{token_hex(4)}"
         metadata = {"name": name, "namespace": namespace, "annotations": LEFT_ALONE}
         storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
-        full = {"storage": storage, "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never", **spec}
+        full = {"storage": storage, "image": IMAGE, "imagePullPolicy": "Never", **spec}
         body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": full}
         await api.create(CONFIGS, namespace, body)
         return name
 
     return made
+
+
+@pytest.fixture
+async def run(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
+    """A run that can be launched."""
+    return await make_run(configRef={"name": await make_config()})
 
 
 @pytest.fixture

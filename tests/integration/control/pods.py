@@ -27,6 +27,7 @@ from inferrun.names import verify_job_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
+from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
 from tests.unit.launches import is_of_shim
 from workflows.messages import InspectInput, LaunchInput, LaunchReport, LaunchResult, StopLaunchInput, StopLaunchResult
 
@@ -35,6 +36,17 @@ INSTALLATION = Installation(
 )
 
 NOWHERE = {"requests": {"cpu": "4000"}}
+IMAGE = "localhost/inferrun-tests/absent:1"
+"""The image that the configs of these tests name, which no node has."""
+
+FILE = {"file": {"claimName": "data", "path": "out"}}
+COMMITTED = OutputFinding(
+    state=OutputState.COMMITTED,
+    message="9 of 9 records predicted",
+    records=RecordCounts(total=9, completed=9),
+    delivery="ExactlyOnce",
+    output=Output(location="data/out", manifest="data/out/manifest.json"),
+)
 STARTED = "2026-11-21T08:00:00Z"
 FINISHED = "2026-11-21T08:01:00Z"
 WAIT_SECONDS = 90

@@ -23,7 +23,7 @@ from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import Attempt, InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import jobs_of, launch, launcher_of
+from tests.integration.control.pods import IMAGE, jobs_of, launch, launcher_of
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
 from tests.unit.objects import snapshot
@@ -63,9 +63,8 @@ async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(
 
 
 async def test_a_launch_makes_few_requests_before_the_job(
-    launcher: JobLauncher, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, proxy: Proxy, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     before = len(proxy.requests)
     await launch(launcher, run)
     made = [(request.method, request.path.split("/namespaces/")[1]) for request in proxy.requests[before:]]
@@ -81,9 +80,8 @@ async def test_a_launch_makes_few_requests_before_the_job(
 
 
 async def test_a_retry_adopts_what_the_first_try_created(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun, proxy: Proxy
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     before = await status_of(api, run)
     patches = len(proxy.sent("PATCH"))
@@ -139,9 +137,8 @@ async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(
 
 
 async def test_a_job_is_adopted_although_its_service_account_is_not_allowed_any_more(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher_of(api, account="runner"), run)
     assert first.state is LaunchState.LAUNCHED
     again = await launch(launcher_of(api), run)
@@ -162,7 +159,7 @@ async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(
     assert second.job_name != base_of(run)
     assert second.job_name.endswith("-2")
     container = job["spec"]["template"]["spec"]["containers"][0]
-    assert container["image"] == "localhost/inferrun-tests/absent:1"
+    assert container["image"] == IMAGE
     status = await status_of(api, run)
     assert status["attempt"] == 2
     assert [item["exitCode"] for item in status["attempts"]] == [3]
@@ -243,9 +240,8 @@ async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_wit
 
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_the_job_of_a_lost_workflow_is_handed_over_to_be_stopped(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_gone: bool
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun, *, is_gone: bool
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     if is_gone:
         await delete_job(api, run, first)
@@ -333,7 +329,7 @@ def elsewhere(direct: httpx.Client, namespace: str) -> Iterator[Elsewhere]:
     name = f"elsewhere-{token_hex(4)}"
     call(direct, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     storage: dict[str, Any] = {"input": {"own": {}}, "output": {"own": {}}}
-    spec = {"storage": storage, "image": "localhost/inferrun-tests/absent:1", "imagePullPolicy": "Never"}
+    spec = {"storage": storage, "image": IMAGE, "imagePullPolicy": "Never"}
     metadata = {"name": "shared", "annotations": {"krateo.io/paused": "true"}}
     body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": metadata, "spec": spec}
     call(direct, "POST", CONFIGS.path(name), body)
@@ -387,9 +383,8 @@ async def test_a_grant_that_is_withdrawn_prevents_the_next_launch_but_not_the_cu
 
 
 async def test_a_run_waits_while_a_quota_does_not_allow_its_job(
-    launcher: JobLauncher, direct: httpx.Client, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: JobLauncher, direct: httpx.Client, run: InferenceRun, namespace: str
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
     quota = {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
     call(direct, "POST", path, quota)
@@ -556,9 +551,8 @@ async def test_a_workflow_that_takes_over_starts_with_the_next_launch(
 
 
 async def test_a_forged_config_map_grants_no_service_account(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     place, ref = run.metadata.namespace, run.ref
     lent = snapshot(image="theirs:1", is_our_runner=False, service_account="powerful")
     planted = CompiledRun(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), lent)
@@ -569,10 +563,7 @@ async def test_a_forged_config_map_grants_no_service_account(
         await api.get(JOBS, place, base_of(run))
 
 
-async def test_adopting_a_job_keeps_its_status(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    run = await make_run(configRef={"name": await make_config()})
+async def test_adopting_a_job_keeps_its_status(launcher: JobLauncher, api: KubeClient, run: InferenceRun) -> None:
     await launch(launcher, run)
     running = {"status": {"phase": "Running", "reason": "Running", "message": "attempt 1 runs"}}
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, running, sub="status")
@@ -581,9 +572,6 @@ async def test_adopting_a_job_keeps_its_status(
     assert result.state is LaunchState.LAUNCHED
     assert (status["phase"], status["message"]) == ("Running", "attempt 1 runs")
 
-
-ABSENT = "localhost/inferrun-tests/absent:1"
-"""The image that the configs of these tests name; here it counts as the built-in runner."""
 
 FILES_IN_A_CLAIM = {
     "input": {"file": {"claimName": "data", "path": "in.jsonl"}},
@@ -597,7 +585,7 @@ async def test_a_retry_names_the_ended_run_in_its_contract(
     config = await make_config(storage=FILES_IN_A_CLAIM)
     before = await make_run(configRef={"name": config}, status={"phase": "Failed", "reason": "InferenceFailed"})
     run = await make_run(configRef={"name": config}, retryOf=before.metadata.name)
-    result = await launch(launcher_of(api, runner_image=ABSENT), run)
+    result = await launch(launcher_of(api, runner_image=IMAGE), run)
     assert result.state is LaunchState.LAUNCHED, result.message
     stored = await api.get(CONFIG_MAPS, run.metadata.namespace, base_of(run))
     assert json.loads(stored["data"]["contract.json"])["retryOf"] == {
@@ -612,13 +600,13 @@ async def test_a_run_that_does_not_exist_or_is_in_progress_is_not_retried(
 ) -> None:
     config = await make_config(storage=FILES_IN_A_CLAIM)
     missing = await launch(
-        launcher_of(api, runner_image=ABSENT), await make_run(configRef={"name": config}, retryOf="nowhere")
+        launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}, retryOf="nowhere")
     )
     assert (missing.state, missing.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert 'spec.retryOf is "nowhere"; there is no such InferenceRun in namespace' in missing.message
     running = await make_run(configRef={"name": config}, status={"phase": "Running"})
     refused = await launch(
-        launcher_of(api, runner_image=ABSENT), await make_run(configRef={"name": config}, retryOf=running.metadata.name)
+        launcher_of(api, runner_image=IMAGE), await make_run(configRef={"name": config}, retryOf=running.metadata.name)
     )
     assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INVALID_SPEC)
     assert "it is Running; only a run that has ended can be retried" in refused.message

@@ -23,10 +23,13 @@ from inferrun.kube.objects import CONFIGS, JOBS, LEASES, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
+from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import (
+    COMMITTED,
+    FILE,
+    IMAGE,
     INSTALLATION,
     NOWHERE,
     Launched,
@@ -51,50 +54,26 @@ from workflows.messages import (
 Restart = Callable[[], Awaitable[Installation]]
 Make = Callable[[], Awaitable[InferenceRun]]
 
-IMAGE = "localhost/inferrun-tests/absent:1"
-FILE = {"file": {"claimName": "data", "path": "out"}}
-COMMITTED = OutputFinding(
-    state=OutputState.COMMITTED,
-    message="9 of 9 records predicted",
-    records=RecordCounts(total=9, completed=9),
-    delivery="ExactlyOnce",
-    output=Output(location="data/out", manifest="data/out/manifest.json"),
-)
+REQUESTS = {**NOWHERE["requests"], "example.com/changed": "1"}
 
 
-def add_queue(job: Json) -> None:
-    job["metadata"].setdefault("labels", {})["kueue.x-k8s.io/queue-name"] = "changed"
+def pod_of(job: Json) -> Json:
+    spec: Json = job["spec"]["template"]["spec"]
+    return spec
 
 
-def add_pull_secret(job: Json) -> None:
-    job["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "changed"}]
+def container_of(job: Json) -> Json:
+    container: Json = pod_of(job)["containers"][0]
+    return container
 
 
-def use_mirror(job: Json) -> None:
-    for container in job["spec"]["template"]["spec"]["containers"]:
-        container["image"] = f"changed.example.com/{container['image']}"
-
-
-def change_resources(job: Json) -> None:
-    requests = {**NOWHERE["requests"], "example.com/changed": "1"}
-    job["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": requests}
-
-
-def add_priority(job: Json) -> None:
-    job["spec"]["template"]["spec"]["priorityClassName"] = "tests-changed"
-
-
-def add_sidecar(job: Json) -> None:
-    job["spec"]["template"]["spec"]["containers"].append({"name": "changed", "image": "localhost/proxy:1"})
-
-
-CHANGES: dict[str, Callable[[Json], None]] = {
-    "queue": add_queue,
-    "pull secret": add_pull_secret,
-    "mirror": use_mirror,
-    "resources": change_resources,
-    "priority": add_priority,
-    "sidecar": add_sidecar,
+CHANGES: dict[str, Callable[[Json], object]] = {
+    "queue": lambda job: job["metadata"].setdefault("labels", {}).update({"kueue.x-k8s.io/queue-name": "changed"}),
+    "pull secret": lambda job: pod_of(job).update(imagePullSecrets=[{"name": "changed"}]),
+    "mirror": lambda job: container_of(job).update(image=f"changed.example.com/{container_of(job)['image']}"),
+    "resources": lambda job: container_of(job).update(resources={"requests": REQUESTS, "limits": REQUESTS}),
+    "priority": lambda job: pod_of(job).update(priorityClassName="tests-changed"),
+    "sidecar": lambda job: pod_of(job)["containers"].append({"name": "changed", "image": "localhost/proxy:1"}),
 }
 
 

@@ -16,7 +16,7 @@ from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import parse, rfc3339
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, launcher_of
+from tests.integration.control.pods import IMAGE, NOWHERE, Launched, eventually, launched, launcher_of
 from tests.unit.launches import ends_of
 from workflows.messages import LaunchStage, VerdictKind
 
@@ -25,8 +25,6 @@ pytestmark = pytest.mark.thorough
 CLAIM = {"claimName": "data", "path": "in.jsonl", "format": "jsonl"}
 FILES = {"input": {"file": CLAIM}, "output": {"file": {"claimName": "data", "path": "out"}}}
 SHARDS = 2
-IMAGE = "localhost/inferrun-tests/absent:1"
-"""The image that the configs of these tests name counts as the built-in runner."""
 
 
 @pytest.fixture

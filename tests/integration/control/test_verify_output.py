@@ -12,16 +12,18 @@ from activities.judging.verify_output import OutputVerifier
 from activities.launching import manifests
 from activities.launching.manifests import NO_QUEUE, QUEUE_LABEL
 from activities.objects.object_metadata import name_of, uid_of
-from activities.watching.job_objects import list_pods_and_orphans
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
-from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, dump_result
+from inferrun.runner_report import OutputState, dump_result
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import (
+    COMMITTED,
+    FILE,
+    IMAGE,
     INSTALLATION,
     NOWHERE,
     Launched,
@@ -33,16 +35,6 @@ from tests.integration.control.pods import (
 )
 from tests.integration.control.proxy import Proxy
 from workflows.messages import VerifyInput, VerifyResult
-
-IMAGE = "localhost/inferrun-tests/absent:1"
-FILE = {"file": {"claimName": "data", "path": "out"}}
-COMMITTED = OutputFinding(
-    state=OutputState.COMMITTED,
-    message="9 of 9 records predicted",
-    records=RecordCounts(total=9, completed=9),
-    delivery="ExactlyOnce",
-    output=Output(location="data/out", manifest="data/out/manifest.json"),
-)
 
 
 @pytest.fixture
@@ -266,30 +258,6 @@ async def test_nothing_is_created_for_a_run_that_was_deleted(
 ) -> None:
     await api.delete(RUNS, ours.namespace, ours.run.metadata.name, uid=ours.run.metadata.uid)
     assert (await verify(verifier, ours)).gone
-
-
-@pytest.mark.thorough
-async def test_a_verifying_job_that_arrives_after_the_end_of_its_run_starts_no_container(
-    proxy: Proxy, api: KubeClient, verifier: OutputVerifier, ours: Launched
-) -> None:
-    proxy.delay_post_to = "/jobs"
-    first = asyncio.ensure_future(verify(verifier, ours))
-    async with asyncio.timeout(60):
-        await proxy.is_delaying.wait()
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    ended = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
-    await api.patch(RUNS, ours.namespace, ours.run.metadata.name, {"status": ended}, sub="status")
-    proxy.is_arriving.set()
-    late = ours.verifying()
-
-    async def look() -> Object | None:
-        found = [job for job in await jobs_of(ours.api, ours.run) if job["metadata"]["name"] == late.result.job_name]
-        return found[0] if found and (found[0].get("status") or {}).get("startTime") else None
-
-    job = await eventually(look, what="the Job controller has seen the late Job")
-    assert await list_pods_and_orphans(api, ours.namespace, job["metadata"]["uid"]) == ([], [])
 
 
 @pytest.mark.thorough

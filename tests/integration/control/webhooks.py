@@ -26,7 +26,7 @@ WEBHOOKS = Resource("admissionregistration.k8s.io/v1", "mutatingwebhookconfigura
 
 
 @asynccontextmanager
-async def mutating(api: KubeClient, namespace: str, change: Callable[[Object], None]) -> AsyncIterator[None]:
+async def mutating(api: KubeClient, namespace: str, change: Callable[[Object], object]) -> AsyncIterator[None]:
     """`change` is applied to every Job that is created in the namespace, as soon as the webhook is in force."""
 
     reviewed: set[str] = set()

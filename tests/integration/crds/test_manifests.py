@@ -3,8 +3,7 @@
 import pytest
 
 from inferrun.resources import parse_config, parse_run
-from inferrun.resources.validation import config_problems, describe, run_problems
-from tests.integration.crds.manifests import ACCEPTED, CONFIG, REJECTED, REPORTED_ON_STATUS, Manifest
+from tests.integration.crds.manifests import ACCEPTED, CONFIG, REJECTED, Manifest
 from tests.integration.crds.server import Rejected, Server
 
 
@@ -31,11 +30,3 @@ def test_a_mistake_is_rejected_with_the_field_and_its_value(server: Server, mani
 
 def test_at_least_thirty_mistakes_are_tested() -> None:
     assert len({manifest.title for manifest in REJECTED}) == len(REJECTED) >= 30
-
-
-@pytest.mark.parametrize("manifest", REPORTED_ON_STATUS, ids=lambda manifest: manifest.title)
-def test_mistakes_that_the_api_server_cannot_detect_are_found_by_the_shim(server: Server, manifest: Manifest) -> None:
-    stored = server.try_out(manifest.kind, manifest.spec)
-    problems = config_problems(parse_config(stored)) if manifest.kind == CONFIG else run_problems(parse_run(stored))
-    assert [problem.field for problem in problems] == [manifest.field]
-    assert manifest.value in describe(problems)

@@ -12,7 +12,6 @@ from tests.integration.data_handler.containers import (
     free_port,
     probe_succeeds,
 )
-from tests.integration.data_handler.relay import relay
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel
 
@@ -31,34 +30,6 @@ async def test_the_predictions_of_150_irises_are_in_the_table_with_their_job_and
     job = run.contract["jobId"]
     assert len(irises) == 150
     assert database.predictions(job) == [Prediction(job, "pod-1", i, sum(row)) for i, row in enumerate(irises)]
-
-
-async def test_predictions_are_not_sent_again_by_the_same_pod_if_the_response_was_lost(
-    run: Machine, database: Database, handler: str
-) -> None:
-    path = "/compute/sklearnoutput"
-    async with relay(handler) as between:
-        between.losses = {path: 2}
-        run.endpoint("output", {"server-url": between.url})
-        ended = await run.process(INFERRUN_RETRY_SECONDS="20")
-    assert ended.code == 5, ended.stderr
-    assert "it is unknown whether the predictions were stored" in ended.message
-    assert between.forwarded[path] == 1
-    assert [row.counter for row in database.predictions(run.contract["jobId"])] == list(range(150))
-
-
-async def test_an_input_request_whose_response_was_lost_is_repeated_and_predicted_once(
-    run: Machine, database: Database, handler: str, model: CountingModel
-) -> None:
-    path = "/compute/sklearninput"
-    async with relay(handler) as between:
-        between.losses = {path: 1}
-        run.endpoint("input", {"server-url": between.url})
-        ended = await run.process(INFERRUN_RETRY_SECONDS="20")
-    assert ended.code == 0, ended.stderr
-    assert between.forwarded[path] == 2
-    assert model.rows.total() == 150
-    assert len(database.predictions(run.contract["jobId"])) == 150
 
 
 async def test_the_predictions_of_a_second_pod_are_stored_in_addition_to_those_of_the_first(

@@ -1,7 +1,6 @@
 """Runs, configs and namespaces are deleted at any moment while shim, worker and Temporal are down: nothing is left afterwards."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any  # JSON
@@ -19,7 +18,7 @@ from tests.faults.node import Container
 from tests.faults.scenarios import failure_message, success_message
 from tests.faults.servers import Servers
 from tests.faults.users import create_config, create_run, delete
-from tests.faults.world import Installation, World, create_namespace, world
+from tests.faults.world import Installation, World, create_namespace, until, world
 
 pytestmark = pytest.mark.thorough
 
@@ -78,11 +77,11 @@ class Place:
         if self.moment == "new":
             return
         await self.create()
-        await until(self._is_reached, what=f"{self.namespace} is at its moment", now=lambda: self.status)
+        await until(f"{self.namespace} is at its moment", self._is_reached, seconds=SECONDS, now=lambda: self.status)
         if self.moment == "scheduled":
             await self._fire()
 
-    async def _is_reached(self) -> bool:
+    def _is_reached(self) -> bool:
         status = self.status
         return {
             "waits": status.get("reason") == Reason.CONFIG_NOT_FOUND,
@@ -98,14 +97,14 @@ class Place:
         ref = RunRef(namespace=self.namespace, name=self.name, uid=run["metadata"]["uid"])
         await self.ground.temporal.get_schedule_handle(schedule_id(ref)).trigger()
 
-        async def has_child() -> bool:
+        def has_child() -> bool:
             return any(
                 (item.get("status") or {}).get("phase") == "Running"
                 for (namespace, name), item in self.ground.recorder.runs.items()
                 if namespace == self.namespace and name != self.name
             )
 
-        await until(has_child, what="the schedule's run is running")
+        await until("the schedule's run is running", has_child, seconds=SECONDS)
 
     async def delete(self) -> None:
         """Delete the target."""
@@ -120,11 +119,11 @@ class Place:
         else:
             await delete(api, RUNS, self.namespace, self.name)
 
-    async def is_empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing is left."""
-        return not await self.left()
+        return not self.left()
 
-    async def left(self) -> list[str]:
+    def left(self) -> list[str]:
         """What is left in the namespace, apart from a config that was not the target."""
         recorder = self.ground.recorder
         found = [
@@ -139,21 +138,6 @@ class Place:
             if namespace == self.namespace and wellknown.LABEL_RUN_UID in (item["metadata"].get("labels") or {})
         ]
         return found
-
-
-async def until(
-    is_so: Callable[[], Awaitable[object]],
-    *,
-    what: str,
-    seconds: float = SECONDS,
-    now: Callable[[], object] = lambda: "",
-) -> None:
-    """Wait until it is so, or fail."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not await is_so():
-        is_late = asyncio.get_running_loop().time() > deadline
-        assert not is_late, f"not within {seconds:.0f} s: {what}; now: {now()}"
-        await asyncio.sleep(0.3)
 
 
 def behave(run: str, _launch: int, _verifies: bool) -> Container:  # noqa: FBT001 -- as `Behave` has it
@@ -194,15 +178,7 @@ async def _stop(servers: Servers, installation: Installation) -> None:
 async def _start(servers: Servers, installation: Installation, *, temporal: Client) -> None:
     """Programs end if Temporal does not answer for a while, and are started again: on a busy machine, more than once."""
     servers.start("temporal")
-
-    async def answers() -> bool:
-        try:
-            await temporal.count_workflows()
-        except RPCError:
-            return False
-        return True
-
-    await until(answers, what="Temporal answers")
+    await until("Temporal answers", temporal.count_workflows, seconds=SECONDS)
     for program in installation.programs:
         program.start()
 
@@ -222,11 +198,13 @@ async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(tmp
             await asyncio.gather(*(place.delete() for place in places))
 
             for place in places:  # the API server needs none of us for that
-                await until(place.is_empty, what=f"{place.namespace} is empty")
+                await until(f"{place.namespace} is empty", place.is_empty, seconds=SECONDS)
             await _start(servers, installation, temporal=ground.temporal)
             work = OpenWork(ground)
-            await until(work.is_none, what="no workflow is open, and no schedule exists", now=lambda: work.last)
-            assert [await place.left() for place in places] == [[] for _ in places]
+            await until(
+                "no workflow is open, and no schedule exists", work.is_none, seconds=SECONDS, now=lambda: work.last
+            )
+            assert [place.left() for place in places] == [[] for _ in places]
             assert {code for program in installation.programs for code in program.ends} == {-9}
         finally:
             servers.close()
@@ -247,23 +225,19 @@ async def test_runs_continue_without_a_config_that_was_deleted_while_everything_
 
             await asyncio.gather(*(place.delete() for place in places))
 
-            await until(lambda: _has_no_config(ground), what="the configs are gone")
+            await until("the configs are gone", lambda: not ground.recorder.configs.items(), seconds=SECONDS)
             await _start(servers, installation, temporal=ground.temporal)
             await ground.node.release(places[2].name)
-            await until(lambda: _has_phase(places[2], "Succeeded"), what="the run that was running succeeds")
+            await until(
+                "the run that was running succeeds",
+                lambda: places[2].status.get("phase") == "Succeeded",
+                seconds=SECONDS,
+            )
             assert places[4].status == before["ended"]
             await asyncio.gather(*(delete(ground.api, RUNS, place.namespace, place.name) for place in places))
             work = OpenWork(ground)
-            await until(work.is_none, what="no workflow is open", now=lambda: work.last)
+            await until("no workflow is open", work.is_none, seconds=SECONDS, now=lambda: work.last)
             for place in places:
-                await until(place.is_empty, what=f"{place.namespace} is empty")
+                await until(f"{place.namespace} is empty", place.is_empty, seconds=SECONDS)
         finally:
             servers.close()
-
-
-async def _has_phase(place: Place, phase: str) -> bool:
-    return place.status.get("phase") == phase
-
-
-async def _has_no_config(ground: World) -> bool:
-    return not ground.recorder.configs.items()

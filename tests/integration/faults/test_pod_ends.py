@@ -13,8 +13,7 @@ from inferrun.reasons import Reason
 from tests.faults.node import Container, run_of
 from tests.faults.scenarios import failure_message, success_message
 from tests.faults.users import create_config, create_run
-from tests.faults.world import World, world
-from tests.integration.faults.test_deletion import until
+from tests.faults.world import World, until, world
 
 SPACE = "pod-ends"
 CUSTOM = "registry/own:1"
@@ -57,13 +56,13 @@ class Ground:
     async def ended(self, run: str) -> Object:
         """The status of the run at its end."""
 
-        async def has_ended() -> bool:
+        def has_ended() -> bool:
             return self.status(run).get("phase") in ("Succeeded", "Failed")
 
-        await until(has_ended, what=f"{run} ends", seconds=90, now=lambda: self.status(run))
+        await until(f"{run} ends", has_ended, seconds=90, now=lambda: self.status(run))
         return self.status(run)
 
-    async def is_clean(self, run: str) -> bool:
+    def is_clean(self, run: str) -> bool:
         """Whether no Pod and no Job of the run is left."""
         jobs = [job for _, job in self.world.recorder.jobs.items() if run_of(job) == run]
         return not jobs and not self.of(run)
@@ -89,14 +88,14 @@ async def test_runs_end_as_their_containers_do_whatever_becomes_of_their_pods(gr
     for does in ("succeeds", "fails"):
         await create_run(api, SPACE, f"shards-{does}", config="ours", shards=SHARDS)
     for name in ("ours-deleted", "custom-deleted"):
-        await until(partial(_runs, ground, name), what=f"{name} runs", now=partial(ground.status, name))
+        await until(f"{name} runs", partial(_runs, ground, name), seconds=180, now=partial(ground.status, name))
         [pod] = ground.of(name)
         await api.delete(PODS, SPACE, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace=0)
 
     for kind in ("ours", "custom", "shards"):
         status = await ground.ended(f"{kind}-succeeds")
         assert (status["phase"], status["attempt"], len(status["attempts"])) == ("Succeeded", 1, 1)
-        await until(partial(ground.is_clean, f"{kind}-succeeds"), what="nothing is left")
+        await until("nothing is left", partial(ground.is_clean, f"{kind}-succeeds"), seconds=180)
         status = await ground.ended(f"{kind}-fails")
         reasons = [item["reason"] for item in status["attempts"]]
         assert (status["phase"], status["attempt"], reasons) == ("Failed", 2, [Reason.INPUT_FAILED] * 2)
@@ -110,6 +109,6 @@ async def test_runs_end_as_their_containers_do_whatever_becomes_of_their_pods(gr
             assert reasons == [Reason.DISRUPTED, Reason.SUCCEEDED]
 
 
-async def _runs(ground: Ground, name: str) -> bool:
+def _runs(ground: Ground, name: str) -> bool:
     pods = ground.of(name)
     return bool(pods) and pods[0]["status"].get("phase") == "Running"

@@ -1,6 +1,7 @@
 """`LaunchJob` of a run whose config names an object of KServe, on a real API server: what it waits for, and what its Job gets."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -71,39 +72,57 @@ def launcher(api: KubeClient) -> JobLauncher:
     )
 
 
-async def launch(launcher: JobLauncher, run: InferenceRun, **changes: Any) -> LaunchResult:
-    result: LaunchResult = await ActivityEnvironment().run(launcher.launch_job, LaunchInput(run=run.ref, **changes))
-    return result
+@dataclass(frozen=True)
+class Place:
+    """A namespace in which runs are launched."""
+
+    launcher: JobLauncher
+    api: KubeClient
+    namespace: str
+
+    async def run(self, service: Json = IRIS, **kserve: Any) -> InferenceRun:
+        """A run whose config refers to the object of KServe."""
+        await create_config(self.api, self.namespace, serviceRef=service, **kserve)
+        return await create_run(self.api, self.namespace)
+
+    async def apply(self, item: Json) -> None:
+        """Create or change an object of KServe."""
+        await apply(self.api, self.namespace, item)
+
+    async def launch(self, run: InferenceRun, **changes: Any) -> LaunchResult:
+        request = LaunchInput(run=run.ref, **changes)
+        result: LaunchResult = await ActivityEnvironment().run(self.launcher.launch_job, request)
+        return result
+
+    async def status(self, run: InferenceRun) -> Json:
+        return dict((await self.api.get(RUNS, self.namespace, run.metadata.name)).get("status") or {})
+
+    async def contract(self, job_name: str) -> Json:
+        """The contract that the Pods of a Job get."""
+        job = await self.api.get(JOBS, self.namespace, job_name)
+        volumes = {volume["name"]: volume for volume in job["spec"]["template"]["spec"]["volumes"]}
+        stored = await self.api.get(CONFIG_MAPS, self.namespace, volumes["contract"]["configMap"]["name"])
+        found: Json = json.loads(stored["data"]["contract.json"])
+        return found
+
+    async def has_job(self, run: InferenceRun) -> bool:
+        try:
+            await self.api.get(JOBS, self.namespace, job_base_name(run.metadata.name, run.metadata.uid))
+        except NotFound:
+            return False
+        return True
 
 
-async def status_of(api: KubeClient, run: InferenceRun) -> Json:
-    return dict((await api.get(RUNS, run.metadata.namespace, run.metadata.name)).get("status") or {})
+@pytest.fixture
+def place(launcher: JobLauncher, api: KubeClient, namespace: str) -> Place:
+    return Place(launcher, api, namespace)
 
 
-async def contract_of(api: KubeClient, run: InferenceRun, job_name: str) -> Json:
-    """The contract that the Pods of a Job get."""
-    job = await api.get(JOBS, run.metadata.namespace, job_name)
-    volumes = {volume["name"]: volume for volume in job["spec"]["template"]["spec"]["volumes"]}
-    stored = await api.get(CONFIG_MAPS, run.metadata.namespace, volumes["contract"]["configMap"]["name"])
-    found: Json = json.loads(stored["data"]["contract.json"])
-    return found
-
-
-async def has_job(api: KubeClient, run: InferenceRun) -> bool:
-    try:
-        await api.get(JOBS, run.metadata.namespace, job_base_name(run.metadata.name, run.metadata.uid))
-    except NotFound:
-        return False
-    return True
-
-
-async def test_without_kserve_a_run_says_what_is_missing_and_other_runs_work(
-    launcher: JobLauncher, api: KubeClient, namespace: str, no_kserve: None
-) -> None:
-    await create_config(api, namespace, serviceRef=IRIS)
-    await create_config(api, namespace, "fixed", modelUrl="http://model/v2/models/iris/infer")
-    waits = await launch(launcher, await create_run(api, namespace))
-    other = await launch(launcher, await create_run(api, namespace, "other", configRef={"name": "fixed"}))
+async def test_without_kserve_a_run_says_what_is_missing_and_other_runs_work(place: Place, no_kserve: None) -> None:
+    await create_config(place.api, place.namespace, serviceRef=IRIS)
+    await create_config(place.api, place.namespace, "fixed", modelUrl="http://model/v2/models/iris/infer")
+    waits = await place.launch(await create_run(place.api, place.namespace))
+    other = await place.launch(await create_run(place.api, place.namespace, "other", configRef={"name": "fixed"}))
     assert (waits.state, waits.reason) == (LaunchState.WAITING, Reason.KSERVE_NOT_INSTALLED)
     assert waits.message == (
         "kserve.serviceRef needs the kind InferenceService (serving.kserve.io/v1beta1), which this cluster does not serve; "
@@ -112,37 +131,19 @@ async def test_without_kserve_a_run_says_what_is_missing_and_other_runs_work(
     assert other.state is LaunchState.LAUNCHED
 
 
-STATES = {
-    "starting": merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}}),
-    "crashing": merged(recorded("isvc-standard-crashing"), {"metadata": {"name": "sklearn-iris"}}),
-    "stopped": recorded("isvc-standard-stopped"),
-    "llm-starting": recorded("llmisvc-no-router-starting"),
-    "knative-updating": knative(
-        status={
-            "modelStatus": {
-                "transitionStatus": "InProgress",
-                "states": {"activeModelState": "Loaded", "targetModelState": "Loading"},
-                "copies": {"totalCopies": 1},
-            }
-        }
-    ),
-}
+STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}})
+CRASHING = merged(recorded("isvc-standard-crashing"), {"metadata": {"name": "sklearn-iris"}})
 
 
-@pytest.mark.parametrize("state", STATES)
-async def test_no_job_is_created_before_the_object_is_ready(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None, state: str
-) -> None:
-    item = STATES[state]
-    await apply(api, namespace, item)
-    await create_config(api, namespace, serviceRef={"kind": item["kind"], "name": item["metadata"]["name"]})
-    run = await create_run(api, namespace)
-    result = await launch(launcher, run)
-    status = await status_of(api, run)
+async def test_no_job_is_created_before_the_object_is_ready(place: Place, kserve: None) -> None:
+    await place.apply(CRASHING)
+    run = await place.run()
+    result = await place.launch(run)
+    status = await place.status(run)
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
     assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ModelNotReady", result.message)
-    assert status["model"] == {"kind": item["kind"], "namespace": namespace, "name": item["metadata"]["name"]}
-    assert not await has_job(api, run)
+    assert status["model"] == {**IRIS, "namespace": place.namespace}
+    assert not await place.has_job(run)
 
 
 def _with_conditions(item: Json, **statuses: Any) -> Json:
@@ -167,9 +168,9 @@ LIVES: dict[str, list[tuple[Json, str]]] = {
         (merged(knative(), RESUMED), ""),
     ],
     "Standard": [
-        (STATES["starting"], "Ready is False (MinimumReplicasUnavailable"),
+        (STARTING, "Ready is False (MinimumReplicasUnavailable"),
         (standard(status={"modelStatus": UPDATING}), "the next one is Loading"),
-        (STATES["stopped"], "is stopped"),
+        (recorded("isvc-standard-stopped"), "is stopped"),
         (merged(standard(), RESUMED), ""),
     ],
     "LLM without router": [
@@ -196,59 +197,48 @@ LIVES: dict[str, list[tuple[Json, str]]] = {
 
 
 @pytest.mark.parametrize("mode", LIVES)
-async def test_a_run_waits_through_the_life_of_its_object_in_each_mode(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None, mode: str
-) -> None:
+async def test_a_run_waits_through_the_life_of_its_object_in_each_mode(place: Place, kserve: None, mode: str) -> None:
     """As KServe's controllers write it; the last status is that of a model that is ready."""
     kind, name = (LIVES[mode][0][0][key] for key in ("kind", "metadata"))
-    await create_service(api, namespace, "sklearn-iris-predictor")
-    await create_service(api, namespace, "tiny-llm-kserve-workload-svc", port=8000)
-    await create_config(api, namespace, serviceRef={"kind": kind, "name": name["name"]})
-    run = await create_run(api, namespace)
+    await create_service(place.api, place.namespace, "sklearn-iris-predictor")
+    await create_service(place.api, place.namespace, "tiny-llm-kserve-workload-svc", port=8000)
+    run = await place.run({"kind": kind, "name": name["name"]})
     for item, message in LIVES[mode]:
-        await apply(api, namespace, merged(item, {"metadata": {"name": name["name"]}}))
-        result = await launch(launcher, run)
+        await place.apply(merged(item, {"metadata": {"name": name["name"]}}))
+        result = await place.launch(run)
         expected = LaunchState.WAITING if message else LaunchState.LAUNCHED
         assert (result.state, message in result.message) == (expected, True), result.message
-        assert await has_job(api, run) == (expected is LaunchState.LAUNCHED)
+        assert await place.has_job(run) == (expected is LaunchState.LAUNCHED)
 
 
-async def test_a_run_that_begins_to_wait_says_so_in_an_event(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
+async def test_a_run_that_begins_to_wait_says_so_in_an_event(place: Place, kserve: None) -> None:
     """Once for each reason: its message may change as often as the object does."""
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    first = await launch(launcher, run)
-    await apply(api, namespace, STATES["stopped"])
-    await launch(launcher, run)
-    found = (await api.list(EVENTS, namespace, fieldSelector="involvedObject.kind=InferenceRun"))["items"]
+    run = await place.run()
+    first = await place.launch(run)
+    await place.apply(recorded("isvc-standard-stopped"))
+    await place.launch(run)
+    found = (await place.api.list(EVENTS, place.namespace, fieldSelector="involvedObject.kind=InferenceRun"))["items"]
     assert [(one["reason"], one["type"], one["message"]) for one in found] == [
         ("ModelNotReady", "Normal", first.message)
     ]
 
 
-async def test_a_batcher_in_front_of_the_model_is_warned_about_in_the_status(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await apply(api, namespace, knative(spec={"predictor": {"batcher": {"maxBatchSize": 32}}}))
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    await launch(launcher, run)
-    assert (await status_of(api, run))["model"]["warning"] == (
-        f"InferenceService {namespace}/sklearn-iris has a batcher, which delays and joins requests that the runner has batched "
-        "already; remove spec.predictor.batcher, or set spec.requests.maxBatchRecords to its maxBatchSize in the InferenceConfig"
+async def test_a_batcher_in_front_of_the_model_is_warned_about_in_the_status(place: Place, kserve: None) -> None:
+    await place.apply(knative(spec={"predictor": {"batcher": {"maxBatchSize": 32}}}))
+    run = await place.run()
+    await place.launch(run)
+    assert (await place.status(run))["model"]["warning"] == (
+        f"InferenceService {place.namespace}/sklearn-iris has a batcher, which delays and joins requests that the runner has "
+        "batched already; remove spec.predictor.batcher, or set spec.requests.maxBatchRecords to its maxBatchSize in the "
+        "InferenceConfig"
     )
 
 
-async def test_an_object_that_does_not_exist_is_waited_for(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await create_config(api, namespace, serviceRef=IRIS)
-    result = await launch(launcher, await create_run(api, namespace))
+async def test_an_object_that_does_not_exist_is_waited_for(place: Place, kserve: None) -> None:
+    result = await place.launch(await place.run())
     assert (result.state, result.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
     assert result.message == (
-        f"InferenceService {namespace}/sklearn-iris does not exist; create it, or correct kserve.serviceRef in the "
+        f"InferenceService {place.namespace}/sklearn-iris does not exist; create it, or correct kserve.serviceRef in the "
         "InferenceConfig, and the run starts automatically"
     )
 
@@ -261,63 +251,62 @@ def is_late(status: Json) -> bool:
 
 
 async def test_a_failed_load_is_waited_for_and_ends_the_run_when_the_deployment_had_its_time(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+    place: Place, kserve: None
 ) -> None:
     failure = {"reason": "ModelLoadFailed", "message": "model.joblib: unsupported pickle protocol", "exitCode": 1}
     model = {"transitionStatus": "BlockedByFailedLoad", "lastFailureInfo": failure}
-    await apply(api, namespace, standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}))
-    await create_deployment(api, namespace, PREDICTOR)
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    result = await launch(launcher, run)
+    await place.apply(standard(status={"modelStatus": model, "conditions": conditions(Ready="False")}))
+    await create_deployment(place.api, place.namespace, PREDICTOR)
+    run = await place.run()
+    result = await place.launch(run)
     assert (result.state, result.reason, result.is_unwatched) == (LaunchState.WAITING, Reason.MODEL_NOT_READY, True)
     assert "ModelLoadFailed: model.joblib: unsupported pickle protocol; the run starts when" in result.message
-    await change_deployment(api, namespace, PREDICTOR, {"progressDeadlineSeconds": 1}, until=is_late)
-    result = await launch(launcher, run)
+    await change_deployment(place.api, place.namespace, PREDICTOR, {"progressDeadlineSeconds": 1}, until=is_late)
+    result = await place.launch(run)
     assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.MODEL_FAILED)
     assert "ModelLoadFailed: model.joblib: unsupported pickle protocol; fix the InferenceService" in result.message
-    assert not await has_job(api, run)
+    assert not await place.has_job(run)
 
 
-async def test_an_object_that_is_ready_is_waited_for_while_pods_of_its_previous_version_are_left(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+async def test_a_ready_object_is_waited_for_while_pods_of_its_previous_version_are_left(
+    place: Place, kserve: None
 ) -> None:
-    await apply(api, namespace, standard())
-    await create_service(api, namespace, PREDICTOR)
-    await create_deployment(api, namespace, PREDICTOR)
-    await change_deployment(api, namespace, PREDICTOR, {}, until=lambda status: status.get("replicas") == 1)
+    await place.apply(standard())
+    await create_service(place.api, place.namespace, PREDICTOR)
+    await create_deployment(place.api, place.namespace, PREDICTOR)
+    await change_deployment(place.api, place.namespace, PREDICTOR, {}, until=lambda status: status.get("replicas") == 1)
     template = {"template": {"metadata": {"annotations": {"version": "2"}}}}
-    await change_deployment(api, namespace, PREDICTOR, template, until=lambda status: status.get("replicas") == 2)
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    result = await launch(launcher, run)
+    await change_deployment(
+        place.api, place.namespace, PREDICTOR, template, until=lambda status: status.get("replicas") == 2
+    )
+    run = await place.run()
+    result = await place.launch(run)
     assert (result.state, result.reason, result.is_unwatched) == (LaunchState.WAITING, Reason.MODEL_NOT_READY, True)
     assert "is being updated: 1 of its Pods may be of the previous version" in result.message
-    await change_deployment(api, namespace, PREDICTOR, {"replicas": 0}, until=lambda status: not status.get("replicas"))
-    assert (await launch(launcher, run)).state is LaunchState.LAUNCHED
+    await change_deployment(
+        place.api, place.namespace, PREDICTOR, {"replicas": 0}, until=lambda status: not status.get("replicas")
+    )
+    assert (await place.launch(run)).state is LaunchState.LAUNCHED
 
 
-async def test_a_ready_object_fills_the_contract_and_the_status(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await apply(api, namespace, standard())
-    await create_service(api, namespace, "sklearn-iris-predictor")
-    await create_config(api, namespace, serviceRef=IRIS, modelInputName="input-0")
-    run = await create_run(api, namespace)
-    result = await launch(launcher, run)
+async def test_a_ready_object_fills_the_contract_and_the_status(place: Place, kserve: None) -> None:
+    await place.apply(standard())
+    await create_service(place.api, place.namespace, "sklearn-iris-predictor")
+    run = await place.run(modelInputName="input-0")
+    result = await place.launch(run)
     assert result.state is LaunchState.LAUNCHED
-    url = f"http://sklearn-iris-predictor.{namespace}.svc.cluster.local/v2/models/sklearn-iris/infer"
-    assert (await contract_of(api, run, result.job_name))["kserve"] == {
+    url = f"http://sklearn-iris-predictor.{place.namespace}.svc.cluster.local/v2/models/sklearn-iris/infer"
+    assert (await place.contract(result.job_name))["kserve"] == {
         "modelName": "sklearn-iris",
         "modelUrl": url,
         "modelInputName": "input-0",
         "protocolVersion": "v2",
-        "service": {"kind": "InferenceService", "namespace": namespace, "name": "sklearn-iris", "generation": 1},
+        "service": {"kind": "InferenceService", "namespace": place.namespace, "name": "sklearn-iris", "generation": 1},
     }
-    assert (await status_of(api, run))["model"] == {
+    assert (await place.status(run))["model"] == {
         "kind": "InferenceService",
         "name": "sklearn-iris",
-        "namespace": namespace,
+        "namespace": place.namespace,
         "url": url,
         "modelName": "sklearn-iris",
         "protocol": "v2",
@@ -325,109 +314,83 @@ async def test_a_ready_object_fills_the_contract_and_the_status(
     }
 
 
-async def test_an_llm_service_without_a_router_gets_the_port_of_its_service(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await apply(api, namespace, llm())
-    await create_service(api, namespace, "tiny-llm-kserve-workload-svc", port=8000)
-    await create_config(api, namespace, serviceRef={"kind": "LLMInferenceService", "name": "tiny-llm"})
-    run = await create_run(api, namespace)
-    result = await launch(launcher, run)
-    model = (await contract_of(api, run, result.job_name))["kserve"]
-    assert model["modelUrl"] == f"http://tiny-llm-kserve-workload-svc.{namespace}.svc.cluster.local:8000/v1"
+async def test_an_llm_service_without_a_router_gets_the_port_of_its_service(place: Place, kserve: None) -> None:
+    await place.apply(llm())
+    await create_service(place.api, place.namespace, "tiny-llm-kserve-workload-svc", port=8000)
+    run = await place.run({"kind": "LLMInferenceService", "name": "tiny-llm"})
+    result = await place.launch(run)
+    model = (await place.contract(result.job_name))["kserve"]
+    assert model["modelUrl"] == f"http://tiny-llm-kserve-workload-svc.{place.namespace}.svc.cluster.local:8000/v1"
     assert (model["modelName"], model["protocolVersion"]) == ("tiny", "openai")
 
 
-async def test_the_runtime_says_which_protocols_the_model_speaks(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    body = {"metadata": {"name": namespace}, "spec": {"protocolVersions": ["v1", "v2"]}}
-    made = await api.create(
+async def test_the_runtime_says_which_protocols_the_model_speaks(place: Place, kserve: None) -> None:
+    body = {"metadata": {"name": place.namespace}, "spec": {"protocolVersions": ["v1", "v2"]}}
+    made = await place.api.create(
         RUNTIMES, None, {"apiVersion": RUNTIMES.group_version, "kind": "ClusterServingRuntime", **body}
     )
-    await apply(api, namespace, with_model(knative(status={"clusterServingRuntimeName": namespace})))
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    result = await launch(launcher, run)
-    await api.delete(RUNTIMES, "", namespace, uid=made["metadata"]["uid"])
-    assert (await contract_of(api, run, result.job_name))["kserve"][
-        "protocolVersion"
-    ] == "v1"  # a custom image may speak it
+    await place.apply(with_model(knative(status={"clusterServingRuntimeName": place.namespace})))
+    run = await place.run()
+    result = await place.launch(run)
+    await place.api.delete(RUNTIMES, "", place.namespace, uid=made["metadata"]["uid"])
+    assert (await place.contract(result.job_name))["kserve"]["protocolVersion"] == "v1"  # a custom image may speak it
 
 
-async def test_every_launch_resolves_the_address_again(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await apply(api, namespace, knative())
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    first = await launch(launcher, run)
-    await apply(api, namespace, knative(status={"address": {"url": "http://moved.example.com:8080"}}))
-    second = await launch(launcher, run, launch=2, attempt=2, snapshot=first.snapshot)
+async def test_every_launch_resolves_the_address_again(place: Place, kserve: None) -> None:
+    await place.apply(knative())
+    run = await place.run()
+    first = await place.launch(run)
+    await place.apply(knative(status={"address": {"url": "http://moved.example.com:8080"}}))
+    second = await place.launch(run, launch=2, attempt=2, snapshot=first.snapshot)
     assert (second.state, second.job_name) == (LaunchState.LAUNCHED, f"{first.job_name}-2")
-    urls = [(await contract_of(api, run, result.job_name))["kserve"]["modelUrl"] for result in (first, second)]
+    urls = [(await place.contract(result.job_name))["kserve"]["modelUrl"] for result in (first, second)]
     assert urls == [
-        f"http://sklearn-iris.{namespace}.svc.cluster.local/v2/models/sklearn-iris/infer",
+        f"http://sklearn-iris.{place.namespace}.svc.cluster.local/v2/models/sklearn-iris/infer",
         "http://moved.example.com:8080/v2/models/sklearn-iris/infer",
     ]
-    assert (await status_of(api, run))["model"]["url"] == urls[1]
-    again = await launch(launcher, run, launch=3, attempt=3, snapshot=first.snapshot)
-    assert (again.state, (await contract_of(api, run, again.job_name))["kserve"]["modelUrl"]) == ("Launched", urls[1])
-
-
-async def test_a_relaunch_waits_while_the_object_is_not_ready(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await apply(api, namespace, knative())
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    first = await launch(launcher, run)
-    await apply(api, namespace, recorded("isvc-standard-stopped"))
-    second = await launch(launcher, run, launch=2, attempt=2, snapshot=first.snapshot)
-    assert (second.state, second.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
-    assert "is stopped; remove its annotation serving.kserve.io/stop" in second.message
+    assert (await place.status(run))["model"]["url"] == urls[1]
+    again = await place.launch(run, launch=3, attempt=3, snapshot=first.snapshot)
+    assert (again.state, (await place.contract(again.job_name))["kserve"]["modelUrl"]) == ("Launched", urls[1])
 
 
 async def test_a_retry_finds_the_model_anew_because_the_job_of_the_first_try_was_not_started(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
+    place: Place, kserve: None
 ) -> None:
     """The worker was killed after it had created the Job of a later launch; the status does not name it."""
-    await apply(api, namespace, knative())
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    first = await launch(launcher, run)
-    known = await status_of(api, run)
+    await place.apply(knative())
+    run = await place.run()
+    first = await place.launch(run)
+    known = await place.status(run)
     later = {"launch": 2, "attempt": 2, "snapshot": first.snapshot}
-    await apply(api, namespace, knative(status={"address": {"url": "http://second.example.com"}}))
-    second = await launch(launcher, run, **later)
+    await place.apply(knative(status={"address": {"url": "http://second.example.com"}}))
+    second = await place.launch(run, **later)
     forgotten = {"status": {"jobStatus": known["jobStatus"]}}
-    await api.patch(RUNS, namespace, "run", forgotten, sub="status")
-    await apply(api, namespace, knative(status={"address": {"url": "http://third.example.com"}}))
-    third = await launch(launcher, run, **later)
+    await place.api.patch(RUNS, place.namespace, "run", forgotten, sub="status")
+    await place.apply(knative(status={"address": {"url": "http://third.example.com"}}))
+    third = await place.launch(run, **later)
 
-    job = await api.get(JOBS, namespace, second.job_name)
+    job = await place.api.get(JOBS, place.namespace, second.job_name)
     assert (third.state, third.job_uid) == (LaunchState.LAUNCHED, job["metadata"]["uid"])
     assert third.job_uid != second.job_uid
-    assert (await contract_of(api, run, second.job_name))["kserve"]["modelUrl"].startswith("http://third.example.com")
-    await api.patch(RUNS, namespace, "run", forgotten, sub="status")
-    await apply(api, namespace, recorded("isvc-standard-stopped"))
-    assert (await launch(launcher, run, **later)).reason is Reason.MODEL_NOT_READY
+    assert (await place.contract(second.job_name))["kserve"]["modelUrl"].startswith("http://third.example.com")
+    await place.api.patch(RUNS, place.namespace, "run", forgotten, sub="status")
+    await place.apply(recorded("isvc-standard-stopped"))
+    assert (await place.launch(run, **later)).reason is Reason.MODEL_NOT_READY
 
 
-async def test_a_planted_job_with_another_address_is_not_adopted(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await apply(api, namespace, knative())
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    first = await launch(launcher, run)
-    stored = await api.get(JOBS, namespace, first.job_name)
+async def test_a_planted_job_with_another_address_is_not_adopted(place: Place, kserve: None) -> None:
+    await place.apply(knative())
+    run = await place.run()
+    first = await place.launch(run)
+    stored = await place.api.get(JOBS, place.namespace, first.job_name)
     map_name = f"{first.job_name}-m0123456789"
-    contract = await contract_of(api, run, first.job_name)
+    contract = await place.contract(first.job_name)
     contract["kserve"]["modelUrl"] = "http://attacker/v2/models/iris/infer"
     data = {"contract.json": json.dumps(contract), "snapshot.json": first.snapshot}
     owners = stored["metadata"]["ownerReferences"]
-    await api.create(CONFIG_MAPS, namespace, {"metadata": {"name": map_name, "ownerReferences": owners}, "data": data})
+    await place.api.create(
+        CONFIG_MAPS, place.namespace, {"metadata": {"name": map_name, "ownerReferences": owners}, "data": data}
+    )
     template = stored["spec"]["template"]
     for volume in template["spec"]["volumes"]:
         if volume["name"] == "contract":
@@ -441,26 +404,24 @@ async def test_a_planted_job_with_another_address_is_not_adopted(
         "metadata": {"name": f"{first.job_name}-2", "labels": labels, "ownerReferences": owners},
         "spec": {**spec, "template": template},
     }
-    await api.create(JOBS, namespace, body)
-    result = await launch(launcher, run, launch=2, attempt=2, snapshot=first.snapshot)
+    await place.api.create(JOBS, place.namespace, body)
+    result = await place.launch(run, launch=2, attempt=2, snapshot=first.snapshot)
     assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
 
 
-async def test_an_object_of_another_namespace_needs_a_grant(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    owner = f"{namespace}-models"
-    stored = await api.create(NAMESPACES, None, {"metadata": {"name": owner}})
-    await apply(api, owner, knative())
-    await create_config(api, namespace, serviceRef={**IRIS, "namespace": owner})
-    await create_config(api, namespace, "absent", serviceRef={**IRIS, "name": "absent", "namespace": owner})
-    run = await create_run(api, namespace)
-    refused = await launch(launcher, run)
-    of_absent = await launch(launcher, await create_run(api, namespace, "other", configRef={"name": "absent"}))
-    grant = {"metadata": {"name": "inferrun-grants"}, "data": {"InferenceService.sklearn-iris": namespace}}
-    await api.create(CONFIG_MAPS, owner, grant)
-    granted = await launch(launcher, run)
-    await api.delete(NAMESPACES, "", owner, uid=stored["metadata"]["uid"])
+async def test_an_object_of_another_namespace_needs_a_grant(place: Place, kserve: None) -> None:
+    owner = f"{place.namespace}-models"
+    stored = await place.api.create(NAMESPACES, None, {"metadata": {"name": owner}})
+    await apply(place.api, owner, knative())
+    await create_config(place.api, place.namespace, serviceRef={**IRIS, "namespace": owner})
+    await create_config(place.api, place.namespace, "absent", serviceRef={**IRIS, "name": "absent", "namespace": owner})
+    run = await create_run(place.api, place.namespace)
+    refused = await place.launch(run)
+    of_absent = await place.launch(await create_run(place.api, place.namespace, "other", configRef={"name": "absent"}))
+    grant = {"metadata": {"name": "inferrun-grants"}, "data": {"InferenceService.sklearn-iris": place.namespace}}
+    await place.api.create(CONFIG_MAPS, owner, grant)
+    granted = await place.launch(run)
+    await place.api.delete(NAMESPACES, "", owner, uid=stored["metadata"]["uid"])
     assert (refused.state, refused.reason) == (LaunchState.WAITING, Reason.MODEL_NAMESPACE_NOT_ALLOWED)
     assert "spec.kserve.serviceRef.namespace of the InferenceConfig" in refused.message
     answers = [(one.state, one.reason, one.message) for one in (refused, of_absent)]
@@ -469,9 +430,9 @@ async def test_an_object_of_another_namespace_needs_a_grant(
 
 
 async def test_the_older_version_of_a_kind_is_used_where_the_newer_one_is_not_served(
-    launcher: JobLauncher, api: KubeClient, namespace: str, no_kserve: None
+    place: Place, no_kserve: None
 ) -> None:
-    await install(api, llm_inference_service("v1alpha1"))
+    await install(place.api, llm_inference_service("v1alpha1"))
     older = Resource("serving.kserve.io/v1alpha1", BY_KIND["LLMInferenceService"].plural)
     item = llm()
     body = {
@@ -480,45 +441,43 @@ async def test_the_older_version_of_a_kind_is_used_where_the_newer_one_is_not_se
         "metadata": {"name": "tiny-llm"},
         "spec": item["spec"],
     }
-    await api.create(older, namespace, body)
+    await place.api.create(older, place.namespace, body)
     status = {**item["status"], "observedGeneration": 1, "addresses": None, "url": "http://gw.example.com/x/tiny-llm"}
-    await api.patch(older, namespace, "tiny-llm", {"status": status}, sub="status")
-    await create_config(api, namespace, serviceRef={"kind": "LLMInferenceService", "name": "tiny-llm"})
-    run = await create_run(api, namespace)
-    result = await launch(launcher, run)
-    assert (await contract_of(api, run, result.job_name))["kserve"]["modelUrl"] == "http://gw.example.com/x/tiny-llm/v1"
+    await place.api.patch(older, place.namespace, "tiny-llm", {"status": status}, sub="status")
+    run = await place.run({"kind": "LLMInferenceService", "name": "tiny-llm"})
+    result = await place.launch(run)
+    assert (await place.contract(result.job_name))["kserve"]["modelUrl"] == "http://gw.example.com/x/tiny-llm/v1"
 
 
-async def test_the_end_of_a_run_records_a_model_that_has_changed(
-    launcher: JobLauncher, api: KubeClient, namespace: str, kserve: None
-) -> None:
-    await apply(api, namespace, knative())
-    await create_config(api, namespace, serviceRef=IRIS)
-    run = await create_run(api, namespace)
-    launched = await launch(launcher, run)
+async def test_the_end_of_a_run_records_a_model_that_has_changed(place: Place, kserve: None) -> None:
+    await place.apply(knative())
+    run = await place.run()
+    launched = await place.launch(run)
     newer = {"latestRolledoutRevision": "sklearn-iris-predictor-00004"}
     changed = knative(spec={"predictor": {"timeout": 60}}, status={"components": {"predictor": newer}})
-    await apply(api, namespace, changed)
+    await place.apply(changed)
     recorder = OutcomeRecorder(
-        api,
-        RunStore(api),
-        events=EventRecorder(api, reporter="tests"),
+        place.api,
+        RunStore(place.api),
+        events=EventRecorder(place.api, reporter="tests"),
         temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
         installation=INSTALLATION,
-        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
+        configs=ConfigReader(place.api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
-        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
+        pruner=HistoryPruner(
+            place.api, RunStore(place.api), events=EventRecorder(place.api, reporter="tests"), postpone=no_postponement
+        ),
     )
     request = RecordInput(
         run=run.ref, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="done", snapshot=launched.snapshot
     )
     await ActivityEnvironment().run(recorder.record_outcome, request)
-    model = (await status_of(api, run))["model"]
+    model = (await place.status(run))["model"]
     assert (model["generation"], model["endGeneration"]) == (1, 2)
     assert (model["revision"], model["endRevision"]) == ("sklearn-iris-predictor-00003", "sklearn-iris-predictor-00004")
-    [event] = (await api.list(EVENTS, namespace, fieldSelector="reason=ModelChanged"))["items"]
+    [event] = (await place.api.list(EVENTS, place.namespace, fieldSelector="reason=ModelChanged"))["items"]
     assert event["message"] == (
-        f"InferenceService {namespace}/sklearn-iris changed while the run used it: generation 1 became 2 and revision "
+        f"InferenceService {place.namespace}/sklearn-iris changed while the run used it: generation 1 became 2 and revision "
         "sklearn-iris-predictor-00003 became sklearn-iris-predictor-00004; its predictions may come from two models"
     )
 

@@ -126,34 +126,17 @@ def test_there_are_manifests_to_check() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_block_has_a_known_language(page: Path) -> None:
+def test_every_block_has_a_known_language_and_is_valid_and_its_imports_exist(page: Path) -> None:
     assert kinds(page) <= LANGUAGES
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_json_block_can_be_parsed(page: Path) -> None:
     for text in blocks(page, "json"):
         json.loads(text)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_python_block_compiles(page: Path) -> None:
-    for text in blocks(page, "python"):
-        compile(text, name_of(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_import_in_a_python_block_exists(page: Path) -> None:
-    trees = [ast.parse(text) for text in blocks(page, "python")]
-    for found in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)):
-        module = import_module(str(found.module))
-        assert [alias.name for alias in found.names if not hasattr(module, alias.name)] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_toml_block_can_be_parsed(page: Path) -> None:
     for text in blocks(page, "toml"):
         tomllib.loads(text)
+    for text in blocks(page, "python"):
+        compile(text, name_of(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for found in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)):
+            module = import_module(str(found.module))
+            assert [alias.name for alias in found.names if not hasattr(module, alias.name)] == []
 
 
 def test_the_documented_request_and_result_are_valid() -> None:

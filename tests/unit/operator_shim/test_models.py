@@ -10,25 +10,20 @@ import pytest
 from control.informer import Key
 from control.kserve_absence import missing, not_installed
 from inferrun.kserve import GROUP
-from inferrun.kube.client import KubeClient
-from inferrun.kube.decoding import Page
 from inferrun.kube.errors import NotFound
 from inferrun.kube.namespaces import ALL
-from inferrun.kube.objects import Object, Resource
 from operator_shim.models import DISCOVERY_SECONDS, ModelWatches
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded
+from tests.unit.operator_shim.collections import Collections
 from tests.unit.operator_shim.observer.fakes import FakeTime, settle
 
 KEY = ("kserve-test", "run")
 
 
-class Served(KubeClient):
-    """Serves KServe's objects if it is installed; `watched` are the collections that are watched now."""
+class Served(Collections):
+    """Serves KServe's objects if it is installed."""
 
-    def __init__(self) -> None:
-        self.is_installed = True
-        self.objects: list[Json] = []
-        self.watched: list[str] = []
+    is_installed = True
 
     def now(self) -> datetime:
         return datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
@@ -36,36 +31,9 @@ class Served(KubeClient):
     async def text(self, path: str, **_params: str) -> str:
         if not self.is_installed:
             raise NotFound("there is none")
-        is_group = path == f"/apis/{GROUP}"
-        return json.dumps(
-            {"versions": [{"version": "v1beta1"}]} if is_group else {"resources": [{"name": "inferenceservices"}]}
-        )
-
-    async def page(
-        self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None = None,  # noqa: ARG002
-        *,
-        max_bytes: int | None = None,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
-    ) -> Page:
-        return Page(version="1", items=self.objects)
-
-    async def watch(
-        self,
-        resource: Resource,
-        namespace: str | None,  # noqa: ARG002
-        *,
-        version: str,  # noqa: ARG002
-        silence_seconds: float = 0,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
-    ) -> AsyncIterator[tuple[str, Object]]:
-        self.watched.append(resource.plural)
-        try:
-            await asyncio.Event().wait()
-            yield "", {}
-        finally:
-            self.watched.remove(resource.plural)
+        if path == f"/apis/{GROUP}":
+            return json.dumps({"versions": [{"version": "v1beta1"}]})
+        return json.dumps({"resources": [{"name": "inferenceservices"}]})
 
 
 class Stage:
@@ -122,7 +90,7 @@ async def test_a_run_is_told_once_what_it_does_not_know(
 ) -> None:
     for item in objects:
         item["metadata"] |= {"uid": "u", "resourceVersion": "7", "namespace": "kserve-test", "name": "sklearn-iris"}
-    stage.api.objects = objects
+    stage.api.listed["inferenceservices"] = objects
     for _ in range(2):
         await stage.wait(message)
         await stage.time.pass_by(DISCOVERY_SECONDS + 1)

@@ -309,8 +309,9 @@ def test_a_verifying_job_has_the_identity_of_a_launch_but_no_queue_and_no_accele
     assert made["metadata"]["ownerReferences"] == [manifests.owner_reference(RUN)]
 
 
-def test_a_verifying_job_is_bounded_and_cleans_up_after_itself() -> None:
+def test_a_verifying_job_is_bounded_gets_no_pod_before_it_is_started_and_cleans_up_after_itself() -> None:
     spec = verify_job_of()["spec"]
+    assert (spec["completions"], spec["parallelism"]) == (1, 0)
     assert (spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"], spec["backoffLimit"]) == (300, 600, 3)
 
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from activities.judging.pod_end import PodEnd
+from activities.judging.pod_end import PodEnd, write_ends
 from activities.objects.installation import Installation
 from activities.objects.signing_key import SigningKey
 from activities.watching.inspect_launch import LOG_SECONDS, LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.pod_shape import shape_of_pod
-from activities.watching.seen_ends import write_ends
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults

@@ -157,6 +157,13 @@ def test_an_invalid_value_is_reported_once(spec: dict[str, object], problem: str
     assert fields(config_problems(config(**spec))) == [problem]
 
 
+def test_a_misspelt_resource_or_protocol_gets_a_suggestion() -> None:
+    assert "did you mean cpu" in describe(config_problems(config(resources={"limits": {"cpus": "1"}})))
+    assert "did you mean grpc-v2" in describe(
+        config_problems(config(kserve={"modelUrl": "iris", "protocolVersion": "grpc"}))
+    )
+
+
 @pytest.mark.parametrize(
     ("request_", "limit", "fits"),
     [
@@ -172,6 +179,7 @@ def test_an_invalid_value_is_reported_once(spec: dict[str, object], problem: str
 def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | str, *, fits: bool) -> None:
     problems = config_problems(config(resources={"requests": {"cpu": request_}, "limits": {"cpu": limit}}))
     assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
+    assert fits or problems[0].allowed == f"must be at most the limit, {limit}"
 
 
 @pytest.mark.parametrize("quantity", ["1e999999999", "1e1000000", "1e-999999999", "1E100", "many", "", "1Zi", "NaN"])
