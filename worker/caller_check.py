@@ -101,7 +101,8 @@ class CallerCheck(Interceptor):
         if info.activity_type in _OF_RUNS:
             own = run_workflow_id(named) if isinstance(named, RunRef) else ""
             is_own = info.workflow_type == messages.RUN_WORKFLOW and info.workflow_id in (own, recover_workflow_id(own))
-            return "" if own and is_own else f"only the workflow of run {named}, {own!r}, may act on it"
+            text = f"only the workflow of run {named}, {own!r}, may act on it" if own else "the argument names no run"
+            return "" if own and is_own else text
         if isinstance(argument, DeleteRunInput):
             wanted = cleanup_workflow_id(run_workflow_id(argument.run))
             is_own = (info.workflow_type, info.workflow_id) == (messages.CLEANUP_WORKFLOW, wanted)

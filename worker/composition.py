@@ -37,7 +37,6 @@ from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_at_start
 from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
@@ -132,7 +131,6 @@ class WorkerProcess:
             client = await connect_temporal(
                 identity=f"inferrun/{installation}/{settings.identity}", codec_keys=settings.codec_keys
             )
-            await register_at_start(client)
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
         finally:

@@ -270,11 +270,11 @@ def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Find
     wrong = [key.name for key in ATTRIBUTES if found.get(key.name, "Keyword") != "Keyword"]
     missing = [key.name for key in ATTRIBUTES if key.name not in found]
     if wrong:
-        fix = f"remove or rename them in Temporal namespace {namespace}; the worker registers its own on startup"
+        fix = f"remove or rename them in Temporal namespace {namespace}; the shim registers its own on startup"
         return problem("search attributes", f"not of type Keyword: {', '.join(wrong)}", fix=fix)
     if missing:
         flags = " ".join(f"--name {name} --type Keyword" for name in missing)
-        fix = f"temporal operator search-attribute create -n {namespace} {flags}; then restart shim and worker"
+        fix = f"temporal operator search-attribute create -n {namespace} {flags}; then restart the shim"
         return problem("search attributes", f"not registered: {', '.join(missing)}", fix=fix)
     return ok("search attributes", "registered")
 

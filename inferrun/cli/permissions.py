@@ -47,8 +47,8 @@ SHIM: Final = (
     *_permissions("", "configmaps", "get"),
     *_permissions("", "events", "list", "create"),
     *_permissions("", "resourcequotas", "list", "watch"),
-    *_permissions(GROUP, "inferenceservices", "get", "list", "watch"),
-    *_permissions(GROUP, "llminferenceservices", "get", "list", "watch"),
+    *_permissions(GROUP, "inferenceservices", "list", "watch"),
+    *_permissions(GROUP, "llminferenceservices", "list", "watch"),
 )
 """Permissions of the shim in the watched namespaces."""
 

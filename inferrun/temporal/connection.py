@@ -43,7 +43,7 @@ async def connect(*, identity: str, lazy: bool = False, codec_keys: Path | None 
     A lazy client connects with its first request; a worker cannot use one. Raises TemporalUnavailable.
     """
     settings = ClientConfig.load_client_connect_config()
-    plugins = [inferrun_plugin(is_sandboxed=False)]
+    plugins = [inferrun_plugin()]
     converter = DataConverter.default if codec_keys is None else encrypting_converter(codec_keys)
     try:
         client = await Client.connect(
@@ -85,14 +85,6 @@ async def register_search_attributes(client: Client) -> bool:
             return False
         raise
     return True
-
-
-async def register_at_start(client: Client) -> None:
-    """Register our search attributes when a worker starts. Raises TemporalUnavailable."""
-    try:
-        await register_search_attributes(client)
-    except RPCError as error:
-        raise TemporalUnavailable(f"cannot register search attributes: {error.message}") from error
 
 
 def attributes(*, installation: str, run: str, config: str) -> TypedSearchAttributes:

@@ -11,10 +11,9 @@ from activities.objects.deletion import delete_if_present
 from activities.objects.object_metadata import uid_of
 from activities.watching import job_state
 from activities.watching.observation import Launch, is_launch_left_over
-from control.informer import Key
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import JOBS, RUNS, Object
+from inferrun.kube.objects import JOBS, RUNS, Object, Resource
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults
@@ -28,30 +27,25 @@ class ClusterJobs:
         self._installation = installation
         self._defaults = defaults
 
-    async def find(self, key: Key) -> Object | None:
-        """The Job as the API server has it; None if there is none."""
-        try:
-            return await self._api.get(JOBS, *key)
-        except NotFound:
-            return None
-
-    async def watch_again(self, launch: Launch, job: Object) -> None:
-        """Restore the labels by which the Job is watched, if it has not got them."""
-        await watch_again(self._api, launch, job, installation=self._installation)
+    async def find(self, launch: Launch) -> Object | None:
+        """The Job of the launch's name as the API server has it; None if there is none. If it is the launch's and has not
+        finished, the labels by which it is watched are restored.
+        """
+        job = await self._get(JOBS, launch, launch.job_name)
+        if job is not None and uid_of(job) == launch.job_uid and not job_state.is_finished(job):
+            await watch_again(self._api, launch, job, installation=self._installation)
+        return job
 
     async def withdraw(self, launch: Launch) -> None:
         """End the Job if nothing follows it any more, because its run has ended or is past this launch: delete it, or set its time
         to live if it has finished. The Job of a run that has succeeded finishes by itself.
         """
-        try:
-            run: Object | None = await self._api.get(RUNS, launch.run.namespace, launch.run.name)
-        except NotFound:
-            run = None
+        run = await self._get(RUNS, launch, launch.run.name)
         if run is not None and uid_of(run) != launch.run.uid:
             run = None
         if not is_launch_left_over(run, launch=launch):
             return
-        job = await self.find((launch.run.namespace, launch.job_name))
+        job = await self._get(JOBS, launch, launch.job_name)
         if job is None or uid_of(job) != launch.job_uid:
             return
         if not job_state.is_finished(job):
@@ -64,3 +58,9 @@ class ClusterJobs:
         if run is not None:
             seconds = await read_time_to_live(self._api, parse_run(run), default=default)
         await end_job(self._api, launch.run, launch.job_name, uid=launch.job_uid, seconds=seconds)
+
+    async def _get(self, resource: Resource, launch: Launch, name: str) -> Object | None:
+        try:
+            return await self._api.get(resource, launch.run.namespace, name)
+        except NotFound:
+            return None

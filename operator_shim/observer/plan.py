@@ -84,7 +84,7 @@ class Command(StrEnum):
     WRITE = "write"
     READ_EVENTS = "read Events"
     FIND_JOB = "find the Job"
-    WATCH_AGAIN = "have the Job watched again"
+    """Ask the API server, and have a Job that has not finished watched again."""
     WITHDRAW = "withdraw the Job"
     """End it if nothing follows it any more."""
 
@@ -247,7 +247,6 @@ def _plan_missing(view: View, memory: Memory) -> Plan:
             is_labelled = wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
             # The end of one that is labelled is judged elsewhere; the run's status should have followed the label.
             is_gone = job_state.is_finished(job) and (question.is_labelled or not is_labelled)
-            commands = () if job_state.is_finished(job) else (Command.WATCH_AGAIN,)
         due = NEVER if is_gone else now + PROBE_AGAIN_SECONDS
         question = replace(question, is_gone=is_gone, is_labelled=is_labelled, due=due)
     elif question.due <= now:

@@ -50,8 +50,6 @@ class _Followed:
     report: RunnerProgress | None = None
     warm_up: str = ""
     written: Progress | None = None
-    found: Object | None = None
-    """The Job as the API server last had it."""
 
 
 class Reconciler:
@@ -91,7 +89,6 @@ class Reconciler:
             Command.SIGNAL: lane(SIGNALS),
             Command.WRITE: lane(STATUSES),
             Command.FIND_JOB: questions,
-            Command.WATCH_AGAIN: questions,
             Command.WITHDRAW: questions,
         }
 
@@ -212,10 +209,8 @@ class Reconciler:
         elif command is Command.WITHDRAW:
             await self._jobs.withdraw(launch)
         elif command is Command.FIND_JOB:
-            followed.found = await self._jobs.find(key)
-            followed.news = replace(followed.news, answer=Answer(followed.found))
-        elif command is Command.WATCH_AGAIN and followed.found is not None:
-            await self._jobs.watch_again(launch, followed.found)
+            found = await self._jobs.find(launch)
+            followed.news = replace(followed.news, answer=Answer(found))
         if self._followed.get(key) is followed:
             self._queue.add(key)
 

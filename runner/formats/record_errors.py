@@ -1,12 +1,14 @@
-"""The errors of records that are not sent, because they are not valid or because the model cannot take them. Pure."""
+"""The errors of records, in place of which some stores need a value: placeholders, and the records that are not sent, because they
+are not valid or because the model cannot take them. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, JsonRecords, RecordError, Records, Results
-from runner.formats.blanks import blank_like
-from runner.formats.json_text import json_texts
+import orjson
+
+from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, Json, JsonRecords, RecordError, Records, Results
+from runner.formats.json_text import json_texts, text_of
 
 NOT_SENT: Final = "invalid_input"
 """Its code."""
@@ -51,7 +53,7 @@ def selected(records: Records, places: Sequence[int]) -> Records:
 def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
     """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
     sent = json_texts(results.values) if results else ()
-    blank = blank_like(sent[0]) if sent else b"null"
+    blank = _blank_like(sent[0]) if sent else b"null"
     places = [at for at in range(total) if at not in unsent]
     texts = [blank] * total
     for at, value in zip(places, sent, strict=True):
@@ -60,3 +62,22 @@ def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError
     if results:
         errors |= {places[at]: one for at, one in results.errors.items()}
     return Results(JsonRecords(texts), errors, results.usage if results else NO_USAGE)
+
+
+def with_blanks(results: Results) -> Results:
+    """Give failed records without a value one of the shape of the others."""
+    if not results.errors or not isinstance(results.values, JsonRecords):
+        return results
+    texts = results.values.texts
+    blank = _blank_like(next((text for at, text in enumerate(texts) if at not in results.errors), b""))
+    filled = [blank if at in results.errors and text == b"null" else text for at, text in enumerate(texts)]
+    return replace(results, values=JsonRecords(filled))
+
+
+def _blank_like(text: bytes) -> bytes:
+    """Return the text of a value of the same shape in which every value is null."""
+
+    def blanked(value: Json) -> Json:
+        return [blanked(one) for one in value] if isinstance(value, list) else None
+
+    return text_of(blanked(orjson.loads(text))) if text.startswith(b"[") else b"null"

@@ -22,8 +22,7 @@ from inferrun.plugins import (
     failed,
     join_results,
 )
-from runner.formats.blanks import with_blanks
-from runner.formats.record_errors import NOT_SENT, predict_valid
+from runner.formats.record_errors import NOT_SENT, predict_valid, with_blanks
 from runner.sending.error_budget import ErrorBudget
 from runner.sending.next_step import IN_DOUBT, History, Step, next_step
 from runner.sending.recall import Recall
@@ -211,7 +210,10 @@ class Sender:
         elif fault.kind in IN_DOUBT and len(batch) == 2:
             origin = fault
         starts = range(0, len(batch), size)
-        return [_Part(batch.part(start, start + size), history.of_part(), origin) for start in starts]
+        histories = (History(self._server, sent=history.sent, is_alone=history.is_alone) for _ in starts)
+        return [
+            _Part(batch.part(start, start + size), part, origin) for start, part in zip(starts, histories, strict=True)
+        ]
 
     def _check_division(self, part: _Part, results: Results) -> None:
         """Find out whether the size of the request of which this was a part was the reason why it failed. Raises InferenceError."""

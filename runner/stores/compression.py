@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from inferrun.plugins import InputError, InputFile, Limits
+from inferrun.plugins import InputError, InputFile, StoreContext
+from runner.stores.file.local_files import LocalFile
+from runner.stores.input_spool import InputSpool, spool_folder
 
 _PIECE: Final = 1 << 20
 
@@ -37,57 +39,57 @@ def has_suffix(name: str, suffix: str) -> bool:
 
 
 @contextmanager
-def decompressed(files: Sequence[InputFile], folder: Path, limits: Limits) -> Iterator[Sequence[InputFile]]:
+def decompressed(files: Sequence[InputFile], context: StoreContext) -> Iterator[Sequence[InputFile]]:
     """Return the files, the compressed ones in a form that can be read anywhere until the context ends."""
-    spool = _Spool(folder / "decompressed", limits.spool_bytes)
-    try:
-        yield [_SpooledFile(file, spool) if _suffix_of(file.name) else file for file in files]
-    finally:
-        spool.delete()
+    with spool_folder(context) as folder:
+        disk = _Disk(folder, context.limits.spool_bytes)
+        yield [_DecompressedFile(file, disk) if _suffix_of(file.name) else file for file in files]
 
 
 def _suffix_of(name: str) -> str:
     return next((suffix for suffix in _OPENERS if name.endswith(suffix)), "")
 
 
-class _Spool:
-    """The folder of the decompressed files, and how much may still be written to it."""
+class _Disk:
+    """The folder of the decompressed files, which together have a limit. They are decompressed one after the other."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
-        self._limit = limit
         self._left = limit
-        self._paths: list[Path] = []
+        self._count = 0
+        self.lock = threading.Lock()
 
-    def new_path(self) -> Path:
-        self._folder.mkdir(exist_ok=True)
-        self._paths.append(self._folder / f"{len(self._paths)}")
-        return self._paths[-1]
+    def decompress(self, file: InputFile) -> LocalFile:
+        name = file.name
+        self._count += 1
+        spool = InputSpool(
+            self._folder / f"{self._count}",
+            limit=self._left,
+            what=f"{name}: the decompressed input has",
+            fix="store the input uncompressed, or ",
+        )
+        with file.open() as source, spool.opened():
+            try:
+                with _OPENERS[_suffix_of(name)](source) as pieces:
+                    while piece := pieces.read(_PIECE):
+                        spool.write(piece)
+            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+                raise InputError(f"{name} is not a complete gzip file", is_retryable=False) from error
+            except OSError as error:
+                if error.errno is not None:
+                    raise
+                raise InputError(f"{name} is not a complete zstd file", is_retryable=False) from error
+        self._left -= spool.file.size
+        return spool.file
 
-    def take(self, size: int, *, name: str) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise InputError(
-                f"{name}: the decompressed input has more than {self._limit} bytes; set a larger INFERRUN_SPOOL_BYTES in the "
-                "image, or store the input uncompressed",
-                is_retryable=False,
-            )
 
-    def delete(self) -> None:
-        for path in self._paths:
-            path.unlink(missing_ok=True)
-        if self._paths:
-            self._folder.rmdir()
-
-
-class _SpooledFile:
+class _DecompressedFile:
     """A compressed file, which is decompressed when it is first needed."""
 
-    def __init__(self, file: InputFile, spool: _Spool) -> None:
+    def __init__(self, file: InputFile, disk: _Disk) -> None:
         self._file = file
-        self._spool = spool
-        self._path: Path | None = None
-        self._lock = threading.Lock()
+        self._disk = disk
+        self._decompressed: LocalFile | None = None
 
     @property
     def name(self) -> str:
@@ -97,30 +99,14 @@ class _SpooledFile:
     @property
     def size(self) -> int:
         """The decompressed size."""
-        return self._decompressed().stat().st_size
+        return self._content().size
 
     def open(self) -> BinaryIO:
         """Open the decompressed file."""
-        return self._decompressed().open("rb")
+        return self._content().open()
 
-    def _decompressed(self) -> Path:
-        with self._lock:
-            if self._path is None:
-                self._path = self._decompress(self._spool.new_path())
-            return self._path
-
-    def _decompress(self, path: Path) -> Path:
-        name = self._file.name
-        with self._file.open() as source, path.open("wb") as out:
-            try:
-                with _OPENERS[_suffix_of(name)](source) as pieces:
-                    while piece := pieces.read(_PIECE):
-                        self._spool.take(len(piece), name=name)
-                        out.write(piece)
-            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-                raise InputError(f"{name} is not a complete gzip file", is_retryable=False) from error
-            except OSError as error:
-                if error.errno is not None:
-                    raise
-                raise InputError(f"{name} is not a complete zstd file", is_retryable=False) from error
-        return path
+    def _content(self) -> LocalFile:
+        with self._disk.lock:
+            if self._decompressed is None:
+                self._decompressed = self._disk.decompress(self._file)
+            return self._decompressed

@@ -68,10 +68,10 @@ class FileRanges:
         fingerprint: str,
         record_format: RecordFormat,
         limits: Limits,
-        current_fingerprint: Callable[[], str],
+        current_fingerprint: Callable[[], str] | None = None,
         skipped: tuple[Skipped, ...] = (),
     ) -> None:
-        """`skipped`: what is beside the files and not read."""
+        """`current_fingerprint`: None if the files cannot change; `skipped`: what is beside them and not read."""
         self.skipped = skipped
         self.fingerprint = fingerprint
         self._files = files
@@ -134,7 +134,7 @@ class FileRanges:
 
     def verify(self) -> None:
         """Raise InputError if the files have changed since they were opened."""
-        if self._current_fingerprint() != self.fingerprint:
+        if self._current_fingerprint and self._current_fingerprint() != self.fingerprint:
             raise InputError(
                 "the input changed while it was being read; start a new run, and do not modify its files until it has ended"
             )

@@ -1,6 +1,9 @@
-"""What the storage objects of all labels have in common."""
+"""What the storage objects of all labels, and the Secrets that they name, have in common."""
 
+import base64
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -32,3 +35,33 @@ def read_spec(spec: Mapping[str, object], model: type[Spec], *, field: str) -> S
         return model.model_validate(spec)
     except ValidationError as error:
         raise ContractError(f"{field}.{describe(error)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MountedSecret:
+    """A Secret that is mounted as one file per key. Its values are never part of a message or a log."""
+
+    folder: Path
+    name: str
+
+    def value(self, *keys: str, is_ascii: bool = False, has_lines: bool = False) -> str:
+        """Return the text of the first of the keys that exists; empty without one. Raises ValueError with Secret and key."""
+        for key in keys:
+            try:
+                text = (self.folder / key).read_text(encoding="utf-8").strip()
+            except FileNotFoundError:
+                continue
+            except (OSError, UnicodeDecodeError) as error:
+                raise ValueError(f"cannot read key {key} of Secret {self.name!r} as text") from error
+            if not (has_lines or text.isprintable()) or (is_ascii and not text.isascii()):
+                kind = "printable ASCII" if is_ascii else "printable"
+                raise ValueError(f"key {key} of Secret {self.name!r} must be {kind} on one line")
+            return text
+        return ""
+
+
+def authorization_of(*, token: str, username: str, password: str) -> str:
+    """Return the value of the header Authorization; empty without credentials."""
+    if token:
+        return f"Bearer {token}"
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode() if password else ""

@@ -63,6 +63,19 @@ async def finish(store: OutputStore) -> CommittedRun:
     return await store.finish(Counts(total=30, completed=30))
 
 
+async def begin(store: OutputStore) -> None:
+    """Begin the run, or continue it."""
+    await store.open()
+    await store.begin(PLAN)
+
+
+async def complete(store: OutputStore) -> CommittedRun:
+    """Execute the whole run."""
+    await begin(store)
+    await predict(store, CHUNKS)
+    return await finish(store)
+
+
 async def test_a_run_is_stored_completely_and_in_order(world: OutputWorld) -> None:
     async with world.open() as store:
         assert await store.open() == Checkpoint()
@@ -76,10 +89,7 @@ async def test_a_run_is_stored_completely_and_in_order(world: OutputWorld) -> No
 
 async def test_no_credential_of_the_models_url_is_stored(once: OutputWorld, disk: Disk) -> None:
     async with once.open() as store:
-        await store.open()
-        await store.begin(PLAN)
-        await predict(store, CHUNKS)
-        await finish(store)
+        await complete(store)
     stored = {path: path.read_bytes() for path in disk.folder.rglob("*") if path.is_file()}
     assert stored
     assert [path for path, content in stored.items() if CANARY.encode() in content] == []
@@ -116,21 +126,12 @@ async def test_an_invalid_storage_object_is_reported_with_its_field(world: Outpu
             pass
 
 
-async def test_uncommitted_predictions_are_not_stored(once: OutputWorld) -> None:
-    async with once.open() as store:
-        await store.open()
-        await store.begin(PLAN)
-        await predict(store, CHUNKS[:1])
-        await write(store, CHUNKS[1])
-    assert once.stored() == WHOLE[:10]
-
-
 async def test_the_next_attempt_continues_after_the_last_committed_chunk(once: OutputWorld) -> None:
     async with once.open() as store:
-        await store.open()
-        await store.begin(PLAN)
+        await begin(store)
         await predict(store, CHUNKS[:2])
         await write(store, CHUNKS[2], add=500.0)
+    assert once.stored() == WHOLE[:20]
     async with once.open(pod="pod-2") as store:
         checkpoint = await store.open()
         assert checkpoint.plan == PLAN
@@ -155,8 +156,7 @@ async def test_the_first_plan_applies_to_all_attempts(once: OutputWorld) -> None
 async def test_two_concurrent_attempts_store_each_record_once(once: OutputWorld) -> None:
     async with once.open() as first, once.open(pod="pod-2") as second:
         for store in (first, second):
-            await store.open()
-            await store.begin(PLAN)
+            await begin(store)
         await predict(first, CHUNKS[:1])
         await predict(second, CHUNKS[:2], add=1000.0)
         await predict(first, CHUNKS[1:])
@@ -169,14 +169,10 @@ async def test_two_concurrent_attempts_store_each_record_once(once: OutputWorld)
 
 async def test_a_late_attempt_changes_nothing(once: OutputWorld) -> None:
     async with once.open() as late:
-        await late.open()
-        await late.begin(PLAN)
+        await begin(late)
         begun = await write(late, CHUNKS[0], add=1000.0)
         async with once.open(pod="pod-2") as store:
-            await store.open()
-            await store.begin(PLAN)
-            await predict(store, CHUNKS)
-            finished = await finish(store)
+            finished = await complete(store)
         assert not (await begun.commit()).won
         await predict(late, CHUNKS[1:], add=1000.0)
         assert await finish(late) == finished
@@ -189,10 +185,7 @@ async def test_an_attempt_that_begins_after_another_one_has_committed_the_run_ch
     async with once.open() as late:
         assert await late.open() == Checkpoint()
         async with once.open(pod="pod-2") as store:
-            await store.open()
-            await store.begin(PLAN)
-            await predict(store, CHUNKS)
-            finished = await finish(store)
+            finished = await complete(store)
         await late.begin(PLAN)
         assert not any(commit.won for commit in await predict(late, CHUNKS, add=1000.0))
         assert await finish(late) == finished
@@ -201,10 +194,7 @@ async def test_an_attempt_that_begins_after_another_one_has_committed_the_run_ch
 
 async def test_a_committed_run_is_reported_with_its_result(once: OutputWorld) -> None:
     async with once.open() as store:
-        await store.open()
-        await store.begin(PLAN)
-        await predict(store, CHUNKS)
-        finished = await finish(store)
+        finished = await complete(store)
     async with once.open(pod="pod-2") as store:
         assert (await store.open()).committed_run == finished
     assert once.stored() == WHOLE
@@ -213,8 +203,7 @@ async def test_a_committed_run_is_reported_with_its_result(once: OutputWorld) ->
 async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWorld) -> None:
     error = RecordError("invalid_prediction", "the model returned NaN")
     async with once.open() as store:
-        await store.open()
-        await store.begin(PLAN)
+        await begin(store)
         writer = store.writer(CHUNKS[0])
         await writer.write(batch([[float(index)] for index in range(10)]), results([*WHOLE[:9], error]))
         assert (await writer.commit()).counts == ResultCounts(completed=9, failed=1)
@@ -230,8 +219,7 @@ async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWor
 
 async def test_chunks_are_committed_in_any_order(once: OutputWorld) -> None:
     async with once.open() as store:
-        await store.open()
-        await store.begin(PLAN)
+        await begin(store)
         await predict(store, [CHUNKS[2], CHUNKS[0]])
     async with once.open(pod="pod-2") as store:
         assert sorted((await store.open()).committed) == [0, 2]
@@ -243,8 +231,7 @@ async def test_chunks_are_committed_in_any_order(once: OutputWorld) -> None:
 
 async def test_several_chunks_are_written_at_the_same_time(once: OutputWorld) -> None:
     async with once.open() as store:
-        await store.open()
-        await store.begin(PLAN)
+        await begin(store)
         writers = [await write(store, chunk) for chunk in CHUNKS]
         for writer in reversed(writers):
             assert (await writer.commit()).won
@@ -256,8 +243,7 @@ async def test_a_lost_chunk_has_the_counts_of_the_attempt_that_won(once: OutputW
     error = RecordError("rejected", "no")
     async with once.open() as first, once.open(pod="pod-2") as second:
         for store in (first, second):
-            await store.open()
-            await store.begin(PLAN)
+            await begin(store)
         writer = first.writer(CHUNKS[0])
         await writer.write(batch([[0.0]] * 10), results([*WHOLE[:9], error]))
         won = await writer.commit()
@@ -273,15 +259,13 @@ async def test_tokens_are_kept_across_attempts(once: OutputWorld) -> None:
     used = TokenUsage(prompt_tokens=5, completion_tokens=2, total_tokens=7)
     for pod, chunks in (("pod-1", CHUNKS[:1]), ("pod-2", CHUNKS[1:])):
         async with once.open(pod=pod) as store:
-            await store.open()
-            await store.begin(PLAN)
+            await begin(store)
             for chunk in chunks:
                 writer = store.writer(chunk)
                 await writer.write(batch([[0.0]] * 10, first=chunk.first), replace(results(WHOLE[:10]), usage=used))
                 assert (await writer.commit()).usage == used
     async with once.open(pod="pod-3") as store:
-        await store.open()
-        await store.begin(PLAN)
+        await begin(store)
         run = await finish(store)
     assert run.usage == TokenUsage(prompt_tokens=15, completion_tokens=6, total_tokens=21)
 
@@ -291,10 +275,7 @@ async def test_a_store_finds_the_commit_without_executing_the_run(once: OutputWo
         assert isinstance(store, AbortableStore)
         assert await store.find_commit() is None
     async with once.open(run="verified-1") as store:
-        await store.open()
-        await store.begin(PLAN)
-        await predict(store, CHUNKS)
-        finished = await finish(store)
+        finished = await complete(store)
     async with once.open(run="verified-1", pod="verify") as store:
         assert isinstance(store, AbortableStore)
         assert await store.find_commit() == finished
@@ -304,8 +285,7 @@ async def test_a_store_finds_the_commit_without_executing_the_run(once: OutputWo
 
 async def test_a_run_that_was_aborted_is_never_committed(once: OutputWorld) -> None:
     async with once.open(run="aborted-1", pod="late") as late:
-        await late.open()
-        await late.begin(PLAN)
+        await begin(late)
         await predict(late, CHUNKS)
         async with once.open(run="aborted-1", pod="verify") as store:
             assert isinstance(store, AbortableStore)

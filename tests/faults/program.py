@@ -19,7 +19,6 @@ from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
 from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
-from inferrun.temporal.connection import register_at_start
 from operator_shim.composition import ShimProcess
 from tests.faults.injection import FaultFolder, FaultyKubeClient, FaultyServiceClient, Injector
 from worker.composition import WorkerProcess
@@ -55,7 +54,6 @@ async def _shim(settings: ControlSettings) -> AsyncIterator[ShimProcess]:
 async def _worker(settings: ControlSettings) -> AsyncIterator[WorkerProcess]:
     async with _connected(settings) as (injector, api, installation, defaults):
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
-        await register_at_start(client)
         yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)
 
 

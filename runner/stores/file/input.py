@@ -34,7 +34,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
     with (
         _files(root, wanted, suffix=record_format.suffix) as (files, skipped),
-        decompressed(files, context.spool_dir, context.limits) as readable,
+        decompressed(files, context) as readable,
     ):
         yield FileRanges(
             readable,
@@ -76,7 +76,11 @@ def _open(
 
 
 def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> tuple[Sequence[LocalFile], tuple[Skipped, ...]]:
-    reasons = {entry.name: _why_skipped(entry, suffix=suffix) for entry in os.scandir(folder)}
+    reasons: dict[str, str] = {}
+    for entry in os.scandir(folder):
+        is_folder = entry.is_dir(follow_symlinks=False)
+        why = NESTED_FOLDER if is_folder else why_skipped(entry.name, suffix=suffix)
+        reasons[entry.name] = HIDDEN if entry.name.startswith(".") else why
     found = sorted(name for name, why in reasons.items() if not why)
     if not found:
         raise InputError(
@@ -86,18 +90,13 @@ def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> tuple[Sequence[Loca
     return [_describe(folder, name) for name in found], listed({_shown(name): why for name, why in reasons.items()})
 
 
-def _why_skipped(entry: os.DirEntry[str], *, suffix: str) -> str:
-    if entry.name.startswith("."):
-        return HIDDEN
-    return NESTED_FOLDER if entry.is_dir(follow_symlinks=False) else why_skipped(entry.name, suffix=suffix)
-
-
 def _describe(folder: Path, name: str) -> LocalFile:
     """Raises InputError for a name that cannot be written in a manifest, and for what is not a file."""
-    if not _is_utf8(name):
-        raise InputError(
-            f"input.file.path: the name of file {_shown(name)} is not UTF-8; rename it", is_retryable=False
-        )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        text = f"input.file.path: the name of file {_shown(name)} is not UTF-8; rename it"
+        raise InputError(text, is_retryable=False) from None
     status = (folder / name).lstat()
     if not stat.S_ISREG(status.st_mode):
         kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
@@ -125,21 +124,9 @@ def _nearest(root: Path, wanted: FileSpec) -> str:
 
 
 def _listing(folder: Path) -> str:
-    names = [_shown(name) for name in sorted(_names(folder))]
+    names = [_shown(name) for name in sorted(path.name for path in folder.iterdir())]
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return f"contains {', '.join(names[:_NAMES_SHOWN])}{more}" if names else "is empty"
-
-
-def _names(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _shown(name: str) -> str:

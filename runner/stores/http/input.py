@@ -8,23 +8,21 @@ Sources and files are read by code that blocks, in any thread, so the requests h
 
 import asyncio
 import hashlib
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from inferrun.plugins import ContractError, InputFile, Source, StorageObject, StoreContext
 from runner.network.http_client import idle_timeout, open_client
 from runner.stores.compression import decompressed
-from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
 from runner.stores.http.location import location_of
 from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import Version, WebFile
+from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.ranged_reader import open_ranges
 from runner.stores.storage_object import read_spec
 
@@ -68,7 +66,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     record_format = context.format_named(wanted.format, "input.http.format")
     location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits
-    with _event_loop() as execute, tempfile.TemporaryDirectory(prefix="input-", dir=context.spool_dir) as folder:
+    with _event_loop() as execute, spool_folder(context) as folder:
         stack = AsyncExitStack()
         opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
         web = WebFile(location, execute(stack.enter_async_context(opening)), limits)
@@ -79,24 +77,26 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 fingerprint = _fingerprint_of(version)
             else:
                 name = location.name.replace("\0", "").replace("/", "_")[-200:]
-                path = Path(folder) / f"file-{name}"
-                spooled = await asyncio.to_thread(lambda: execute(web.save(path)))
-                file = LocalFile(path.parent, path.name, spooled.size)
-                fingerprint = f"content-sha256:{spooled.digest}"
+                spool = InputSpool(
+                    folder / f"file-{name}",
+                    limit=limits.spool_bytes,
+                    what=f"input.http: {location.name}, whose server does not support ranges, has",
+                )
+                await asyncio.to_thread(lambda: execute(web.save(spool)))
+                file = spool.file
+                fingerprint = f"content-sha256:{spool.digest}"
 
             def current_fingerprint() -> str:
-                if version is None:
-                    return fingerprint
                 found = execute(web.version())
                 return _fingerprint_of(found) if found else ""
 
-            with decompressed([file], context.spool_dir, limits) as readable:
+            with decompressed([file], context) as readable:
                 yield FileRanges(
                     readable,
                     fingerprint=fingerprint,
                     record_format=record_format,
                     limits=limits,
-                    current_fingerprint=current_fingerprint,
+                    current_fingerprint=current_fingerprint if version else None,
                 )
         finally:
             execute(stack.aclose())

@@ -1,17 +1,14 @@
 """Where the file is, and with what it is requested: the storage object together with the mounted Secret."""
 
-import base64
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from inferrun.plugins import InputError
 from runner.stores.http.spec import HttpSpec, check_url
-
-_KEYS: Final = ("url", "token", "username", "password", "ca.crt")
+from runner.stores.storage_object import MountedSecret, authorization_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,44 +34,29 @@ class Location:
 
 def location_of(spec: HttpSpec, folder: Path) -> Location:
     """Combine the storage object with the Secret that is mounted at `folder`. Raises InputError with the key."""
-    secret = spec.credentials_ref.name if spec.credentials_ref else ""
-    values = {key: _value(folder / key, secret=secret) if secret else "" for key in _KEYS}
-    url = values["url"] or spec.url
+    try:
+        return _location_of(spec, MountedSecret(folder, spec.credentials_ref.name) if spec.credentials_ref else None)
+    except ValueError as error:
+        raise InputError(f"input.http.credentialsRef: {error}") from error
+
+
+def _location_of(spec: HttpSpec, secret: MountedSecret | None) -> Location:
+    headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "inferrun"}
+    if secret is None:
+        return Location(spec.url, headers, _tls(spec.url, "", secret=""))
+    url = secret.value("url", is_ascii=True) or spec.url
     if not url:
-        raise InputError(f"input.http.credentialsRef: Secret {secret!r} has no key url, and input.http.url is not set")
+        raise ValueError(f"Secret {secret.name!r} has no key url, and input.http.url is not set")
     try:
         check_url(url)
     except ValueError as error:
-        raise InputError(f"input.http.credentialsRef: key url of Secret {secret!r} {error}") from error
-    return Location(url, _headers(values, secret=secret), _tls(url, values["ca.crt"], secret=secret))
-
-
-def _value(path: Path, *, secret: str) -> str:
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"input.http.credentialsRef: cannot read key {path.name} of Secret {secret!r} as text"
-        ) from error
-    if path.name != "ca.crt" and not (text.isascii() and text.isprintable()):
-        raise InputError(
-            f"input.http.credentialsRef: key {path.name} of Secret {secret!r} must be printable ASCII on one line"
-        )
-    return text
-
-
-def _headers(values: Mapping[str, str], *, secret: str) -> dict[str, str]:
-    headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "inferrun"}
-    if values["token"] and values["password"]:
-        raise InputError(f"input.http.credentialsRef: Secret {secret!r} has both token and password; keep one of them")
-    if values["token"]:
-        headers["Authorization"] = f"Bearer {values['token']}"
-    elif values["password"]:
-        user = f"{values['username']}:{values['password']}"
-        headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-    return headers
+        raise ValueError(f"key url of Secret {secret.name!r} {error}") from error
+    token, username, password = (secret.value(key, is_ascii=True) for key in ("token", "username", "password"))
+    if token and password:
+        raise ValueError(f"Secret {secret.name!r} has both token and password; keep one of them")
+    if authorization := authorization_of(token=token, username=username, password=password):
+        headers["Authorization"] = authorization
+    return Location(url, headers, _tls(url, secret.value("ca.crt", has_lines=True), secret=secret.name))
 
 
 def _tls(url: str, authority: str, *, secret: str) -> ssl.SSLContext | None:
@@ -85,5 +67,5 @@ def _tls(url: str, authority: str, *, secret: str) -> ssl.SSLContext | None:
         if authority:
             context.load_verify_locations(cadata=authority)
     except (ssl.SSLError, ValueError) as error:
-        raise InputError(f"input.http.credentialsRef: key ca.crt of Secret {secret!r} is no PEM certificate") from error
+        raise ValueError(f"key ca.crt of Secret {secret!r} is no PEM certificate") from error
     return context

@@ -1,12 +1,10 @@
 """Requests to the server of the file, which retry what may succeed later. Redirects are not followed."""
 
-import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import Final, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -16,6 +14,7 @@ from runner.network.http_client import ExchangeFailed, HttpClient, read_start
 from runner.network.network_failures import fault_of_status, kind_of_status
 from runner.network.retries import with_retries
 from runner.stores.http.location import Location
+from runner.stores.input_spool import InputSpool
 
 T = TypeVar("T")
 
@@ -29,14 +28,6 @@ class Version:
 
     size: int
     etag: str
-
-
-@dataclass(frozen=True, slots=True)
-class Spooled:
-    """The size and the SHA-256 of a file that was stored."""
-
-    size: int
-    digest: str
 
 
 class WebFile:
@@ -79,10 +70,10 @@ class WebFile:
 
         return await self._retried(attempt)
 
-    async def save(self, path: Path) -> Spooled:
-        """Store the whole file at a path, again from its beginning if the connection is lost. Raises InputError."""
+    async def save(self, spool: InputSpool) -> None:
+        """Store the whole file, again from its beginning if the connection is lost. Raises InputError."""
 
-        async def attempt() -> Spooled:
+        async def attempt() -> None:
             async with self._response({}) as response:
                 if response.status != 200:
                     raise InputError(f"{self._where()} returned {response.status} instead of the file")
@@ -93,31 +84,11 @@ class WebFile:
                         "the server, or store the file as .gz",
                         is_retryable=False,
                     )
-                with path.open("wb") as out:
-                    return await self._copy(response, out)
+                with spool.opened():
+                    async for piece in response.content.iter_any():
+                        spool.write(piece)
 
-        return await self._retried(attempt)
-
-    async def _copy(self, response: aiohttp.ClientResponse, out: BinaryIO) -> Spooled:
-        digest, size = hashlib.sha256(), 0
-        async for piece in response.content.iter_any():
-            size += len(piece)
-            if size > self._limits.spool_bytes:
-                raise InputError(
-                    f"input.http: {self._location.name} has more than {self._limits.spool_bytes} bytes, and its server does not "
-                    "support ranges; set a larger INFERRUN_SPOOL_BYTES in the image",
-                    is_retryable=False,
-                )
-            digest.update(piece)
-            try:
-                out.write(piece)
-                out.flush()
-            except OSError as error:
-                raise InputError(
-                    f"cannot spool the input to the Pod's disk: {error.strerror}; the Pod needs enough ephemeral storage for the "
-                    "file"
-                ) from error
-        return Spooled(size, digest.hexdigest())
+        await self._retried(attempt)
 
     @asynccontextmanager
     async def _response(self, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:

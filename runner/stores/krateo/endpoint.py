@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from runner.stores.storage_object import MountedSecret, authorization_of
+
 _TRUE = frozenset({"1", "t", "true"})
 _CERTIFICATE_KEYS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _UNSUPPORTED = ("aws-access-key", "aws-secret-key")
@@ -38,11 +40,7 @@ class Endpoint:
 
     def authorization(self) -> str:
         """Return the value of the Authorization header; empty if there are no credentials."""
-        if self.token:
-            return f"Bearer {self.token}"
-        if self.password:
-            return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
-        return ""
+        return authorization_of(token=self.token, username=self.username, password=self.password)
 
 
 def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False) -> Endpoint:
@@ -50,7 +48,8 @@ def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False)
 
     Raises ValueError with the Secret and the key.
     """
-    values = {key: _value(folder, key, secret) for key in _KEYS}
+    mounted = MountedSecret(folder, secret)
+    values = {key: mounted.value(key, has_lines=True) for key in _KEYS}
     _check(values, secret)
     if has_authorization and _has_user_information(values["server-url"]):
         raise ValueError(
@@ -65,15 +64,6 @@ def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False)
         password=values["password"],
         proxy_url=values["proxy-url"],
     )
-
-
-def _value(folder: Path, key: str, secret: str) -> str:
-    try:
-        return (folder / key).read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"cannot read key {key} of Secret {secret!r} as text") from error
 
 
 def _check(values: Mapping[str, str], secret: str) -> None:

@@ -159,10 +159,10 @@ class Manifest(Document):
     """With `serviceRef`, the revision of the object."""
 
     protocol: str | None = None
-    contract_sha256: str | None = None
+    contract_sha256: str
     """Digest of the contract of the attempt that made the commit, as it is in the run's ConfigMap."""
 
-    runner_version: str | None = None
+    runner_version: str
     fingerprint: str
     retry_of: str | None = None
     """UID of the run whose predictions this output contains, too."""

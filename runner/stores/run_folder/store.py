@@ -60,7 +60,7 @@ from runner.stores.run_folder.documents import (
     run_id_of,
 )
 from runner.stores.run_folder.earlier import earlier_run
-from runner.stores.run_folder.files import ListedFile, RunFiles
+from runner.stores.run_folder.files import RunFiles
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 
 _CHARACTERS: Final = 1024
@@ -98,7 +98,7 @@ class RunStore:
         )
         self._plan: InputPlan | None = None
         self._commits: dict[int, ChunkDocument] = {}
-        self._known: dict[str, tuple[str, bytes]] = {}
+        self._claims: dict[str, bytes] = {}
 
     async def open(self) -> Checkpoint:
         """Read what is committed, and check the place if this is the first attempt."""
@@ -266,28 +266,26 @@ class RunStore:
         if self._read_manifest() is not None:
             self._delete_shared()  # something may have been written since they were deleted
             return Survey(is_run_committed=True)
-        listed = {PurePosixPath(one.name).name: one for one in self._files.list_below(self._name("claims/"))}
+        listed = {PurePosixPath(name).name: name for name in self._names_below(self._name("claims/"))}
         members = [
             MEMBER.validate_json(content)
-            for one in self._files.list_below(self._name("members/"))
-            if not PurePosixPath(one.name).name.startswith(".") and (content := self._read_changed(one))
+            for name in self._names_below(self._name("members/"))
+            if not PurePosixPath(name).name.startswith(".") and (content := self._files.read(name))
         ]
         # Last: the claim of a chunk that is already committed does not matter.
         committed = self._committed_chunks(self._folder)
         claims = {
             chunk: Claim(chunk, generation, content.decode(errors="replace"))
             for chunk, (generation, name) in latest_claims(listed).items()
-            if chunk not in committed and (content := self._read_changed(listed[name]))
+            if chunk not in committed and (content := self._read_claim(listed[name]))
         }
         return Survey(committed=committed, claims=claims, members={member.name: member for member in members})
 
-    def _read_changed(self, listed: ListedFile) -> bytes:
-        """Read a claim or a sign of life, unless it is known and has not changed; empty if it was deleted."""
-        tag, content = self._known.get(listed.name, ("", b""))
-        if not tag or tag != listed.tag:
-            content = self._files.read(listed.name) or b""
-            self._known[listed.name] = listed.tag, content
-        return content
+    def _read_claim(self, name: str) -> bytes:
+        """Read a claim, which never changes, unless it is known; empty if it was deleted."""
+        if not self._claims.get(name):
+            self._claims[name] = self._files.read(name) or b""
+        return self._claims[name]
 
     def _store_manifest(self, counts: Counts) -> CommittedRun:
         if self._plan is None:

@@ -38,6 +38,7 @@ from runner.network.retries import with_blocking_retries
 from runner.stores.ranged_reader import open_ranges
 from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.spec import S3Spec
+from runner.stores.storage_object import MountedSecret
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -258,7 +259,12 @@ async def open_bucket(
 
     Raises `error` if the Secret is incomplete, or if runs must not connect to the server.
     """
-    config = _config(spec, _credentials(spec, folder, side=side, error=error))
+    config: S3Config = _credentials(spec, folder, side=side, error=error)
+    config["skip_signature"] = not config
+    config["region"] = spec.region
+    config["virtual_hosted_style_request"] = not spec.endpoint
+    if spec.endpoint:
+        config["endpoint"] = spec.endpoint
     connections = await open_connections(limits)
     server = urlsplit(spec.url)
     try:
@@ -267,12 +273,7 @@ async def open_bucket(
         text = str(refused)
         raise error(f"{side}.s3.endpoint: server at {spec.url}: {text}") from refused
     budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
-    store = _store(spec, config, limits, retry_seconds=budget)
-    yield Bucket(spec, store, side=side, error=error, retry_seconds=budget)
-
-
-def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, retry_seconds: float) -> S3Store:
-    return S3Store(
+    store = S3Store(
         spec.bucket,
         config=config,
         client_options={
@@ -280,48 +281,25 @@ def _store(spec: S3Spec, config: "S3Config", limits: Limits, *, retry_seconds: f
             "timeout": timedelta(seconds=limits.handler_timeout),
             "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
             "proxy_url": _NOWHERE,
-            "proxy_excludes": urlsplit(spec.url).hostname or "",
+            "proxy_excludes": server.hostname or "",
         },
-        retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=retry_seconds)},
+        retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=budget)},
     )
-
-
-def _config(spec: S3Spec, credentials: "S3Config") -> "S3Config":
-    config: S3Config = {
-        **credentials,
-        "region": spec.region,
-        "virtual_hosted_style_request": not spec.endpoint,
-        "skip_signature": not credentials,
-    }
-    if spec.endpoint:
-        config["endpoint"] = spec.endpoint
-    return config
+    yield Bucket(spec, store, side=side, error=error, retry_seconds=budget)
 
 
 def _credentials(spec: S3Spec, folder: Path, *, side: str, error: type[RunnerError]) -> "S3Config":
     if spec.credentials_ref is None:
         return {}
-    found = {name: _first(folder, keys) for name, keys in _KEYS.items()}
+    secret = MountedSecret(folder, spec.credentials_ref.name)
+    try:
+        found = {name: secret.value(*keys, is_ascii=True) for name, keys in _KEYS.items()}
+    except ValueError as invalid:
+        raise error(f"{side}.s3.credentialsRef: {invalid}") from invalid
     missing = [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
     if missing:
-        raise error(
-            f"{side}.s3.credentialsRef: Secret {spec.credentials_ref.name!r} has no key {' and no key '.join(missing)}"
-        )
-    for name, keys in _KEYS.items():
-        if not (found[name].isascii() and found[name].isprintable()):
-            raise error(
-                f"{side}.s3.credentialsRef: key {keys[0]} of Secret {spec.credentials_ref.name!r} must be printable ASCII on one "
-                "line"
-            )
+        raise error(f"{side}.s3.credentialsRef: Secret {secret.name!r} has no key {' and no key '.join(missing)}")
     config: S3Config = {"access_key_id": found["access_key_id"], "secret_access_key": found["secret_access_key"]}
     if found["session_token"]:
         config["session_token"] = found["session_token"]
     return config
-
-
-def _first(folder: Path, keys: tuple[str, ...]) -> str:
-    for key in keys:
-        path = folder / key
-        if path.exists():
-            return path.read_text(encoding="utf-8", errors="replace").strip()
-    return ""

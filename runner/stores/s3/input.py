@@ -33,7 +33,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
         found, skipped = await asyncio.to_thread(find)
         files = [S3File(bucket, one.name, one.size, one.tag) for one in found]
-        with decompressed(files, context.spool_dir, context.limits) as readable:
+        with decompressed(files, context) as readable:
             yield FileRanges(
                 readable,
                 fingerprint=_fingerprint_of(found),

@@ -18,6 +18,7 @@ from inferrun.text import one_line
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
+from runner.stores.storage_object import MountedSecret
 
 T = TypeVar("T")
 
@@ -48,36 +49,32 @@ class Credentials:
 
 def read_credentials(folder: Path, *, secret: str, side: str, error: type[RunnerError]) -> Credentials:
     """Read the mounted Secret. Raises `error` with the key."""
+    try:
+        return _credentials(MountedSecret(folder, secret))
+    except ValueError as invalid:
+        raise error(f"{side}.sql.credentialsRef: {invalid}") from invalid
 
-    def fail(text: str) -> RunnerError:
-        return error(f"{side}.sql.credentialsRef: Secret {secret!r} {text}")
 
+def _credentials(secret: MountedSecret) -> Credentials:
     def value(*keys: str, default: str = "") -> str:
-        for key in keys:
-            path = folder / key
-            if path.exists():
-                text = path.read_text(encoding="utf-8", errors="replace").strip()
-                if "\0" in text or "\n" in text:
-                    raise fail(f"must have a single line in key {key}")
-                return text
-        if not default:
-            raise fail(f"has no key {keys[0]}")
-        return default
+        if found := secret.value(*keys) or default:
+            return found
+        raise ValueError(f"Secret {secret.name!r} has no key {keys[0]}")
 
-    authority = folder / "ca.crt"
+    authority = secret.folder / "ca.crt"
     has_authority = authority.exists()
     mode = value("sslmode", default="verify-full" if has_authority else "prefer")
     if mode not in _SSL_MODES:
-        raise fail(f"has an invalid sslmode; allowed: {', '.join(_SSL_MODES)}")
+        raise ValueError(f"Secret {secret.name!r} has an invalid sslmode; allowed: {', '.join(_SSL_MODES)}")
     port = value("port", default="5432")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise fail("has an invalid port")
+        raise ValueError(f"Secret {secret.name!r} has an invalid port")
     host = value("host")
     if host.startswith(("/", "@")) or "," in host or "=" in host:
-        raise fail("must have the name or address of one server in key host")
+        raise ValueError(f"Secret {secret.name!r} must have the name or address of one server in key host")
     database = value("dbname", "database")
     if "://" in database or "=" in database:
-        raise fail("must have the name of a database in key dbname, not its address")
+        raise ValueError(f"Secret {secret.name!r} must have the name of a database in key dbname, not its address")
     return Credentials(
         host=host,
         port=int(port),

@@ -10,10 +10,8 @@ to the results, and so is the key if there is no such column.
 
 import asyncio
 import hashlib
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final, cast
 
 from psycopg import sql
@@ -31,8 +29,8 @@ from inferrun.plugins import (
 )
 from runner.formats.csv.format import ESCAPES, NULL, Csv
 from runner.network.connections import open_connections
-from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges, chunk_size
+from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.memory_file import MemoryFile
 from runner.stores.sql.database import Connection, Database, read_credentials
 from runner.stores.sql.spec import SqlInputSpec
@@ -54,24 +52,24 @@ _RANGE_BYTES: Final = 256 << 20
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `sql` under `input`."""
     wanted = read_spec(spec, SqlInputSpec, field="input.sql")
-    folder = context.endpoints_dir / "input"
-    credentials = read_credentials(folder, secret=wanted.credentials_ref.name, side="input", error=InputError)
+    credentials = read_credentials(
+        context.endpoints_dir / "input", secret=wanted.credentials_ref.name, side="input", error=InputError
+    )
     limits = context.limits
     database = Database(credentials, await open_connections(limits), limits, side="input", error=InputError)
     table = cast("Csv", context.format_named("csv", "input.sql")).with_escapes()
     if wanted.key:
         yield await asyncio.to_thread(KeyRanges, database, wanted, table, limits)
         return
-    with tempfile.TemporaryDirectory(prefix="input-", dir=context.spool_dir) as spool:
-        path = Path(spool) / "the rows of the query"
-        fingerprint = await asyncio.to_thread(_spool, database, wanted, path, limits=limits)
-        yield FileRanges(
-            [LocalFile(path.parent, path.name, path.stat().st_size)],
-            fingerprint=fingerprint,
-            record_format=table,
-            limits=limits,
-            current_fingerprint=lambda: fingerprint,
+    with spool_folder(context) as folder:
+        spool = InputSpool(
+            folder / "the rows of the query",
+            limit=limits.spool_bytes,
+            what="input.sql.query: it returned",
+            fix="set input.sql.key, limit the query, or ",
         )
+        await asyncio.to_thread(_spool, database, wanted, spool)
+        yield FileRanges([spool.file], fingerprint=f"rows-sha256:{spool.digest}", record_format=table, limits=limits)
 
 
 class KeyRanges:
@@ -210,37 +208,16 @@ def _copy(connection: Connection, rows: sql.Composable) -> Iterator[bytes]:
         yield from map(bytes, copy)
 
 
-def _spool(database: Database, spec: SqlInputSpec, path: Path, *, limits: Limits) -> str:
+def _spool(database: Database, spec: SqlInputSpec, spool: InputSpool) -> None:
     query = _inner(spec.query)
 
-    def spool(connection: Connection) -> str:
-        cursor = connection.execute(sql.SQL("select * from {} limit 0").format(query))
-        columns = [_selected(column.name, column.type_code) for column in cursor.description or ()]
-        _check_columns([column.name for column in cursor.description or ()])
+    def copy(connection: Connection) -> None:
+        described = connection.execute(sql.SQL("select * from {} limit 0").format(query)).description or ()
+        _check_columns([column.name for column in described])
+        columns = [_selected(column.name, column.type_code) for column in described]
         rows = sql.SQL("select {} from {}").format(sql.SQL(", ").join(columns), query)
-        return _write(lambda: _copy(connection, rows), path, limits=limits)
+        with spool.opened():
+            for piece in _copy(connection, rows):
+                spool.write(piece)
 
-    return database.transact(spool)
-
-
-def _write(pieces: Callable[[], Iterator[bytes]], path: Path, *, limits: Limits) -> str:
-    digest, size = hashlib.sha256(), 0
-    with path.open("wb") as out:
-        for piece in pieces():
-            size += len(piece)
-            if size > limits.spool_bytes:
-                raise InputError(
-                    f"input.sql.query: it returned more than {limits.spool_bytes} bytes; set input.sql.key, limit the query, or "
-                    "set a larger INFERRUN_SPOOL_BYTES in the image",
-                    is_retryable=False,
-                )
-            digest.update(piece)
-            try:
-                out.write(piece)
-                out.flush()
-            except OSError as error:
-                raise InputError(
-                    f"cannot spool the rows to the Pod's disk: {error.strerror}; set input.sql.key, or give the Pod more "
-                    "ephemeral storage"
-                ) from error
-    return f"rows-sha256:{digest.hexdigest()}"
+    database.transact(copy)

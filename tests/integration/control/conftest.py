@@ -103,6 +103,12 @@ def make_config(api: KubeClient, namespace: str) -> MakeConfig:
 
 
 @pytest.fixture
+async def run(make_run: MakeRun, make_config: MakeConfig) -> InferenceRun:
+    """A run that can be launched."""
+    return await make_run(configRef={"name": await make_config()})
+
+
+@pytest.fixture
 def own_namespace(direct: httpx.Client) -> Iterator[str]:
     """A namespace for one test, whose quotas count everything in it."""
     name = f"control-{token_hex(4)}"

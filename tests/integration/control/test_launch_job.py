@@ -63,9 +63,8 @@ async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(
 
 
 async def test_a_launch_makes_few_requests_before_the_job(
-    launcher: JobLauncher, proxy: Proxy, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, proxy: Proxy, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     before = len(proxy.requests)
     await launch(launcher, run)
     made = [(request.method, request.path.split("/namespaces/")[1]) for request in proxy.requests[before:]]
@@ -81,9 +80,8 @@ async def test_a_launch_makes_few_requests_before_the_job(
 
 
 async def test_a_retry_adopts_what_the_first_try_created(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun, proxy: Proxy
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     before = await status_of(api, run)
     patches = len(proxy.sent("PATCH"))
@@ -139,9 +137,8 @@ async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(
 
 
 async def test_a_job_is_adopted_although_its_service_account_is_not_allowed_any_more(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher_of(api, account="runner"), run)
     assert first.state is LaunchState.LAUNCHED
     again = await launch(launcher_of(api), run)
@@ -243,9 +240,8 @@ async def test_a_run_that_is_suspended_after_a_launch_lists_it_and_continues_wit
 
 @pytest.mark.parametrize("is_gone", [False, True])
 async def test_the_job_of_a_lost_workflow_is_handed_over_to_be_stopped(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_gone: bool
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun, *, is_gone: bool
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     if is_gone:
         await delete_job(api, run, first)
@@ -387,9 +383,8 @@ async def test_a_grant_that_is_withdrawn_prevents_the_next_launch_but_not_the_cu
 
 
 async def test_a_run_waits_while_a_quota_does_not_allow_its_job(
-    launcher: JobLauncher, direct: httpx.Client, make_run: MakeRun, make_config: MakeConfig, namespace: str
+    launcher: JobLauncher, direct: httpx.Client, run: InferenceRun, namespace: str
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
     quota = {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
     call(direct, "POST", path, quota)
@@ -556,9 +551,8 @@ async def test_a_workflow_that_takes_over_starts_with_the_next_launch(
 
 
 async def test_a_forged_config_map_grants_no_service_account(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     place, ref = run.metadata.namespace, run.ref
     lent = snapshot(image="theirs:1", is_our_runner=False, service_account="powerful")
     planted = CompiledRun(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), lent)
@@ -569,10 +563,7 @@ async def test_a_forged_config_map_grants_no_service_account(
         await api.get(JOBS, place, base_of(run))
 
 
-async def test_adopting_a_job_keeps_its_status(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    run = await make_run(configRef={"name": await make_config()})
+async def test_adopting_a_job_keeps_its_status(launcher: JobLauncher, api: KubeClient, run: InferenceRun) -> None:
     await launch(launcher, run)
     running = {"status": {"phase": "Running", "reason": "Running", "message": "attempt 1 runs"}}
     await api.patch(RUNS, run.metadata.namespace, run.metadata.name, running, sub="status")

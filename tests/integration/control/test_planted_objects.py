@@ -64,9 +64,8 @@ async def test_a_planted_config_map_does_not_replace_a_missing_config(
 
 @pytest.mark.parametrize("is_temporal_lost", [False, True])
 async def test_a_config_map_that_is_swapped_between_two_attempts_is_noticed(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, *, is_temporal_lost: bool
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun, *, is_temporal_lost: bool
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     await replace_config_map(api, run, planted_config_map(run))
 
@@ -138,9 +137,8 @@ async def complete(api: KubeClient, namespace: str, name: str) -> None:
 
 
 async def test_a_job_that_was_swapped_counts_as_deleted(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     first = await launch(launcher, run)
     await api.delete(JOBS, run.metadata.namespace, first.job_name, uid=first.job_uid)
     await plant_job(api, run)
@@ -236,9 +234,8 @@ async def test_a_planted_pod_does_not_start_the_clock(api: KubeClient, job: Laun
 
 
 async def test_the_status_that_vouches_for_a_start_is_not_users_to_write(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun
 ) -> None:
-    run = await make_run(configRef={"name": await make_config()})
     await launch(launcher, run)
     before = (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"]
 

@@ -1,11 +1,11 @@
 """An installation that serves a list of namespaces needs no permission outside them, and serves no other namespace."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
 import pytest
-from temporalio.client import Client
 
 from benchmarks.control_plane import ControlPlane
 from inferrun.installation import RECORD
@@ -13,7 +13,7 @@ from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, RUNS, Object, Resource
 from tests.integration.chart.conftest import Render
 from tests.integration.chart.test_permissions import RECORDED
-from tests.integration.namespaces.installation import KINDS, install, running
+from tests.integration.namespaces.installation import KINDS, Release, install, running
 from tests.integration.shim.conftest import Until
 from worker.api_servers import ENDPOINT_SLICES
 
@@ -31,6 +31,7 @@ API_SERVERS: Object = {
 """As the API servers write it; those of the test do not."""
 
 CreateNamespace = Callable[[str], Awaitable[str]]
+NewRelease = Callable[..., Awaitable[Release]]
 
 
 @pytest.fixture
@@ -49,6 +50,12 @@ async def create_namespace(api: KubeClient) -> AsyncIterator[CreateNamespace]:
     yield create
     for item in made:
         await api.delete(NAMESPACES, "", item["metadata"]["name"], uid=item["metadata"]["uid"])
+
+
+@pytest.fixture
+def new_release(api: KubeClient, plane: ControlPlane, render: Render, tmp_path: Path) -> NewRelease:
+    """Installs one in the namespace `namespace`, for those that are `watched`."""
+    return partial(install, api, plane, render, folder=tmp_path)
 
 
 async def create_run(api: KubeClient, namespace: str, *, name: str = "run", config: str = "own") -> None:
@@ -71,15 +78,12 @@ def has_job(api: KubeClient, *namespaces: str, name: str = "run") -> Callable[[]
 async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(
     *,
     api: KubeClient,
-    plane: ControlPlane,
-    temporal: Client,
-    render: Render,
+    new_release: NewRelease,
     create_namespace: CreateNamespace,
     until: Until,
-    tmp_path: Path,
 ) -> None:
     system, first, second, other = [await create_namespace(name) for name in ("system", "first", "second", "other")]
-    release = await install(api, plane, render, namespace=system, watched=(first, second), folder=tmp_path)
+    release = await new_release(namespace=system, watched=(first, second))
     for namespace in (first, second, other):
         await create_run(api, namespace)
     async with running(release, until):
@@ -95,19 +99,16 @@ async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(
 async def test_the_api_servers_own_addresses_are_refused_to_runs(
     *,
     api: KubeClient,
-    plane: ControlPlane,
-    temporal: Client,
-    render: Render,
+    new_release: NewRelease,
     create_namespace: CreateNamespace,
     until: Until,
-    tmp_path: Path,
 ) -> None:
     system, first = [await create_namespace(name) for name in ("system", "first")]
     claim = {"file": {"claimName": "data", "path": "rows.jsonl"}}
     spec = {"modelUrl": "http://model/v2/models/a/infer", "storage": {"input": claim, "output": claim}}
     config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "ours"}, "spec": spec}
     await api.create(CONFIGS, first, config)
-    release = await install(api, plane, render, namespace=system, watched=(first,), folder=tmp_path)
+    release = await new_release(namespace=system, watched=(first,))
     stored = await api.create(ENDPOINT_SLICES, "default", API_SERVERS)
     try:
         async with running(release, until):
@@ -124,16 +125,13 @@ async def test_the_api_servers_own_addresses_are_refused_to_runs(
 async def test_a_namespace_without_permissions_does_not_keep_the_others_from_being_served(
     *,
     api: KubeClient,
-    plane: ControlPlane,
-    temporal: Client,
-    render: Render,
+    new_release: NewRelease,
     create_namespace: CreateNamespace,
     until: Until,
-    tmp_path: Path,
 ) -> None:
     """As after the deletion of a namespace, which takes the roles in it along; they come back while the programs run."""
     system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
-    release = await install(api, plane, render, namespace=system, watched=(first, second), folder=tmp_path)
+    release = await new_release(namespace=system, watched=(first, second))
     bindings = (await api.list(KINDS["RoleBinding"], second))["items"]
     for binding in bindings:
         await api.delete(KINDS["RoleBinding"], second, binding["metadata"]["name"], uid=binding["metadata"]["uid"])
@@ -151,9 +149,7 @@ async def test_a_namespace_without_permissions_does_not_keep_the_others_from_bei
 async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_instead_of_all(
     *,
     api: KubeClient,
-    plane: ControlPlane,
-    temporal: Client,
-    render: Render,
+    new_release: NewRelease,
     create_namespace: CreateNamespace,
     until: Until,
     tmp_path: Path,
@@ -162,7 +158,7 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
     everywhere, listed = tmp_path / "all", tmp_path / "list"
     for folder in (everywhere, listed):
         folder.mkdir()
-    before = await install(api, plane, render, namespace=system, watched=(), folder=everywhere)
+    before = await new_release(namespace=system, watched=(), folder=everywhere)
     async with running(before, until):
         await create_run(api, first)
         await until(has_job(api, first), seconds=SECONDS)
@@ -171,7 +167,7 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
             metadata = item["metadata"]
             if metadata.get("namespace") == system or metadata["name"].startswith(f"{system}-inferrun"):
                 await api.delete(KINDS[kind], metadata.get("namespace", ""), metadata["name"], uid=metadata["uid"])
-    after = await install(api, plane, render, namespace=system, watched=(first,), folder=listed)
+    after = await new_release(namespace=system, watched=(first,), folder=listed)
     async with running(after, until):
         await create_run(api, first, name="later")
         await until(has_job(api, first, name="later"), seconds=SECONDS)
@@ -185,8 +181,7 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
 async def test_the_api_server_reports_the_recorded_permissions_and_no_others(
     *,
     api: KubeClient,
-    plane: ControlPlane,
-    render: Render,
+    new_release: NewRelease,
     create_namespace: CreateNamespace,
     tmp_path: Path,
     mode: str,
@@ -194,7 +189,7 @@ async def test_the_api_server_reports_the_recorded_permissions_and_no_others(
     system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
     names = {"team-a": first, "team-b": second, "inferrun-system": system, "default": "default"}
     watched = (first, second) if mode == "listed" else ()
-    await install(api, plane, render, namespace=system, watched=watched, folder=tmp_path)
+    await new_release(namespace=system, watched=watched)
     for component in ("shim", "worker"):
         own = await connect(kubeconfig=tmp_path / component)
         recorded = RECORDED / f"{component}-{'two' if mode == 'listed' else 'all'}-namespaces.txt"

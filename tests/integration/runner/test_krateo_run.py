@@ -1,6 +1,5 @@
 """A run with the label `krateo`: from the data handler through the model and back."""
 
-import asyncio
 import json
 
 import orjson
@@ -30,11 +29,14 @@ async def test_predictions_reach_the_handler_in_the_order_of_the_rows(krateo: Ma
     assert ended.result.output.location == f"{handler.url}/compute/output"
     assert ended.result.output.manifest == "pod_uid=pod-1"
     assert ended.progress()[-1] == {"total": 150, "completed": 150, "failed": 0}
+    assert list((krateo.folder / "tmp").iterdir()) == []
 
 
 async def test_the_handler_receives_the_documented_bodies(krateo: Machine, handler: Handler) -> None:
     handler.rows = ROWS[:2]
+    handler.accepts_chunks = True  # it is asked above the limit only
     await krateo.pod()
+    assert handler.options == 0
     parameters = krateo.contract["parameters"]
     identity = {"job_uid": krateo.contract["jobId"], "pod_uid": "pod-1"}
     assert handler.asked == [parameters]
@@ -88,32 +90,17 @@ async def test_an_empty_table_gives_a_run_without_records(
     assert not model.requests
 
 
-async def test_temporary_files_are_deleted(krateo: Machine) -> None:
-    await krateo.pod()
-    assert list((krateo.folder / "tmp").iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("response", "message"),
     [
         (web.Response(status=500, text="boom"), "returned 500 with a body of 4 bytes; see"),
-        (web.Response(status=401, text='{"error": "token is wrong"}'), "returned 401 with a body of 27 bytes; see"),
-        (web.Response(status=503, text="busy"), "returned 503 with a body of 4 bytes; see"),
         (web.Response(status=302, headers={"Location": "http://127.0.0.1:9"}), "returned 302"),
         (
             web.Response(text=TRACEBACK),
             f"(71 bytes read): not a JSON object; {EXPECTED}",
         ),
-        (
-            web.Response(text='{"error": "no such table"}'),
-            f'no member "result"; {EXPECTED}',
-        ),
-        (web.Response(text='{"result": [[1, "x"]]}'), "row 0 contains a string"),
-        (web.Response(text='{"result": [[1, 2], [3]]}'), "row 1 has 1 numbers"),
-        (web.Response(text='{"result": [[1, 2]'), "it ends before the array is closed"),
-        (web.Response(text=""), "the body is empty"),
     ],
-    ids=["500", "401", "503", "redirect", "traceback", "error", "text", "ragged", "cut", "empty"],
+    ids=["500", "redirect", "traceback"],
 )
 async def test_an_invalid_input_response_is_reported_without_its_content(
     krateo: Machine, handler: Handler, model: CountingModel, response: web.Response, message: str
@@ -133,19 +120,13 @@ async def test_an_invalid_input_response_is_reported_without_its_content(
 @pytest.mark.parametrize(
     ("response", "message"),
     [
-        (
-            web.Response(status=500, text="boom"),
-            "body of 4 bytes; see the log of the data handler; it is unknown whether",
-        ),
         (web.Response(status=413, text="too large"), "returned 413 with a body of 9 bytes"),
         (
             web.Response(text=TRACEBACK, content_type="application/json"),
             "returned 200 with a body of 71 bytes",
         ),
-        (web.Response(text='{"error": "disk full"}'), "returned 200 with a body of 22 bytes"),
-        (web.Response(text="missing agument for call: output_table_name"), "returned 200 with a body of"),
     ],
-    ids=["500", "413", "traceback", "error", "text"],
+    ids=["413", "traceback"],
 )
 async def test_an_output_response_that_confirms_nothing_fails_the_run(
     krateo: Machine, handler: Handler, response: web.Response, message: str
@@ -158,15 +139,6 @@ async def test_an_output_response_that_confirms_nothing_fails_the_run(
     assert (ended.code, ended.result.reason) == (5, "OutputFailed")
     assert message in ended.message
     assert ended.result.records.completed == 0
-
-
-@pytest.mark.parametrize("text", ["", " \n", '{"result": "ok"}', "[]", "null", '{"error": ""}'])
-async def test_an_empty_or_json_output_response_is_a_success(krateo: Machine, handler: Handler, text: str) -> None:
-    async def take(_: web.Request) -> web.StreamResponse:
-        return web.Response(text=text)
-
-    handler.before_output = take
-    assert (await krateo.pod()).code == 0
 
 
 async def test_a_request_to_a_busy_handler_is_retried(krateo: Machine, handler: Handler) -> None:
@@ -215,7 +187,7 @@ async def test_predictions_that_may_be_stored_are_not_sent_again_by_the_same_pod
     assert len(posts) == 1
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@pytest.mark.parametrize("status", [500, 503])
 async def test_a_post_with_an_unknown_outcome_is_not_repeated(krateo: Machine, handler: Handler, status: int) -> None:
     async def store_and_fail(request: web.Request) -> web.StreamResponse | None:
         handler.stored.append(orjson.loads(await request.read()))
@@ -231,36 +203,17 @@ async def test_a_post_with_an_unknown_outcome_is_not_repeated(krateo: Machine, h
     assert len(handler.stored) == 1
 
 
-async def test_a_confirmation_may_arrive_in_pieces(krateo: Machine, handler: Handler) -> None:
-    async def in_pieces(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for piece in (b'{"stored"', b": 150", b"}"):
-            await response.write(piece)
-            await asyncio.sleep(0.05)
-        return response
-
-    handler.before_output = in_pieces
-    assert (await krateo.pod()).code == 0
-
-
 async def test_chunks_are_negotiated_before_the_rest_of_the_input_is_predicted(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
-    handler.rows = [[float(index), 0.25] for index in range(20_000)]
-    ended = await krateo.pod(INFERRUN_POST_LIMIT="10240", INFERRUN_BATCH_ROWS="100")
+    handler.rows = [[float(index), 0.25] for index in range(60_000)]
+    ended = await krateo.pod(INFERRUN_POST_LIMIT=str(1 << 17), INFERRUN_BATCH_ROWS="500")
     assert ended.code == 5
-    assert model.rows.total() < 5000
-
-
-async def test_a_post_over_the_limit_is_reported_with_both_sizes(krateo: Machine, handler: Handler) -> None:
-    handler.rows = [[float(index), 0.25] for index in range(300_000)]
-    ended = await krateo.pod(INFERRUN_POST_LIMIT=str(1 << 20), INFERRUN_BATCH_ROWS="5000")
-    assert ended.code == 5
-    assert "a POST of 1.0 MiB or more, the limit is 1.0 MiB" in ended.message
+    assert "a POST of 0.1 MiB or more, the limit is 0.1 MiB" in ended.message
     assert "Accept-Chunks: predictions" in ended.message
     assert not ended.result.retryable
     assert (handler.options, handler.stored) == (1, [])
+    assert model.rows.total() < 40_000
 
 
 async def test_a_handler_that_accepts_chunks_receives_them_within_the_limit(krateo: Machine, handler: Handler) -> None:
@@ -274,13 +227,6 @@ async def test_a_handler_that_accepts_chunks_receives_them_within_the_limit(krat
     assert [body["offset"] for body in handler.stored] == [sum(sizes[:place]) for place in range(len(sizes))]
     assert all(int(headers["Content-Length"]) <= 10240 for headers in handler.headers if "Content-Length" in headers)
     assert len(handler.stored) > 3
-
-
-async def test_below_the_limit_no_options_request_is_sent(krateo: Machine, handler: Handler) -> None:
-    handler.accepts_chunks = True
-    await krateo.pod()
-    assert handler.options == 0
-    assert not {"chunk", "offset"} & set(handler.stored[0])
 
 
 async def test_strings_and_several_values_per_record_are_sent_flattened(

@@ -118,6 +118,6 @@ async def test_an_endless_handler_response_is_cut_off_at_the_limit(tmp_path: Pat
     machine.contract["input"]["krateo"]["api"]["path"] = "/compute/endless"
     ended = await machine.process(INFERRUN_SPOOL_BYTES=str(4 << 20))
     assert ended.code == 3
-    assert "returned more than 4194304 bytes of rows" in ended.message
+    assert "returned rows of more than 4194304 bytes" in ended.message
     assert peak_of(ended) < 100
     assert list((machine.folder / "tmp").iterdir()) == []

@@ -1,6 +1,5 @@
 """Runs from and to PostgreSQL: failures of the server, of credentials and of queries, and what a second run finds."""
 
-import asyncio
 import signal
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
@@ -93,18 +92,6 @@ async def test_each_row_is_predicted_and_stored_once(machine: Machine, server: P
     assert list((machine.folder / "tmp").iterdir()) == []
 
 
-async def test_an_attempt_continues_after_the_committed_chunks(
-    machine: Machine, server: Postgres, model: CountingModel
-) -> None:
-    small = {"INFERRUN_CHUNK_BYTES": "2048", "INFERRUN_BATCH_ROWS": "50", "INFERRUN_CONCURRENCY": "1"}
-    model.before = failing_after(10)
-    assert (await machine.pod(**small)).code == 4
-    assert 0 < len(stored(server, machine)) < 1000
-    model.before = nothing
-    assert (await machine.pod(**small)).code == 0
-    assert [row[0] for row in stored(server, machine)] == list(range(1000))
-
-
 async def test_a_killed_pod_neither_loses_nor_duplicates_rows(
     machine: Machine, server: Postgres, model: CountingModel
 ) -> None:
@@ -122,13 +109,6 @@ async def test_a_killed_pod_neither_loses_nor_duplicates_rows(
     assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted"), ended.stderr
     assert [(row[0], row[2]) for row in stored(server, machine)] == [(n, n * 1.5) for n in range(1000)]
     assert committed.isdisjoint(1.5 * row for row in model.rows)
-
-
-async def test_two_pods_store_each_row_once(machine: Machine, server: Postgres) -> None:
-    ended = await asyncio.gather(machine.process(**SMALL), machine.process(**SMALL))
-    assert [one.code for one in ended] == [0, 0], ended[0].stderr + ended[1].stderr
-    assert ended[0].result == ended[1].result
-    assert [row[0] for row in stored(server, machine)] == list(range(1000))
 
 
 def retry(machine: Machine, *, sha256: str) -> None:

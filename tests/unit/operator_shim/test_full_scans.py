@@ -10,9 +10,6 @@ from typing import Any
 from activities.objects.events import EventRecorder
 from control.informer import Key
 from inferrun import wellknown
-from inferrun.kube.client import KubeClient
-from inferrun.kube.decoding import Page
-from inferrun.kube.errors import NotFound
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import CONFIGS, EVENTS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
@@ -26,6 +23,7 @@ from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import ScheduleTimes, TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.unit.objects import Json
+from tests.unit.operator_shim.collections import Collections
 
 FINISHED = 5_000
 CONFIG_COUNT = 20
@@ -48,47 +46,18 @@ class Noted(dict[str, Any]):  # Any: JSON
         return super().get(key, default)
 
 
-class Cluster(KubeClient):
-    """Serves lists and what a test sends as events; keeps the messages of the Events that are created."""
+class Cluster(Collections):
+    """Keeps the patches and the messages of the Events that are created."""
 
     def __init__(self, runs: Iterable[Object], configs: Iterable[Object]) -> None:
-        self._listed = {"inferenceruns": list(runs), "inferenceconfigs": list(configs)}
-        self._changes: dict[str, asyncio.Queue[Object]] = {plural: asyncio.Queue() for plural in self._listed}
+        super().__init__(inferenceruns=runs, inferenceconfigs=configs)
         self.events: asyncio.Queue[str] = asyncio.Queue()
         self.patches: asyncio.Queue[Object] = asyncio.Queue()
-        self.all_listed = asyncio.Event()
-
-    async def page(
-        self,
-        resource: Resource,
-        namespace: str | None = None,  # noqa: ARG002
-        *,
-        max_bytes: int | None = None,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
-    ) -> Page:
-        return Page(version="1", items=self._listed.pop(resource.plural))
-
-    async def watch(
-        self,
-        resource: Resource,
-        namespace: str | None,  # noqa: ARG002
-        *,
-        version: str,  # noqa: ARG002
-        silence_seconds: float = 0,  # noqa: ARG002
-        **params: str,  # noqa: ARG002
-    ) -> AsyncIterator[tuple[str, Object]]:
-        if not self._listed:
-            self.all_listed.set()
-        while True:
-            yield "MODIFIED", await self._changes[resource.plural].get()
 
     async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
         if resource == EVENTS:
             self.events.put_nowait(body["message"])
         return body
-
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        raise NotFound(f"{resource.plural} {namespace}/{name}")
 
     async def patch(
         self,
@@ -105,9 +74,6 @@ class Cluster(KubeClient):
             "metadata": {**body["metadata"], "namespace": namespace, "name": name},
             "spec": {"configRef": {"name": "a"}},
         }
-
-    def change(self, resource: Resource, item: Object) -> None:
-        self._changes[resource.plural].put_nowait(item)
 
 
 class NotedSchedules(TemporalSchedules):
@@ -228,8 +194,8 @@ async def shim_beside_finished_runs(
     task = asyncio.create_task(shim.run())
     try:
         async with asyncio.timeout(IN_TIME):
-            await cluster.all_listed.wait()
-            assert shim.is_ready
+            while not shim.is_ready:  # noqa: ASYNC110 -- readiness has no event of its own
+                await asyncio.sleep(0)
             yield cluster, schedules, workflows
     finally:
         task.cancel()

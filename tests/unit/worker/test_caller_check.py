@@ -1,8 +1,8 @@
-"""Who may call an activity: whether a schedule is due is a question to Temporal's clock."""
+"""Who may call which activity, and about what. Whether a schedule is due is a question to Temporal's clock."""
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from temporalio.client import Client
@@ -10,12 +10,20 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from inferrun.names import schedule_id
+from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.submission import WORKFLOW_TYPE, parse_submission
 from tests.unit.objects import NOW, RUN
 from worker.caller_check import CallerCheck
-from workflows.activity_options import SUBMIT
-from workflows.messages import SubmitInput
+from workflows.activity_options import CANCEL_RUN, CHECK_ORIGIN, DELETE_RUN, LAUNCH, SUBMIT, ActivityOptions
+from workflows.messages import (
+    CLEANUP_WORKFLOW,
+    RUN_WORKFLOW,
+    DeleteRunInput,
+    LaunchInput,
+    OriginInput,
+    RunRequest,
+    SubmitInput,
+)
 
 
 class NoSchedules:
@@ -28,6 +36,56 @@ class NoSchedules:
         raise RPCError("there is none", RPCStatusCode.NOT_FOUND, b"")
 
 
+async def check(argument: object, of: ActivityOptions, workflow: str, identity: str, **info: Any) -> None:
+    """Whether a workflow of that type and id may call an activity with this argument."""
+    environment = ActivityEnvironment()
+    called = {"activity_type": of.name, "workflow_type": workflow, "workflow_id": identity, "is_local": True}
+    environment.info = replace(environment.info, **{**called, "workflow_run_id": "execution", **info})
+    checks = CallerCheck(cast("Client", NoSchedules()), task_queue="tests", served={RUN.namespace})
+    await environment.run(checks.check, argument)
+
+
+OWN = run_workflow_id(RUN)
+ODD = RUN.model_copy(update={"name": "iris?x=1"})
+MINE = SubmitInput(submission=parse_submission({"namespace": RUN.namespace, "configRef": "a"}), workflow_id="mine")
+ELSEWHERE = RunRequest(run=RUN.model_copy(update={"namespace": "kube-system"}))
+
+
+@pytest.mark.parametrize("identity", [OWN, recover_workflow_id(OWN)])
+async def test_the_workflow_of_a_run_may_act_on_it(identity: str) -> None:
+    await check(LaunchInput(run=RUN), LAUNCH, RUN_WORKFLOW, identity)
+
+
+async def test_clean_ups_and_submissions_may_call_their_own_activities() -> None:
+    await check(DeleteRunInput(run=RUN), DELETE_RUN, CLEANUP_WORKFLOW, cleanup_workflow_id(OWN))
+    await check(MINE, SUBMIT, WORKFLOW_TYPE, "mine")
+    await check(RunRequest(run=RUN), CANCEL_RUN, WORKFLOW_TYPE, "any")
+
+
+@pytest.mark.parametrize(
+    ("argument", "of", "workflow", "identity", "refusal"),
+    [
+        (LaunchInput(run=RUN), LAUNCH, RUN_WORKFLOW, "other", "only the workflow of run models/iris"),
+        (LaunchInput(run=RUN), LAUNCH, "Another", OWN, "only the workflow of run models/iris"),
+        (LaunchInput(run=ODD), LAUNCH, RUN_WORKFLOW, run_workflow_id(ODD), "a run that cannot exist"),
+        (None, LAUNCH, RUN_WORKFLOW, OWN, "the argument names no run"),
+        (DeleteRunInput(run=RUN), DELETE_RUN, CLEANUP_WORKFLOW, "other", "may delete run"),
+        (DeleteRunInput(run=RUN), DELETE_RUN, WORKFLOW_TYPE, cleanup_workflow_id(OWN), "may delete run"),
+        (RunRequest(run=RUN), CANCEL_RUN, RUN_WORKFLOW, OWN, "only workflows of type SubmitInferenceRun"),
+        (MINE, SUBMIT, WORKFLOW_TYPE, "other", "the submission is that of workflow 'mine'"),
+        (ELSEWHERE, CANCEL_RUN, WORKFLOW_TYPE, "any", "not served by this installation; allowed: models"),
+        (None, SUBMIT, WORKFLOW_TYPE, "any", "the argument names no namespace"),
+        (OriginInput(continued_run_id="x"), CHECK_ORIGIN, "Another", "any", "only workflows of this installation"),
+    ],
+)
+async def test_any_other_caller_is_refused(
+    argument: object, of: ActivityOptions, workflow: str, identity: str, refusal: str
+) -> None:
+    with pytest.raises(ApplicationError, match=refusal) as refused:
+        await check(argument, of, workflow, identity)
+    assert refused.value.non_retryable
+
+
 @pytest.mark.parametrize(("early", "refusal"), [(9, "was not started by one"), (11, "when a run is due")])
 async def test_a_run_is_due_by_the_clock_that_the_schedule_goes_by(early: int, refusal: str) -> None:
     """Temporal is a year ahead of this process."""
@@ -37,16 +95,6 @@ async def test_a_run_is_due_by_the_clock_that_the_schedule_goes_by(early: int, r
         workflow_id=schedule_id(RUN),
         nominal_time=due.isoformat(),
     )
-    environment = ActivityEnvironment()
-    environment.info = replace(
-        environment.info,
-        activity_type=SUBMIT.name,
-        workflow_type=WORKFLOW_TYPE,
-        workflow_id=request.workflow_id,
-        workflow_run_id="execution",
-        is_local=True,
-        started_time=due - timedelta(seconds=early),
-    )
-    check = CallerCheck(cast("Client", NoSchedules()), task_queue="tests", served=None)
+    started = due - timedelta(seconds=early)
     with pytest.raises(ApplicationError, match=refusal):
-        await environment.run(check.check, request)
+        await check(request, SUBMIT, WORKFLOW_TYPE, request.workflow_id, started_time=started)

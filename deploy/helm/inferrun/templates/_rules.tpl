@@ -32,7 +32,7 @@ again whose labels were removed, delete those that nothing follows any more, and
   verbs: ["list", "watch"]  # a run that waits for a quota starts when there is room
 - apiGroups: ["serving.kserve.io"]
   resources: ["inferenceservices", "llminferenceservices"]
-  verbs: ["get", "list", "watch"]  # a run whose model is not ready starts when the object changes
+  verbs: ["list", "watch"]  # a run whose model is not ready starts when the object changes
 {{- end -}}
 
 {{/*

@@ -6,13 +6,35 @@ from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.launch_results import blocked, launched, lost_job, resume, seconds_left
 from activities.launching.snapshot import CompiledRun
 from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
 from tests.unit.objects import NOW, RUN, STARTED, Json, job, run, snapshot
-from workflows.messages import LaunchInput, LaunchState
+from workflows.messages import LaunchInput, LaunchResult, LaunchState
 
 ENDED: list[Json] = [
     {"launch": number, "attempt": 1, "startTime": "2026-11-21T07:00:00Z", "completionTime": "2026-11-21T07:00:30Z"}
     for number in (1, 2)
 ]
+
+
+def launched_result(
+    *,
+    of: InferenceRun | None = None,
+    found: Json | None = None,
+    request: LaunchInput | None = None,
+    is_recovered: bool = False,
+    **limits: int,
+) -> LaunchResult:
+    """The result of a launch whose Job was created, or adopted by another workflow."""
+    return launched(
+        request or LaunchInput(run=RUN),
+        of or run(),
+        CompiledRun("inf-iris", "{}", snapshot(**limits)),
+        found or job(),
+        pod_shape="s",
+        is_adopted=is_recovered,
+        is_recovered=is_recovered,
+        now=NOW,
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,17 +51,7 @@ def test_a_launch_gets_what_is_left_of_the_specs_timeout(*, spec: Json, used: fl
 
 
 def test_a_launched_job_has_the_limits_of_the_snapshot_and_the_timeout_of_the_spec() -> None:
-    compiled = CompiledRun("inf-iris", "{}", snapshot(backoff_limit=7, pending_timeout_seconds=9))
-    result = launched(
-        LaunchInput(run=RUN),
-        run(timeoutSeconds=60),
-        compiled,
-        job(),
-        pod_shape="s",
-        is_adopted=False,
-        is_recovered=False,
-        now=NOW,
-    )
+    result = launched_result(of=run(timeoutSeconds=60), backoff_limit=7, pending_timeout_seconds=9)
     assert (result.state, result.job_name, result.job_uid) == (LaunchState.LAUNCHED, "inf-iris", "job-uid")
     assert (result.backoff_limit, result.pending_timeout_seconds, result.timeout_seconds) == (7, 9, 60)
 
@@ -52,18 +64,7 @@ def test_the_first_launch_waits_since_the_runs_creation_and_others_since_the_job
     *, launch: int, is_recovered: bool, since: str
 ) -> None:
     """So does a Job that another workflow created: the run may have been created suspended, and what it knew is lost."""
-    compiled = CompiledRun("inf-iris", "{}", snapshot())
-    request = LaunchInput(run=RUN, launch=launch)
-    result = launched(
-        request,
-        run(),
-        compiled,
-        job(),
-        pod_shape="s",
-        is_adopted=is_recovered,
-        is_recovered=is_recovered,
-        now=NOW,
-    )
+    result = launched_result(request=LaunchInput(run=RUN, launch=launch), is_recovered=is_recovered)
     assert result.pending_since == since
 
 
@@ -72,16 +73,8 @@ def test_a_launch_that_is_recovered_waits_since_its_last_pod_was_lost(lost_at: s
     """A Job that ran for hours must not fail with PendingTimeout because its next Pod waits for seconds."""
     lost = {"launch": 1, "attempt": 1, "replaced": True, "completionTime": f"2026-11-21T{lost_at}Z"}
     stored = run(status={"attempts": [lost]})
-    result = launched(
-        LaunchInput(run=RUN, attempts=stored.status.attempts),
-        stored,
-        CompiledRun("inf-iris", "{}", snapshot()),
-        job(),
-        pod_shape="s",
-        is_adopted=True,
-        is_recovered=True,
-        now=NOW,
-    )
+    request = LaunchInput(run=RUN, attempts=stored.status.attempts)
+    result = launched_result(of=stored, request=request, is_recovered=True)
     assert result.pending_since == f"2026-11-21T{since}Z"
 
 
@@ -160,20 +153,7 @@ def test_attempts_that_do_not_count_are_known_to_a_workflow_that_takes_over() ->
 
 def test_the_time_of_a_job_that_is_gone_counts_from_its_start_in_the_status() -> None:
     """A workflow was lost between a stop and the record."""
-    compiled = CompiledRun("inf-iris", "{}", snapshot())
     stored = run(status={"phase": "Running", "runningSince": STARTED}, timeoutSeconds=60)
     lost = lost_job("inf-iris", "job-uid", run=stored, now=NOW)
-    started = [
-        launched(
-            LaunchInput(run=RUN),
-            stored,
-            compiled,
-            found,
-            pod_shape="s",
-            is_adopted=True,
-            is_recovered=True,
-            now=NOW,
-        ).started_at
-        for found in (lost, job())
-    ]
+    started = [launched_result(of=stored, found=one, is_recovered=True).started_at for one in (lost, job())]
     assert started == [STARTED, None]

@@ -18,10 +18,20 @@ from tests.unit.objects import config, run
 DEFAULTS = Defaults(runner_image="registry/runner:1")
 
 
-def compiled(
-    *, spec: dict[str, Any] | None = None, account: str = "", defaults: Defaults = DEFAULTS, **run_spec: Any
-) -> Any:
-    return compile_run(run(**run_spec), config(**(spec or {})), defaults=defaults, runner_account=account).snapshot
+def compile_of(
+    *,
+    spec: dict[str, Any] | None = None,
+    account: str = "",
+    defaults: Defaults = DEFAULTS,
+    address: ModelAddress | None = None,
+    **run_spec: Any,
+) -> CompiledRun:
+    given = config(**(spec or {}))
+    return compile_run(run(**run_spec), given, defaults=defaults, runner_account=account, address=address)
+
+
+def compiled(**given: Any) -> Any:
+    return compile_of(**given).snapshot
 
 
 def krateo(secret: object) -> dict[str, Any]:
@@ -56,12 +66,7 @@ def test_the_runs_backoff_limit_overrides_the_configs_which_overrides_the_instal
 def test_the_runs_error_threshold_overrides_the_configs_and_is_text_in_the_contract(
     of_run: int | str | None, of_config: int | str | None, expected: str | None
 ) -> None:
-    made = compile_run(
-        run(errorThreshold=of_run),
-        config(errorThreshold=of_config, canaryRecords=9),
-        defaults=Defaults(),
-        runner_account="",
-    )
+    made = compile_of(spec={"errorThreshold": of_config, "canaryRecords": 9}, errorThreshold=of_run)
     contract = json.loads(made.contract_json)
     assert contract.get("errorThreshold") == expected
     assert contract["canaryRecords"] == 9
@@ -73,20 +78,20 @@ def test_columns_are_in_the_contract_without_what_is_not_set() -> None:
     contract = json.loads(compile_run(run(), given, defaults=Defaults(), runner_account="").contract_json)
     assert (contract["tensors"], contract["passThroughColumns"]) == (tensors, ["c"])
     assert "joinSource" not in contract
-    joined = compile_run(run(), config(joinSource="Input"), defaults=Defaults(), runner_account="").contract_json
+    joined = compile_of(spec={"joinSource": "Input"}).contract_json
     assert json.loads(joined)["joinSource"] == "Input"
     assert json.loads(joined).keys().isdisjoint({"tensors", "passThroughColumns"})
 
 
 def test_a_dry_run_is_in_the_contract_and_in_the_snapshot() -> None:
-    made = compile_run(run(dryRun=True), config(image=None), defaults=DEFAULTS, runner_account="")
+    made = compile_of(spec={"image": None}, dryRun=True)
     assert json.loads(made.contract_json)["dryRun"] is True
     assert made.snapshot.success is Reason.DRY_RUN_SUCCEEDED
 
 
 def test_an_image_that_would_execute_a_dry_run_is_never_launched() -> None:
     with pytest.raises(LaunchBlocked) as blocked:
-        compile_run(run(dryRun=True), config(image="mine:1"), defaults=DEFAULTS, runner_account="")
+        compile_of(spec={"image": "mine:1"}, dryRun=True)
     assert (blocked.value.reason, blocked.value.is_retryable) == (Reason.INVALID_SPEC, False)
     assert "spec.dryRun" in blocked.value.message
     assert "'mine:1'" in blocked.value.message
@@ -170,9 +175,9 @@ def test_our_own_runner_does_not_get_the_installations_service_account() -> None
 
 def test_without_a_fixed_user_the_cluster_assigns_it() -> None:
     assigned = DEFAULTS.model_copy(update={"fixed_user": False})
-    snapshot = compile_run(run(), config(), defaults=assigned, runner_account="").snapshot
+    snapshot = compiled(defaults=assigned)
     assert (snapshot.run_as_user, snapshot.has_fixed_group) == (None, False)
-    chosen = compile_run(run(), config(runAsUser=1000), defaults=assigned, runner_account="").snapshot
+    chosen = compiled(spec={"runAsUser": 1000}, defaults=assigned)
     assert chosen.run_as_user == 1000
 
 
@@ -215,21 +220,20 @@ def test_only_the_name_of_a_queue_is_inherited_by_default() -> None:
         "team": "a",
         "inferrun.dev/run-uid": "forged",
     }
-    snapshot = compile_run(run(metadata={"labels": labels}), config(), defaults=DEFAULTS, runner_account="").snapshot
+    snapshot = compiled(metadata={"labels": labels})
     assert snapshot.labels == {"kueue.x-k8s.io/queue-name": "small"}
 
 
 def test_the_operator_chooses_which_labels_are_inherited() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "small", "team": "a"}
-    given = run(metadata={"labels": labels})
     chosen = DEFAULTS.model_copy(update={"propagated_labels": ("team",)})
-    assert compile_run(given, config(), defaults=chosen, runner_account="").snapshot.labels == {"team": "a"}
+    assert compiled(metadata={"labels": labels}, defaults=chosen).labels == {"team": "a"}
 
 
 def annotations_of(annotations: dict[str, str], *, excluded: tuple[str, ...] | None = None) -> dict[str, str]:
     chosen = DEFAULTS if excluded is None else DEFAULTS.model_copy(update={"excluded_annotations": excluded})
-    given = run(metadata={"annotations": annotations})
-    return compile_run(given, config(), defaults=chosen, runner_account="").snapshot.annotations
+    found: dict[str, str] = compiled(metadata={"annotations": annotations}, defaults=chosen).annotations
+    return found
 
 
 def test_annotations_are_inherited_except_for_those_that_are_excluded() -> None:
@@ -256,9 +260,8 @@ def test_annotations_beyond_two_kibibytes_are_left_out() -> None:
 
 
 def test_an_oversized_contract_is_rejected_with_the_sizes() -> None:
-    large = run(parameters={f"p{number}": "x" * 60_000 for number in range(5)})
     with pytest.raises(LaunchBlocked) as caught:
-        compile_run(large, config(), defaults=DEFAULTS, runner_account="")
+        compile_of(parameters={f"p{number}": "x" * 60_000 for number in range(5)})
     assert caught.value.reason is Reason.CONTRACT_TOO_LARGE
     assert "262144" in caught.value.message
     assert "30" in caught.value.message
@@ -267,17 +270,12 @@ def test_an_oversized_contract_is_rejected_with_the_sizes() -> None:
 
 def test_the_size_counts_bytes_and_not_characters() -> None:
     with pytest.raises(LaunchBlocked):
-        compile_run(
-            run(parameters={f"p{number}": "漢" * 30_000 for number in range(3)}),
-            config(),
-            defaults=DEFAULTS,
-            runner_account="",
-        )
+        compile_of(parameters={f"p{number}": "漢" * 30_000 for number in range(3)})
 
 
 def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
     storage = {"input": krateo({"name": "in"}), "output": {"file": {"claimName": "rows"}}}
-    first = compile_run(run(timeoutSeconds=5), config(storage=storage), defaults=DEFAULTS, runner_account="a")
+    first = compile_of(spec={"storage": storage}, account="a", timeoutSeconds=5)
     again = CompiledRun.read(first.texts, base_name=first.base_name)
     assert again == first
 
@@ -370,7 +368,7 @@ def test_a_config_with_an_object_of_kserve_gets_a_contract_with_what_was_found_o
 
 
 def test_a_later_launch_has_a_config_map_of_its_own_only_if_the_model_has_moved() -> None:
-    first = compile_run(run(), config(kserve=REFERENCE), defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    first = compile_of(spec={"kserve": REFERENCE}, address=ADDRESS)
     assert compile_with_model(first, ADDRESS) is first
     moved = compile_with_model(first, replace(ADDRESS, url="http://b/v2/models/iris/infer"))
     assert (moved.base_name, moved.snapshot_json) == (first.base_name, first.snapshot_json)
@@ -383,14 +381,14 @@ def test_a_later_launch_has_a_config_map_of_its_own_only_if_the_model_has_moved(
 
 def test_a_later_launch_does_not_exceed_the_size_of_a_contract_either() -> None:
     """Whoever may write the status of an object of KServe chooses the certificates in it."""
-    first = compile_run(run(), config(kserve=REFERENCE), defaults=DEFAULTS, runner_account="", address=ADDRESS)
+    first = compile_of(spec={"kserve": REFERENCE}, address=ADDRESS)
     with pytest.raises(LaunchBlocked) as blocked:
         compile_with_model(first, replace(ADDRESS, ca_certificates="x" * 300_000))
     assert blocked.value.reason is Reason.CONTRACT_TOO_LARGE
 
 
 def test_a_config_with_a_url_never_has_a_model_found_for_it() -> None:
-    compiled = compile_run(run(), config(modelUrl="http://m"), defaults=DEFAULTS, runner_account="")
+    compiled = compile_of(spec={"modelUrl": "http://m"})
     assert compiled.snapshot.service is None
     assert compile_with_model(compiled, ADDRESS) is compiled
 
@@ -410,7 +408,7 @@ def test_a_certificate_that_the_pods_cannot_mount_is_warned_about() -> None:
         ),
     ):
         reference = {"serviceRef": {"name": "iris", "namespace": namespace}}
-        compiled = compile_run(run(), config(kserve=reference), defaults=DEFAULTS, runner_account="", address=own)
+        compiled = compile_of(spec={"kserve": reference}, address=own)
         assert compiled.service is not None
         assert compiled.service.warning == warning
 

@@ -1,5 +1,7 @@
 """The report on a launch: what the deadline is counted from, and what a lost Pod used."""
 
+from typing import Any
+
 import pytest
 
 from activities.judging.pod_end import PodEnd
@@ -13,9 +15,12 @@ from tests.unit.objects import NOW, Json, at, snapshot, terminated, waiting
 from workflows.messages import LaunchReport, LaunchStage, VerdictKind
 
 
-def report(*pods: Json, pod_uid: str = "", ended: tuple[Json, ...] = ()) -> LaunchReport:
-    objects = LaunchObjects(live_job(), list(pods), (), ended)
-    return report_on(objects, snapshot=snapshot(), pod_uid=pod_uid, node_lost_seconds=300, now=NOW)
+def report(
+    *pods: Json, pod_uid: str = "", ended: tuple[Json, ...] = (), job: Json | None = None, **of: Any
+) -> LaunchReport:
+    """`of`: fields of the snapshot."""
+    objects = LaunchObjects(job or live_job(), list(pods), (), ended)
+    return report_on(objects, snapshot=snapshot(**of), pod_uid=pod_uid, node_lost_seconds=300, now=NOW)
 
 
 def test_a_node_that_is_behind_does_not_start_the_clock_early() -> None:
@@ -37,19 +42,15 @@ def test_a_lost_pod_whose_end_nobody_saw_ended_before_its_replacement_was_create
     assert (found.stage, found.started_at, found.lost_at) == (LaunchStage.POD_LOST, at(500), at(20))
 
 
-def test_a_pod_that_ended_because_a_queue_suspended_its_job_is_lost_while_its_object_is_still_there() -> None:
-    objects = LaunchObjects(live_job(spec={"suspend": True}), [live_pod(terminated(137), phase="Failed")])
-    found = report_on(objects, snapshot=snapshot(), pod_uid="pod-a", node_lost_seconds=300, now=NOW)
-    assert (found.stage, found.loss_reason, found.is_disrupted) == (LaunchStage.POD_LOST, Reason.QUEUED, False)
-    assert (found.exit_code, found.lost_at) == (137, "2026-11-21T07:01:00Z")
-
-
-def test_a_pod_that_ended_because_another_client_set_the_parallelism_to_0_is_lost_while_its_object_is_still_there() -> (
-    None
-):
-    objects = LaunchObjects(live_job(spec={"parallelism": 0}), [live_pod(terminated(137), phase="Failed")])
-    found = report_on(objects, snapshot=snapshot(), pod_uid="pod-a", node_lost_seconds=300, now=NOW)
-    assert (found.stage, found.loss_reason, found.is_disrupted) == (LaunchStage.POD_LOST, Reason.POD_LOST, False)
+@pytest.mark.parametrize(
+    ("spec", "reason"), [({"suspend": True}, Reason.QUEUED), ({"parallelism": 0}, Reason.POD_LOST)]
+)
+def test_a_pod_that_ended_because_its_job_may_have_none_is_lost_while_its_object_is_still_there(
+    spec: Json, reason: Reason
+) -> None:
+    """A queue has suspended the Job, or another client has set its parallelism to 0."""
+    found = report(live_pod(terminated(137), phase="Failed"), pod_uid="pod-a", job=live_job(spec=spec))
+    assert (found.stage, found.loss_reason, found.is_disrupted) == (LaunchStage.POD_LOST, reason, False)
     assert (found.exit_code, found.lost_at) == (137, "2026-11-21T07:01:00Z")
 
 
@@ -61,9 +62,7 @@ def stopped_job(condition: str | None = None, **status: object) -> Json:
 
 
 def custom_report(job: Json, *pods: Json) -> LaunchReport:
-    custom = snapshot(is_our_runner=False)
-    objects = LaunchObjects(job, list(pods))
-    return report_on(objects, snapshot=custom, pod_uid="pod-a", node_lost_seconds=300, now=NOW)
+    return report(*pods, pod_uid="pod-a", job=job, is_our_runner=False)
 
 
 def test_a_job_that_was_stopped_tells_by_its_condition_that_its_pod_succeeded() -> None:
@@ -94,9 +93,7 @@ UNREACHABLE = [
 
 def shards_report(*pods: Json, pod_uid: str = "", condition: str | None = None) -> LaunchReport:
     job = live_job(condition=condition, spec={"completions": 3})
-    return report_on(
-        LaunchObjects(job, list(pods)), snapshot=snapshot(shards=3), pod_uid=pod_uid, node_lost_seconds=300, now=NOW
-    )
+    return report(*pods, pod_uid=pod_uid, job=job, shards=3)
 
 
 def test_several_shards_run_as_long_as_one_of_their_pods_does() -> None:
@@ -146,13 +143,8 @@ def test_a_success_whose_pod_has_ended_is_not_held_open() -> None:
 @pytest.mark.parametrize("code", [0, 2, 3, 137])
 def test_a_container_that_fails_beside_one_that_runs_on_has_failed_and_its_launch_must_be_stopped(code: int) -> None:
     found = report(held(code), pod_uid="pod-a")
-    alone = report_on(
-        LaunchObjects(live_job(condition="Failed"), [live_pod(terminated(code), phase="Failed")]),
-        snapshot=snapshot(),
-        pod_uid="pod-a",
-        node_lost_seconds=300,
-        now=NOW,
-    )
+    ended = live_pod(terminated(code), phase="Failed")
+    alone = report(ended, pod_uid="pod-a", job=live_job(condition="Failed"))
     assert (found.stage, alone.stage) == (LaunchStage.STUCK, LaunchStage.ENDED)
     assert found.verdict == alone.verdict
 
@@ -177,14 +169,11 @@ def test_of_several_shards_the_launch_has_failed_once_other_containers_hold_all_
     for nonsense in ("", "x", "9" * 5000, "0,,-"):
         job = live_job(spec={"completions": 3})
         job["status"]["failedIndexes"] = nonsense
-        objects = LaunchObjects(job, two[:1])
-        found = report_on(objects, snapshot=snapshot(shards=3), pod_uid="", node_lost_seconds=300, now=NOW)
-        assert found.verdict is None
+        assert report(*two[:1], job=job, shards=3).verdict is None
     for pods, given_up in (([*two, held(5, uid="pod-c")], ""), (two, "2"), (two[:1], "1-2"), (two[:1], "0,2")):
         job = live_job(spec={"completions": 3})
         job["status"]["failedIndexes"] = given_up
-        objects = LaunchObjects(job, pods)
-        found = report_on(objects, snapshot=snapshot(shards=3), pod_uid="", node_lost_seconds=300, now=NOW)
+        found = report(*pods, job=job, shards=3)
         assert found.verdict is not None
         assert (found.stage, found.verdict.kind) == (LaunchStage.STUCK, VerdictKind.FAILED)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from activities.judging.pod_end import PodEnd
 from activities.objects.object_metadata import controller_of
+from activities.watching.job_state import is_finished
 from activities.watching.observation import Launch
 from activities.watching.trimming import trim_job, trim_pod
 from control.informer import Key
@@ -172,13 +173,12 @@ class FakeApiServer(ClusterJobs):
     restored: list[str] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
 
-    async def find(self, key: Key) -> Object | None:
+    async def find(self, launch: Launch) -> Object | None:
         self.asked += 1
-        return self.jobs.get(key)
-
-    async def watch_again(self, launch: Launch, job: Object) -> None:
-        if wellknown.LABEL_ENDED in job["metadata"]["labels"]:
+        job = self.jobs.get((launch.run.namespace, launch.job_name))
+        if job is not None and not is_finished(job) and wellknown.LABEL_ENDED in job["metadata"]["labels"]:
             self.restored.append(launch.job_uid)
+        return job
 
     async def withdraw(self, launch: Launch) -> None:
         self.withdrawn.append(launch.job_uid)

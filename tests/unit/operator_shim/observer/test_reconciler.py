@@ -226,15 +226,17 @@ async def test_the_end_of_a_job_that_lost_its_labels_is_signalled(leader: Stage)
     assert [one.job_uid for one in leader.signals.sent_ended] == [JOB_UID]
 
 
-async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: Stage) -> None:
+@pytest.mark.parametrize("note", ["", "; one record is searched for"])
+async def test_a_new_leader_does_not_repeat_what_the_status_acknowledges(stage: Stage, note: str) -> None:
     stage.workloads.put(
         job=live_job(clock=60),
         pod=live_pod(running(at(0)), phase="Running"),
-        run=live_run(phase="Running", reason="Running", message=RUNNING),
+        run=live_run(phase="Running", reason="Running", message=f"{RUNNING}{note}"),
     )
     async with leading(stage):
         await stage.time.pass_by(100)
-    assert (stage.signals.sent_started, stage.writer.written) == ([], [])
+    assert stage.signals.sent_started == []
+    assert len(stage.writer.written) == bool(note), "the note is outdated"
 
 
 async def test_a_new_leader_signals_a_start_that_the_status_does_not_acknowledge(leader: Stage) -> None:
@@ -272,13 +274,6 @@ async def test_an_end_is_signalled_until_it_is_acknowledged(leader: Stage) -> No
     await leader.deliver(run=live_run(phase="Succeeded", reason="Succeeded"))
     await leader.time.pass_by(1200)
     assert len(leader.signals.sent_ended) == sent
-
-
-async def test_an_end_without_a_workflow_is_signalled_again(leader: Stage) -> None:
-    leader.signals.accepts = False
-    await leader.deliver(job=live_job(condition="Failed", version=2))
-    await leader.time.pass_by(11)
-    assert len(leader.signals.sent_ended) == 2
 
 
 async def test_an_end_that_temporal_did_not_take_is_signalled_within_seconds(leader: Stage) -> None:
@@ -430,17 +425,6 @@ async def test_what_the_runner_does_instead_of_sending_as_usual_is_shown_while_i
     assert [one.message for one in runner.writer.written[-2:]] == [f"{RUNNING}; one record is searched for", RUNNING]
 
 
-async def test_a_new_leader_knows_a_start_whose_message_has_a_note(stage: Stage) -> None:
-    stage.workloads.put(
-        job=live_job(clock=60),
-        pod=live_pod(running(at(0)), phase="Running"),
-        run=live_run(phase="Running", reason="Running", message=f"{RUNNING}; one record is searched for"),
-    )
-    async with leading(stage):
-        await stage.time.pass_by(1)
-    assert stage.signals.sent_started == []
-
-
 async def test_a_pod_that_does_not_run_is_not_read(runner: Stage) -> None:
     await runner.deliver(job=live_job(clock=60, condition="Complete", version=2, is_builtin=True))
     assert runner.logs.followed == {}
@@ -545,14 +529,6 @@ async def test_the_end_of_a_job_with_a_forged_label_is_signalled(leader: Stage) 
     leader.api.jobs[KEY] = labelled(live_job(condition="Failed", version=2))
     await leader.time.pass_by(10)
     assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
-
-
-async def test_a_new_leader_finds_a_live_job_with_a_forged_label(stage: Stage) -> None:
-    stage.workloads.put(run=live_run())
-    stage.api.jobs[KEY] = labelled(live_job())
-    async with leading(stage):
-        await stage.time.pass_by(1)
-    assert stage.api.restored == [JOB_UID]
 
 
 async def test_a_job_of_a_run_that_has_finished_is_withdrawn(leader: Stage) -> None:

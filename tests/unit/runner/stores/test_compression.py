@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from inferrun.plugins import InputError, Limits
-from runner.stores.compression import decompressed, has_suffix
+from inferrun.plugins import InputError
+from runner.stores.compression import decompressed
 from runner.stores.memory_file import MemoryFile
+from tests.unit.runner.stores.contexts import context_of
 
 TEXT = b"".join(b"[%d, 2.5]\n" % index for index in range(5000))
 
@@ -28,8 +29,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def read(kind: str, content: bytes, folder: Path, *, spool_bytes: int = 1 << 20) -> bytes:
-    limits = Limits(spool_bytes=spool_bytes)
-    with decompressed([MemoryFile(f"rows.jsonl.{kind}", content)], folder, limits) as (file,):
+    context = context_of(folder, spool_bytes=spool_bytes)
+    with decompressed([MemoryFile(f"rows.jsonl.{kind}", content)], context) as (file,):
         assert file.name == f"rows.jsonl.{kind}"
         with file.open() as source:
             found = source.read()
@@ -69,16 +70,18 @@ def test_a_bomb_is_stopped_at_the_limit(kind: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_compressed_is_not_copied(tmp_path: Path) -> None:
     file = MemoryFile("rows.jsonl", TEXT)
-    with decompressed([file], tmp_path, Limits()) as files:
+    with decompressed([file], context_of(tmp_path)) as files:
         assert files == [file]
 
 
 def test_a_file_that_is_not_read_is_not_decompressed(tmp_path: Path) -> None:
-    with decompressed([MemoryFile("rows.jsonl.gz", b"damaged")], tmp_path, Limits()):
-        assert list(tmp_path.iterdir()) == []
+    with decompressed([MemoryFile("rows.jsonl.gz", b"damaged")], context_of(tmp_path)):
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"])
-def test_a_compressed_file_has_the_extension_of_its_format(name: str) -> None:
-    assert has_suffix(name, ".jsonl")
-    assert not has_suffix(name, ".csv")
+def test_the_limit_is_that_of_all_files_together(kind: str, tmp_path: Path) -> None:
+    files = [MemoryFile(f"{name}.jsonl.{kind}", COMPRESSIONS[kind](bytes(700))) for name in "ab"]
+    with decompressed(files, context_of(tmp_path, spool_bytes=1024)) as (first, second):
+        assert first.size == 700
+        with pytest.raises(InputError, match=r"b\.jsonl\.\w+: the decompressed input has more than"):
+            second.open()

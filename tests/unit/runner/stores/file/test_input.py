@@ -6,34 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from inferrun.plugins import Contract, InputError, Limits, StoreContext
+from inferrun.plugins import InputError
 from runner.formats.json_text import json_texts
-from runner.formats.jsonl.format import Jsonl
 from runner.stores.file.input import open_input
-
-
-def context(claim: Path) -> StoreContext:
-    return StoreContext(
-        contract=Contract(job_id="uid", job_name="inf-a"),
-        limits=Limits(),
-        pod_uid="pod",
-        input_dir=claim,
-        output_dir=claim,
-        endpoints_dir=claim,
-        spool_dir=claim,
-        format_named=lambda _name, _field: Jsonl(),
-    )
+from tests.unit.runner.stores.contexts import context_of
 
 
 async def rows_of(claim: Path, path: str) -> list[object]:
-    async with open_input({"claimName": "claim", "path": path}, context(claim)) as source:
+    async with open_input({"claimName": "claim", "path": path}, context_of(claim)) as source:
         blocks = [block for chunk in source.plan().chunks for block in source.read(chunk)]
         source.verify()
         return [json.loads(text) for block in blocks for text in json_texts(block.records)]
 
 
 async def errors_of(claim: Path, path: str) -> list[str]:
-    async with open_input({"claimName": "claim", "path": path}, context(claim)) as source:
+    async with open_input({"claimName": "claim", "path": path}, context_of(claim)) as source:
         blocks = [block for chunk in source.plan().chunks for block in source.read(chunk)]
         return [block.errors[at].message for block in blocks for at in sorted(block.errors)]
 
@@ -112,3 +99,4 @@ async def test_a_path_that_does_not_exist_is_reported_with_what_does(claim: Path
     assert "'in' contains a.jsonl, b.jsonl" in str(await refusal(claim, "in/none.jsonl"))
     assert "the claim contains in" in str(await refusal(claim, "none/none.jsonl"))
     assert "does not exist" in str(await refusal(claim, "in/a.jsonl/x"))
+    assert "folder '.' on claim 'claim' has no *.jsonl file; it contains in" in str(await refusal(claim, "."))

@@ -13,10 +13,8 @@ from inferrun.plugins import (
     Checkpoint,
     Chunk,
     ChunkCommit,
-    Contract,
     Counts,
     InputPlan,
-    Limits,
     OutputError,
     RecordError,
     RecordFormat,
@@ -29,6 +27,7 @@ from inferrun.plugins import (
 from runner.formats.jsonl.format import JSONL
 from runner.stores.file.output import open_output
 from tests.unit.runner.batches import batch, results
+from tests.unit.runner.stores.contexts import context_of
 
 CHUNKS = tuple(Chunk(index, unit=0, start=index, end=index + 1, first=index, records=1) for index in range(4))
 PLAN = InputPlan(fingerprint="f", chunks=CHUNKS)
@@ -36,16 +35,7 @@ SPEC = {"claimName": "claim", "path": "out"}
 
 
 def context(folder: Path, record_format: RecordFormat, *, pod: str) -> StoreContext:
-    return StoreContext(
-        contract=Contract(job_id="uid", job_name="inf-a"),
-        limits=Limits(),
-        pod_uid=pod,
-        input_dir=folder,
-        output_dir=folder,
-        endpoints_dir=folder,
-        spool_dir=folder.parent / f"{folder.name}-{pod}",
-        format_named=lambda _name, _field: record_format,
-    )
+    return context_of(folder, record_format=record_format, pod=pod, spool=folder.parent / f"{folder.name}-{pod}")
 
 
 async def predict(folder: Path, *, pod: str, chunks: Sequence[int], value: object = 1.5) -> Checkpoint:
@@ -64,14 +54,6 @@ async def predict(folder: Path, *, pod: str, chunks: Sequence[int], value: objec
 
 def run_folder(folder: Path) -> Path:
     return folder / "out" / "inf-a"
-
-
-async def test_chunks_are_committed_as_a_set(tmp_path: Path) -> None:
-    await predict(tmp_path, pod="pod-1", chunks=[2, 0])
-    async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-2")) as store:
-        checkpoint = await store.open()
-    assert checkpoint.plan == PLAN
-    assert sorted(checkpoint.committed) == [0, 2]
 
 
 async def test_a_commit_says_what_is_stored_and_who_won(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ import pytest
 from runner.stores.krateo.output import is_confirmed
 
 
-@pytest.mark.parametrize("body", [b"", b"  \n", b"ok", b"OK\n", b"{}", b'{"stored": 150}', b"[]", b'{"error": null}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"  \n", b"ok", b"OK\n", b"{}", b'{"stored": 150}', b"[]", b"null", b'{"error": ""}']
+)
 def test_these_bodies_confirm_that_predictions_are_stored(body: bytes) -> None:
     assert is_confirmed(body)
 

@@ -5,7 +5,7 @@ import hashlib
 from inferrun.contract import Contract, Model, ModelService, dump_contract
 from inferrun.plugins import Counts, InputPlan
 from runner.contract_file import parse_contract
-from runner.stores.run_folder.documents import ENDED_RUN, Manifest, manifest_of
+from runner.stores.run_folder.documents import Manifest, manifest_of
 
 CONTRACT = Contract(
     job_id="a",
@@ -34,11 +34,3 @@ def test_the_version_of_a_model_of_kserve_is_its_revision() -> None:
     model = CONTRACT.kserve.model_copy(update={"service": service})
     assert manifest(CONTRACT.model_copy(update={"kserve": model})).model_version == "iris-00007"
     assert manifest(CONTRACT).model_version is None
-
-
-def test_a_manifest_without_what_was_added_later_is_read() -> None:
-    old = (
-        b'{"inferrun":"v1","runId":"b","jobName":"inf-c","modelName":"iris","modelUrl":"http://iris","fingerprint":"files",'
-        b'"records":{"total":0,"completed":0,"failed":0},"parts":[]}'
-    )
-    assert isinstance(ENDED_RUN.validate_json(old), Manifest)

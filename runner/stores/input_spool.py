@@ -1,0 +1,76 @@
+"""Input that its store can read only once, spooled to the Pod's disk. Size and hash are computed while it is written."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from inferrun.plugins import InputError, StoreContext
+from runner.stores.file.local_files import LocalFile
+
+
+class InputSpool:
+    """A file that is written piece by piece. Raises InputError if it becomes too large, or if the disk is full."""
+
+    def __init__(self, path: Path, *, limit: int, what: str, fix: str = "") -> None:
+        """`what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what else helps."""
+        self._path = path
+        self._limit = limit
+        self._what = what
+        self._fix = fix
+        self._size = 0
+        self._digest = hashlib.sha256()
+
+    @contextmanager
+    def opened(self) -> Iterator["InputSpool"]:
+        """Begin the file, again if an earlier try has left a part of it."""
+        self._size, self._digest = 0, hashlib.sha256()
+        with _disk_errors(self._path.parent):
+            out: BinaryIO = self._path.open("wb")
+        with out:
+            self._out = out
+            yield self
+
+    def write(self, piece: bytes) -> None:
+        """Append a piece."""
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise InputError(
+                f"{self._what} more than {self._limit} bytes; {self._fix}set a larger INFERRUN_SPOOL_BYTES in the image",
+                is_retryable=False,
+            )
+        self._digest.update(piece)
+        with _disk_errors(self._path.parent):
+            self._out.write(piece)
+            self._out.flush()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what was written."""
+        return self._digest.hexdigest()
+
+    @property
+    def file(self) -> LocalFile:
+        """The file, as formats read it."""
+        return LocalFile(self._path.parent, self._path.name, self._size)
+
+
+@contextmanager
+def spool_folder(context: StoreContext) -> Iterator[Path]:
+    """Create a folder for spooled input, which is deleted when the context ends."""
+    with _disk_errors(context.spool_dir):
+        folder = tempfile.TemporaryDirectory(prefix="input-", dir=context.spool_dir)
+    with folder:
+        yield Path(folder.name)
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"cannot spool the input to {folder}: {error.strerror}; the Pod needs enough ephemeral storage for all of it"
+        ) from error
