@@ -11,9 +11,8 @@ from temporalio.client import Client
 from activities.objects.events import EventRecorder
 from activities.objects.signatures import record_signer
 from activities.objects.signing_key import SigningKey
-from control.installation import installation_id
+from control.installation import installation_id, warn_of_others
 from control.leases import LeaderElection
-from control.other_installations import warn_of_others
 from control.process import Part, work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.search_attributes import SearchAttributes

@@ -3,7 +3,6 @@
 Only what the contract names is loaded, so a plug-in that fails to load affects only the runs that use it.
 """
 
-from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast
 
@@ -66,17 +65,12 @@ class Registry:
         if not found:
             allowed = ", ".join(sorted({point.name for point in points})) or "none"
             raise ContractError(f"{field}: unknown name {name!r}; allowed: {allowed}")
-        _reject_ambiguity(found, field=field)
+        if len(values := sorted({point.value for point in found})) > 1:
+            raise ContractError(
+                f"{field}: {name!r} is provided more than once ({', '.join(values)}); keep only one of these packages"
+            )
         try:
             loaded: object = found[0].load()
         except (ImportError, AttributeError) as error:
             raise ContractError(f"{field}: the package that provides {name!r} cannot be loaded: {error}") from error
         return loaded
-
-
-def _reject_ambiguity(found: Sequence[EntryPoint], *, field: str) -> None:
-    values = sorted({point.value for point in found})
-    if len(values) > 1:
-        raise ContractError(
-            f"{field}: {found[0].name!r} is provided more than once ({', '.join(values)}); keep only one of these packages"
-        )

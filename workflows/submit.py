@@ -83,12 +83,13 @@ class SubmitInferenceRun:
         if status.standing is SubmissionState.NO_PARENT:
             await self._delete_schedule(submission)
             return None
-        if status.run is None:
+        run = status.run
+        if run is None:
             raise ApplicationError(status.message, type=str(status.reason), non_retryable=True)
-        end = await self._wait_or_cancel(submission, status)
+        end = await self._wait_or_cancel(run, status, submission=submission)
         if self._is_cancelled and (end.result is None or end.result.phase is not Phase.SUCCEEDED):
             raise asyncio.CancelledError("the run was cancelled")
-        return _close(end)
+        return _close(run, end)
 
     async def _submit(self, submission: Submission) -> SubmissionStatus:
         """The run, created or found. Cancellation waits for it, so that no run is left behind."""
@@ -115,9 +116,10 @@ class SubmitInferenceRun:
         self._is_cancelled |= is_cancelled
         return status
 
-    async def _wait_or_cancel(self, submission: Submission, status: SubmissionStatus) -> SubmissionStatus:
+    async def _wait_or_cancel(
+        self, run: RunRef, status: SubmissionStatus, *, submission: Submission
+    ) -> SubmissionStatus:
         """The end of the run, which is cancelled if the submission is."""
-        run = _run_of(status)
         try:
             if not self._is_cancelled:
                 return await self._wait(run, status, submission=submission)
@@ -185,12 +187,6 @@ def _reject(text: str, cause: Exception | None) -> NoReturn:
     raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
 
 
-def _run_of(status: SubmissionStatus) -> RunRef:
-    if status.run is None:
-        raise ApplicationError("the submission has no run", type=str(status.reason), non_retryable=True)
-    return status.run
-
-
 def _show_progress(run: RunRef) -> None:
     lines = (
         f"Waiting for InferenceRun {code_span(str(run))}.",
@@ -200,9 +196,9 @@ def _show_progress(run: RunRef) -> None:
     workflow.set_current_details("\n\n".join(lines))
 
 
-def _close(end: SubmissionStatus) -> RunResult:
+def _close(run: RunRef, end: SubmissionStatus) -> RunResult:
     """The result of the run; raises ApplicationError if it failed or was deleted."""
-    result = end.result or deleted_result(_run_of(end))
+    result = end.result or deleted_result(run)
     workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
     if result.phase is not Phase.SUCCEEDED:
         text = one_line(f"{result.reason}: {result.message}", limit=2048)

@@ -134,11 +134,6 @@ async def read_ends(text: str, *, job_uid: str, is_signer: IsSigner) -> tuple[Po
     return ends if is_ours else ()
 
 
-async def nobody(_signer: str) -> bool:
-    """Trust no key."""
-    return False
-
-
 def write_ends(ends: Iterable[PodEnd], *, key: SigningKey) -> str:
     """The signed ends of a Job's Pods, as far as they fit: first without the messages that can be read from the cluster, then
     without any. Empty if there are none.

@@ -84,7 +84,7 @@ class JobLauncher:
         installation: Installation,
         defaults: Callable[[], Defaults],
         runner_account: str,
-        events: EventRecorder | None = None,
+        events: EventRecorder,
     ) -> None:
         self._api = api
         self._events = events
@@ -350,7 +350,7 @@ class JobLauncher:
             )
 
         written = await self._runs.update_status(ref, decide, read=run)
-        if written.changed and reasons[-1] != blocker.reason and self._events is not None:
+        if written.changed and reasons[-1] != blocker.reason:
             must_act = blocker.reason is not Reason.MODEL_NOT_READY  # a model may just be starting
             await self._events.record(ref, reason=blocker.reason, message=blocker.message, is_warning=must_act)
 

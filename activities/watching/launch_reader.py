@@ -5,7 +5,7 @@ Only what never changes is taken from what the shim's watch has seen and signall
 
 from collections.abc import Callable
 
-from activities.judging.pod_end import IsSigner, nobody, read_ends
+from activities.judging.pod_end import IsSigner, read_ends
 from activities.launching.config_maps import find_snapshot
 from activities.launching.snapshot import Snapshot
 from activities.objects.object_metadata import controller_of, uid_of
@@ -28,7 +28,7 @@ class LaunchReader:
     """One instance serves all runs of a worker."""
 
     def __init__(
-        self, api: KubeClient, runs: RunStore, *, defaults: Callable[[], Defaults], is_signer: IsSigner = nobody
+        self, api: KubeClient, runs: RunStore, *, defaults: Callable[[], Defaults], is_signer: IsSigner
     ) -> None:
         self._api = api
         self._defaults = defaults

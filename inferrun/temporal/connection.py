@@ -43,7 +43,7 @@ async def connect(*, identity: str, lazy: bool = False, codec_keys: Path | None 
     A lazy client connects with its first request; a worker cannot use one. Raises TemporalUnavailable.
     """
     settings = ClientConfig.load_client_connect_config()
-    plugins = [inferrun_plugin(is_sandboxed=False)]
+    plugins = [inferrun_plugin()]
     converter = DataConverter.default if codec_keys is None else encrypting_converter(codec_keys)
     try:
         client = await Client.connect(

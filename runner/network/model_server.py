@@ -7,7 +7,7 @@ take seven times as long). Redirects are not followed.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
 from inferrun.text import public_url
@@ -28,6 +28,20 @@ JSON_HEADERS: Final = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",
 }
+
+_FIXES: Final = {
+    **dict.fromkeys(
+        (401, 403), "the server requires credentials; name a Secret that has them with kserve.credentialsRef"
+    ),
+    **dict.fromkeys(
+        (301, 302, 303, 307, 308),
+        "redirects are not followed, because they may lead anywhere; set kserve.modelUrl to the final address",
+    ),
+    **dict.fromkeys((400, 422), "check kserve.modelInputName and the number of values per record"),
+    404: "check kserve.modelUrl and that the model is loaded",
+    413: "the server or a proxy rejects requests of this size; set a smaller INFERRUN_BATCH_ROWS in the image",
+}
+"""What to do about a status."""
 
 
 class ModelServer:
@@ -77,7 +91,7 @@ class ModelServer:
 
     def failed(self, status: int, body: bytes) -> InferenceError:
         """Describe a response that is not a success."""
-        return InferenceError(f"{self.target} returned {status} with {size_of(body)}{self._fix(status)}")
+        return InferenceError(f"{self.target} returned {status} with {size_of(body)}; {self._fix(status)}")
 
     def unsuccessful(self, response: Response) -> Exception:
         """Return the error of a response whose status is not that of a success."""
@@ -89,34 +103,9 @@ class ModelServer:
         return invalid_response(self.target, protocol, body, error)
 
     def _fix(self, status: int) -> str:
-        if status not in {401, 403}:
-            return _fix(status)
-        if self._credentials.authorization():
-            return "; check the credentials in the Secret of kserve.credentialsRef"
-        return "; the server requires credentials; name a Secret that has them with kserve.credentialsRef"
-
-
-def _fix(status: int) -> str:
-    match status:
-        case 404:
-            return "; check kserve.modelUrl and that the model is loaded"
-        case 301 | 302 | 303 | 307 | 308:
-            return (
-                "; redirects are not followed, because they may lead anywhere; set kserve.modelUrl to the final address"
-            )
-        case 400 | 422:
-            return "; check kserve.modelInputName and the number of values per record"
-        case 413:
-            return (
-                "; the server or a proxy rejects requests of this size; set a smaller INFERRUN_BATCH_ROWS in the image"
-            )
-        case _:
-            return "; see the log of the model server"
-
-
-def model_target(model: Model, url: str) -> str:
-    """Name a model and its URL for messages."""
-    return f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
+        if status in {401, 403} and self._credentials.authorization():
+            return "check the credentials in the Secret of kserve.credentialsRef"
+        return _FIXES.get(status, "see the log of the model server")
 
 
 @asynccontextmanager
@@ -126,13 +115,9 @@ async def open_model_server(
     """Open a connection pool to a model server; `target` names it in messages. Default: the model and its URL."""
     limits, credentials = context.limits, ModelCredentials(context.credentials_dir)
     if credentials.authorization():
-        url = without_user(url)  # the Secret takes precedence; two credentials cannot be sent
+        parts = urlsplit(url)  # the Secret takes precedence over user information; two credentials cannot be sent
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    target = target or f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
     tls = context_of(model, context.credentials_dir.parent)
     async with open_client(limits, timeout=whole_timeout(limits.request_timeout), tls=tls) as client:
-        yield ModelServer(url, client, limits, target=target or model_target(model, url), credentials=credentials)
-
-
-def without_user(url: str) -> str:
-    """Return a URL without user information."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, parts.fragment))
+        yield ModelServer(url, client, limits, target=target, credentials=credentials)

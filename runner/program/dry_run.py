@@ -52,21 +52,15 @@ async def check_run(
             found += [f"input.{input_label}: {first.found}", await checks.check_model(model, first, is_strict=True)]
         if isinstance(source, FileRanges):
             found.append(describe(source.skipped))
-        found.append(await _check_readiness(described, settings))
+        if protocol_of(described) in (*PROBED, GRPC):
+            async with open_probe(described, settings.limits, endpoints=settings.endpoints_dir) as probe:
+                finding = await probe()
+            if not finding.is_ready:
+                where = public_url(described.model_url)
+                raise InferenceError(f"the model at {where} is not ready: {finding.seen}", is_retryable=False)
+            found.append(finding.seen)
         if earlier := await checks.find_earlier(contract, sink, source):
             found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")
         found.append(await checks.check_output(sink, label=output_label))
     message = f"dry run: {checks.summary(found)}; nothing was predicted or stored"
     record_success(RunnerResult(reason=Reason.DRY_RUN_SUCCEEDED, message=message))
-
-
-async def _check_readiness(model: Model, settings: Settings) -> str:
-    """Ask the model server once whether the model is ready. Raises InferenceError if it is not."""
-    if protocol_of(model) not in (*PROBED, GRPC):
-        return ""
-    async with open_probe(model, settings.limits, endpoints=settings.endpoints_dir) as probe:
-        finding = await probe()
-    if not finding.is_ready:
-        where = public_url(model.model_url)
-        raise InferenceError(f"the model at {where} is not ready: {finding.seen}", is_retryable=False)
-    return finding.seen

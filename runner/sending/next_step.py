@@ -200,10 +200,6 @@ class History:
         is_needed = is_in_doubt or is_unproven
         return self.server.example if is_needed else None
 
-    def of_part(self) -> "History":
-        """The history of a part of the batch."""
-        return History(self.server, sent=self.sent, is_alone=self.is_alone)
-
     def add(self, fault: Fault, *, records: int, now: float, is_after_example: bool, first_wait: float) -> None:
         """Take a failure of the latest request into account, which had so many records."""
         server = self.server

@@ -210,7 +210,10 @@ class Sender:
         elif fault.kind in IN_DOUBT and len(batch) == 2:
             origin = fault
         starts = range(0, len(batch), size)
-        return [_Part(batch.part(start, start + size), history.of_part(), origin) for start in starts]
+        histories = (History(self._server, sent=history.sent, is_alone=history.is_alone) for _ in starts)
+        return [
+            _Part(batch.part(start, start + size), part, origin) for start, part in zip(starts, histories, strict=True)
+        ]
 
     def _check_division(self, part: _Part, results: Results) -> None:
         """Find out whether the size of the request of which this was a part was the reason why it failed. Raises InferenceError."""

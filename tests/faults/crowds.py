@@ -145,10 +145,11 @@ class Crowds:
 
     async def measure(self, name: str, *, size: int) -> Delay:
         """The delay that a crowd causes."""
-        crowd, namespace = CROWDS[name], f"crowd-{name.replace(' ', '-')}"
+        crowd, slug = CROWDS[name], name.replace(" ", "-")
+        namespace = f"crowd-{slug}"
         await create_namespace(self._ground.api, namespace)
         await create_config(self._ground.api, namespace, "iris")
-        runs = [f"{crowd.names}-{number}" for number in range(size)]
+        runs = [f"{crowd.names}-{slug}-{number}" for number in range(size)]  # a name that was released stays so
         if crowd.before:
             await self._prepare(name, namespace, runs)
         await asyncio.sleep(3)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inferrun.temporal.plugin import PASSED_THROUGH
+from tests.workflow.sandbox import PASSED_THROUGH
 
 ROOT = Path(__file__).parents[2]
 IMPURE_IMPORTS = (

@@ -14,7 +14,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from benchmarks.processes import Launch, serve, serves_temporal
-from inferrun.temporal.plugin import inferrun_plugin
+from tests.workflow.sandbox import sandboxed_plugin
 from tests.workflow.stage import Staged
 from tests.workflow.time_skipping import ServerMissing, server_program
 
@@ -75,7 +75,7 @@ def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 async def temporal(temporal_address: str) -> Client:
     """A client with the product's plugin."""
-    return await Client.connect(temporal_address, plugins=[inferrun_plugin()])
+    return await Client.connect(temporal_address, plugins=[sandboxed_plugin()])
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ class SkippingServer:
         if self._environment is None:
             self._environment = await WorkflowEnvironment.start_time_skipping(
                 test_server_existing_path=str(server_program()),
-                plugins=[inferrun_plugin()],
+                plugins=[sandboxed_plugin()],
                 test_server_startup_timeout=timedelta(seconds=START_SECONDS),
             )
         return self._environment

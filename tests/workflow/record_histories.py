@@ -22,8 +22,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Phase, Reason
 from inferrun.submission import WORKFLOW_TYPE
-from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import RUN, Cluster, Plan, fails, succeeds
+from tests.workflow.sandbox import sandboxed_plugin
 from tests.workflow.stage import Handle, Stage, in_time, on_stage, until
 from tests.workflow.submissions import REQUEST, Runs, result_for, served
 from tests.workflow.time_skipping import server_program
@@ -206,7 +206,7 @@ async def _main(wanted: list[str]) -> None:
     HISTORIES.mkdir(exist_ok=True)
     environment = await WorkflowEnvironment.start_time_skipping(
         test_server_existing_path=str(server_program()),
-        plugins=[inferrun_plugin()],
+        plugins=[sandboxed_plugin()],
         test_server_startup_timeout=timedelta(seconds=60),
     )
     async with environment:

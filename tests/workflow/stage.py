@@ -17,8 +17,8 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Replayer, Worker
 
-from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.cluster import RUN, Cluster, JobObserver
+from tests.workflow.sandbox import sandboxed_plugin
 from workflows import messages
 from workflows.activity_options import LANES, lane_queue
 from workflows.cleanup import InferenceRunCleanup
@@ -130,7 +130,7 @@ async def on_stage(
 
 async def _replay(stage: Stage) -> None:
     """The histories of the test so far lead to the same commands again."""
-    replayer = Replayer(workflows=[RunWorkflow], plugins=[inferrun_plugin()])
+    replayer = Replayer(workflows=[RunWorkflow], plugins=[sandboxed_plugin()])
     for handle in stage.started:
         history = await handle.fetch_history()
         _check_timers(history)

@@ -9,8 +9,8 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
-from inferrun.temporal.plugin import inferrun_plugin
 from tests.workflow.record_histories import HISTORIES, RECORDERS
+from tests.workflow.sandbox import sandboxed_plugin
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import RunWorkflow
 from workflows.submit import SubmitInferenceRun
@@ -19,7 +19,7 @@ RECORDED = {path.stem: path.read_text(encoding="utf-8") for path in sorted(HISTO
 
 
 async def replay(text: str) -> None:
-    replayer = Replayer(workflows=[RunWorkflow, InferenceRunCleanup, SubmitInferenceRun], plugins=[inferrun_plugin()])
+    replayer = Replayer(workflows=[RunWorkflow, InferenceRunCleanup, SubmitInferenceRun], plugins=[sandboxed_plugin()])
     await replayer.replay_workflow(WorkflowHistory.from_json("recorded", text))
 
 

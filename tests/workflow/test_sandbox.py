@@ -11,8 +11,8 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import RestrictedWorkflowAccessError, SandboxedWorkflowRunner
 
-from inferrun.temporal.plugin import PASSED_THROUGH, inferrun_plugin
 from tests.workflow import clock_reading
+from tests.workflow.sandbox import PASSED_THROUGH, sandboxed_plugin
 from tests.workflow.submissions import until
 
 DEFINITIONS = ("workflows.cleanup", "workflows.inference_run", "workflows.launch_following", "workflows.submit")
@@ -37,8 +37,6 @@ def test_the_products_workflow_definitions_are_not_passed_through(module: str) -
 
 
 def test_the_plugin_of_the_tests_does_not_disable_the_sandbox() -> None:
-    configure = inferrun_plugin().workflow_runner
-    assert callable(configure)
-    runner = configure(None)
+    runner = sandboxed_plugin().workflow_runner
     assert isinstance(runner, SandboxedWorkflowRunner)
     assert not runner.restrictions.passthrough_all_modules

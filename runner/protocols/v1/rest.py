@@ -1,16 +1,20 @@
-"""Sends batches to a model server with the V1 protocol. Each call is one try; the pipeline retries."""
+"""Sends batches to a model server with the V1 protocol. Each call is one try; the pipeline retries.
+
+A request is `{"instances": […]}` with one JSON value per record, a response `{"predictions": […]}` with one JSON value per
+instance.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
-from inferrun.plugins import Batch, Model, ModelContext, Results
-from runner.formats.json_text import json_texts
+from inferrun.plugins import Batch, JsonRecords, Model, ModelContext, Results
+from runner.formats.json_text import array_of, json_texts, texts_of
 from runner.formats.record_errors import predict_valid, without_infinity
 from runner.network.model_server import ModelServer, open_model_server
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import predict_url, without_end
-from runner.protocols.v1.messages import decode, encode
+from runner.protocols.v2.tensors import errors_of, load
 
 
 class V1Rest:
@@ -32,16 +36,27 @@ class V1Rest:
 
     async def _predict(self, batch: Batch) -> Results:
         texts = json_texts(batch.records)
-        reply = await self._server.exchange("POST", self._server.url, encode(texts))
+        reply = await self._server.exchange("POST", self._server.url, b'{"instances":%b}' % array_of(texts))
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
         try:
-            return decode(reply.body, records=len(texts))
+            return _decode(reply.body, records=len(texts))
         except ValueError as error:
             raise self._server.invalid("V1", reply.body, error) from error
 
     async def _read_status(self) -> None:
         await self._server.exchange("GET", without_end(self._server.url, ":predict"))
+
+
+def _decode(body: bytes, *, records: int) -> Results:
+    """Return one prediction per record. Raises ValueError with what violates the protocol."""
+    response = load(body)
+    predictions = response.get("predictions") if isinstance(response, dict) else None
+    if not isinstance(predictions, list):
+        raise ValueError('no "predictions"')  # noqa: TRY004  callers expect ValueError for invalid responses
+    if len(predictions) != records:
+        raise ValueError(f"it has {len(predictions)} predictions for {records} records")
+    return Results(JsonRecords(texts_of(predictions)), errors_of(predictions))
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from inferrun.plugins import OutputTensor, Results
+from runner.protocols.v2.datatypes import decode_output
 from runner.protocols.v2.inputs import Tensor
-from runner.protocols.v2.outputs import decode_output
 from runner.protocols.v2.tensors import decode, decode_json, outputs_of, requested, results_in, shape_of
 
 EXTENSION = "binary_tensor_data"

@@ -1,4 +1,4 @@
-"""V2's datatypes: values of records as arrays of a datatype, and arrays as bytes. Pure.
+"""V2's datatypes: values of records as arrays of a datatype, arrays as bytes, and bytes as predictions. Pure.
 
 A value is never changed silently. A number with decimals is rounded to the nearest value of a floating-point type, as everywhere;
 everything else that a datatype cannot represent is Unfit: a number out of its range, a fraction for an integer, an integer that a
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy
 import orjson
 
-from inferrun.plugins import Json
-from runner.formats.json_text import bytes_in
+from inferrun.plugins import Json, JsonRecords, RecordError, Results
+from runner.formats.json_text import array_texts, bytes_in, json_of_bytes
 from runner.formats.number_text import number_of
 from runner.formats.row_validation import kind_of
+from runner.protocols.v2.tensors import check_rows, results_of, without_ones
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -205,3 +206,28 @@ def _strings(raw: bytes) -> list[bytes]:
     if at != len(raw):
         raise ValueError("the output has a string that is longer than the output")
     return found
+
+
+def decode_output(raw: bytes, *, datatype: str, shape: list[int], records: int) -> Results:
+    """Return one prediction per record. Raises ValueError with what violates the protocol."""
+    values = from_raw(raw, datatype, count=math.prod(shape))
+    if isinstance(values, list):
+        return results_of([json_of_bytes(value) for value in values], shape, records=records)
+    if not shape:
+        return results_of(values.tolist(), shape, records=records)
+    check_rows(shape, records)
+    return _results_of_numbers(values.reshape(records, *without_ones(shape[1:])))
+
+
+def _results_of_numbers(values: Array) -> Results:
+    if values.dtype.kind != "f":
+        return Results(JsonRecords(array_texts(values)))
+    # A number of FP32 has more digits as FP64, which are those that servers write in JSON.
+    values = values.astype(numpy.float64)
+    rows = values.reshape(len(values), -1)
+    invalid = ~numpy.isfinite(rows)
+    errors = {
+        at: RecordError("invalid_prediction", f"the model returned {rows[at][invalid[at]][0]}")
+        for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
+    }
+    return Results(JsonRecords(array_texts(values)), errors)

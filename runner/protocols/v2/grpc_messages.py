@@ -8,8 +8,8 @@ from google.protobuf.message import DecodeError, Message
 from inferrun.plugins import OutputTensor, Results
 from runner.formats.json_text import json_of_bytes
 from runner.protocols.v2 import inference_pb2 as messages
+from runner.protocols.v2.datatypes import decode_output
 from runner.protocols.v2.inputs import Tensor
-from runner.protocols.v2.outputs import decode_output
 from runner.protocols.v2.tensors import results_in, results_of
 
 INFER: Final = "/inference.GRPCInferenceService/ModelInfer"

@@ -15,6 +15,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.judging.stop_launch import LaunchStopper
 from activities.launching import manifests
 from activities.launching.launch_job import JobLauncher
+from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
 from activities.watching import job_state
 from activities.watching.inspect_launch import LaunchInspector
@@ -228,7 +229,14 @@ def launcher_of(
 ) -> JobLauncher:
     """The activity's instance; the image is that of the built-in runner."""
     given = Defaults(runner_image=runner_image) if runner_image else Defaults()
-    return JobLauncher(api, RunStore(api), installation=installation, defaults=lambda: given, runner_account=account)
+    return JobLauncher(
+        api,
+        RunStore(api),
+        installation=installation,
+        defaults=lambda: given,
+        runner_account=account,
+        events=EventRecorder(api, reporter="tests"),
+    )
 
 
 def reader_of(api: KubeClient) -> LaunchReader:

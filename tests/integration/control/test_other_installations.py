@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from control.other_installations import warn_of_others
+from control.installation import warn_of_others
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces

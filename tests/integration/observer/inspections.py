@@ -10,6 +10,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
 from tests.integration.control.pods import INSTALLATION
 from tests.integration.observer.launches import ObservedLaunch
+from tests.unit.launches import is_of_shim
 from tests.unit.objects import snapshot
 from workflows.messages import InspectInput, LaunchReport
 
@@ -30,7 +31,9 @@ async def inspect(
     api: KubeClient, launch: ObservedLaunch, *, pod_uid: str, node_lost_seconds: int = 300
 ) -> LaunchReport:
     """The answer."""
-    reader = LaunchReader(api, RunStore(api), defaults=lambda: Defaults(node_lost_seconds=node_lost_seconds))
+    reader = LaunchReader(
+        api, RunStore(api), is_signer=is_of_shim, defaults=lambda: Defaults(node_lost_seconds=node_lost_seconds)
+    )
     inspector = LaunchInspector(api, RunStore(api), reader, installation=INSTALLATION)
     question = inspection_of(launch, pod_uid=pod_uid)
     report: LaunchReport = await ActivityEnvironment().run(inspector.inspect_launch, question)

@@ -5,16 +5,13 @@ from datetime import UTC, datetime
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.stop_launch import LaunchStopper
-from activities.watching.launch_reader import LaunchReader
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, Object
-from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339
 from operator_shim.observer import WorkloadWatch
+from tests.integration.control.pods import stopper_of
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.inspections import inspect, inspection_of
 from tests.integration.observer.launches import ObservedLaunch, eventually
@@ -34,7 +31,7 @@ def conditions(*, responds: bool) -> list[Object]:
 
 
 async def stop(api: KubeClient, launch: ObservedLaunch, pod: Object) -> StopLaunchResult:
-    stopper = LaunchStopper(api, RunStore(api), LaunchReader(api, RunStore(api), defaults=Defaults))
+    stopper = stopper_of(api)
     given = StopLaunchInput(**inspection_of(launch, pod_uid=pod["metadata"]["uid"]).model_dump(), grace_seconds=0)
     result: StopLaunchResult = await ActivityEnvironment().run(stopper.stop_launch, given)
     return result

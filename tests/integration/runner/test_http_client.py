@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -48,19 +47,9 @@ def sized(head: bytes, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        sized(b"", b"hello"),
-        OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nTrailer: 1\r\n\r\n",
-        b"HTTP/1.1 100 Continue\r\nX: 1\r\n\r\n" + sized(b"", b"hello"),
-        OK + b"\r\nhello",
-        b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-        sized(b"Content-Encoding: gzip\r\n", gzip.compress(b"hello", mtime=0)),
-        sized(b"Content-Encoding: deflate\r\n", zlib.compress(b"hello")),
-        sized(b"Content-Encoding: deflate\r\n", zlib.compress(b"hello", wbits=-15)),
-    ],
+    "data", [sized(b"", b"hello"), sized(b"Content-Encoding: gzip\r\n", gzip.compress(b"hello", mtime=0))]
 )
-async def test_a_response_is_read_however_the_server_frames_and_compresses_it(data: bytes) -> None:
+async def test_a_response_is_read_and_decompressed(data: bytes) -> None:
     async with raw_server(data) as (url, requests):
         response = await exchange(url)
     assert (response.status, response.body) == (200, b"hello")

@@ -27,7 +27,7 @@ from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.submission import parse_submission
 from tests.unit.activities.api_servers import StoredObjects
-from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_pod, live_run, running
+from tests.unit.launches import JOB_NAME, JOB_UID, is_of_shim, live_job, live_pod, live_run, running
 from tests.unit.objects import NOW, RUN, at, snapshot
 from workflows.messages import (
     DeleteRunInput,
@@ -63,7 +63,7 @@ def request(**changes: object) -> StopLaunchInput:
 
 
 def reader_of(api: StoredObjects) -> LaunchReader:
-    return LaunchReader(api, RunStore(api), defaults=Defaults)
+    return LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults)
 
 
 async def stop(api: StoredObjects, *, only_after: float) -> StopLaunchResult:

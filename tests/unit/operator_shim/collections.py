@@ -15,6 +15,7 @@ class Collections(KubeClient):
 
     def __init__(self, **listed: Iterable[Object]) -> None:
         self.listed = {plural: list(items) for plural, items in listed.items()}
+        self.malformed: dict[str, list[Object]] = {}
         self.watched: list[str] = []
         self._changes: defaultdict[str, asyncio.Queue[Object]] = defaultdict(asyncio.Queue)
 
@@ -30,7 +31,8 @@ class Collections(KubeClient):
         max_bytes: int | None = None,  # noqa: ARG002
         **params: str,  # noqa: ARG002
     ) -> Page:
-        return Page(version="1", items=list(self.listed.get(resource.plural, ())))
+        items = list(self.listed.get(resource.plural, ()))
+        return Page(version="1", items=items, malformed=self.malformed.get(resource.plural, []))
 
     async def watch(
         self,

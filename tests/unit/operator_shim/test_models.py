@@ -3,30 +3,34 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from control.informer import Key
-from control.kserve_absence import missing, not_installed
+from control.kserve_absence import missing, not_installed, too_large
 from inferrun.kserve import GROUP
 from inferrun.kube.errors import NotFound
 from inferrun.kube.namespaces import ALL
+from inferrun.kube.objects import UNREADABLE
+from operator_shim.model_waits import digest_model, wait_of
 from operator_shim.models import DISCOVERY_SECONDS, ModelWatches
-from tests.unit.inferrun.kserve.stored import Json, knative, recorded
+from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 from tests.unit.operator_shim.collections import Collections
 from tests.unit.operator_shim.observer.fakes import FakeTime, settle
 
 KEY = ("kserve-test", "run")
+NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
 
 
 class Served(Collections):
     """Serves KServe's objects if it is installed."""
 
     is_installed = True
+    time = NOW
 
     def now(self) -> datetime:
-        return datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
+        return self.time
 
     async def text(self, path: str, **_params: str) -> str:
         if not self.is_installed:
@@ -95,6 +99,30 @@ async def test_a_run_is_told_once_what_it_does_not_know(
         await stage.wait(message)
         await stage.time.pass_by(DISCOVERY_SECONDS + 1)
     assert stage.rechecked == ([KEY] if is_told else [])
+
+
+async def test_a_run_is_told_when_a_message_about_an_edit_is_not_true_any_more(stage: Stage) -> None:
+    """The object may never change again."""
+    edit = {"manager": "kubectl", "time": "2026-11-21T02:59:30Z", "fieldsV1": {"f:spec": {}}}
+    item = standard(metadata={"uid": "u", "resourceVersion": "9", "generation": 2, "managedFields": [edit]})
+    item["metadata"] |= {"namespace": "kserve-test", "name": "sklearn-iris"}
+    stage.api.listed["inferenceservices"] = [item]
+    await stage.wait(wait_of(digest_model({**item, "kind": "InferenceService"}, now=NOW)))
+    await stage.time.pass_by(DISCOVERY_SECONDS + 1)
+    assert stage.rechecked == []
+    stage.api.time += timedelta(seconds=40)
+    await stage.time.pass_by(40)
+    assert stage.rechecked == [KEY]
+
+
+async def test_an_object_that_is_too_large_is_compared_by_the_message_of_a_launch(stage: Stage) -> None:
+    names = {"name": "sklearn-iris", "namespace": "kserve-test", "uid": "u", "resourceVersion": "7"}
+    stage.api.malformed["inferenceservices"] = [{"metadata": names, UNREADABLE: "it has 700000 bytes; reduce it"}]
+    await stage.wait(too_large("InferenceService kserve-test/sklearn-iris", "it has 700000 bytes; reduce it"))
+    await stage.time.pass_by(DISCOVERY_SECONDS + 1)
+    assert stage.rechecked == []
+    await stage.wait("it is stopped")
+    assert stage.rechecked == [KEY]
 
 
 async def test_a_run_is_told_that_kserve_was_installed(stage: Stage) -> None:

@@ -38,23 +38,16 @@ def test_a_fresh_runner_imports_nothing_of_the_control_plane() -> None:
     assert {"aiohttp", "uvloop", "orjson", "pydantic"} <= packages
 
 
-PLAIN = ["runner.__main__", "runner.stores.file.input", "runner.stores.file.output", "runner.formats.jsonl.format"]
+FILES = ("runner.__main__", "runner.stores.file.input", "runner.stores.file.output", "runner.formats.jsonl.format")
 HEAVY = {"grpc", "obstore", "psycopg", "pyarrow"}
 """Packages that only some stores, protocols and formats need. Each takes from 50 to 500 ms of CPU time to import."""
 
 
 @pytest.mark.parametrize(
-    "protocol", ["runner.protocols.v2.rest", "runner.protocols.v1.rest", "runner.protocols.openai.rest"]
+    "imported",
+    [*((*FILES, f"runner.protocols.{name}.rest") for name in ("v2", "v1", "openai")), ("runner.warm_up",)],
 )
-def test_a_run_from_and_to_files_imports_no_client_of_another_store(protocol: str) -> None:
-    code = f"import sys, json, {', '.join([*PLAIN, protocol])}; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    packages = {name.partition(".")[0] for name in json.loads(done.stdout)}
-    assert HEAVY.isdisjoint(packages)
-    assert {"aiohttp", "uvloop", "orjson"} <= packages
-
-
-def test_the_warm_up_imports_no_client_of_a_store() -> None:
-    code = "import sys, json, runner.warm_up; print(json.dumps(sorted(sys.modules)))"
+def test_a_run_from_and_to_files_and_the_warm_up_import_no_client_of_a_store(imported: tuple[str, ...]) -> None:
+    code = f"import sys, json, {', '.join(imported)}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert HEAVY.isdisjoint({name.partition(".")[0] for name in json.loads(done.stdout)})

@@ -33,7 +33,7 @@ def inspector_of(api: StoredObjects, launches: LaunchReader) -> LaunchInspector:
 @pytest.mark.parametrize("is_our_runner", [True, False])
 async def test_a_dead_kubelet_delays_a_verdict_only_for_a_moment(*, is_our_runner: bool) -> None:
     api = StoredObjects(jobs=live_job(condition="Failed"), pods=live_pod(terminated(3), phase="Failed"))
-    inspector = inspector_of(api, LaunchReader(api, RunStore(api), defaults=Defaults))
+    inspector = inspector_of(api, LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults))
     ours = snapshot(is_our_runner=is_our_runner, foreign_log_tail=True).model_dump_json()
     request = InspectInput(
         run=RUN, job_name=JOB_NAME, job_uid=JOB_UID, snapshot=ours, pod_shape=shape_of_pod(live_pod())
@@ -52,7 +52,7 @@ async def test_the_start_of_a_pod_that_is_gone_is_read_from_its_event() -> None:
         "firstTimestamp": "2026-11-21T07:10:00Z",
     }
     api = StoredObjects(jobs=live_job(), pods=live_pod(uid="pod-b"), events=started)
-    inspector = inspector_of(api, LaunchReader(api, RunStore(api), defaults=Defaults))
+    inspector = inspector_of(api, LaunchReader(api, RunStore(api), is_signer=is_of_shim, defaults=Defaults))
     request = InspectInput(
         run=RUN,
         job_name=JOB_NAME,

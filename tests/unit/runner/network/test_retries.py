@@ -22,66 +22,44 @@ def test_the_first_wait_follows_the_duration_of_requests(duration: float | None,
     assert first_wait_for(duration) == seconds
 
 
-def wait(retries: Retries, failure: Fault, *, now: float = 0.0, jitter: float = 1.0) -> float | None:
-    return retries.wait_after(failure, now=now, first_wait=0.5, jitter=jitter)
-
-
 def busy(retry_after: float) -> Fault:
     return Fault(InferenceError("busy"), kind=FaultKind.BUSY, retry_after=retry_after)
 
 
-def test_only_the_first_retry_after_a_lost_connection_is_immediate() -> None:
-    retries = Retries(budget=60.0)
-    assert wait(retries, LOST) == 0.0
-    assert wait(retries, LOST) == 1.0
+WAITS: dict[str, tuple[float, list[tuple[Fault, float, float | None]]]] = {
+    "only the first retry after a lost connection is immediate": (60, [(LOST, 0, 0.0), (LOST, 0, 1.0)]),
+    "a request that fails later than the budget is retried": (60, [(BUSY, 300, 0.5), (BUSY, 600, None)]),
+    "the budget limits the time since the first failure": (
+        60,
+        [(BUSY, 0, 0.5), (BUSY, 58, 1.0), (BUSY, 59, 1.0), (BUSY, 60, None)],
+    ),
+    "without a budget": (0, [(busy(0), 0, None)]),
+    "without a budget, a lost connection": (0, [(LOST, 0, None)]),
+    "a server that always asks to wait longer than the budget": (60, [(busy(120), 0, 120.5), (busy(120), 120.5, None)]),
+    "more than ten minutes are left to the next attempt": (60, [(busy(601), 0, None)]),
+    "Retry-After of zero backs off": (60, [(busy(0), 0, 0.5), (busy(0), 0, 1.0), (busy(0), 0, 2.0), (busy(0), 0, 4.0)]),
+}
+"""The budget, and failures with their times and the waits that follow with the most jitter."""
 
 
-def test_a_request_that_fails_later_than_the_budget_is_still_retried() -> None:
-    retries = Retries(budget=60.0)
-    assert wait(retries, BUSY, now=300.0) == 0.5
-    assert wait(retries, BUSY, now=600.0) is None
-
-
-def test_the_budget_limits_the_time_since_the_first_failure() -> None:
-    retries = Retries(budget=60.0)
-    assert wait(retries, BUSY, now=0.0) == 0.5
-    assert wait(retries, BUSY, now=58.0) == 1.0
-    assert wait(retries, BUSY, now=59.0) == 1.0
-    assert wait(retries, BUSY, now=60.0) is None
-
-
-def test_without_a_budget_nothing_is_retried() -> None:
-    assert wait(Retries(budget=0.0), busy(0.0)) is None
-    assert wait(Retries(budget=0.0), LOST) is None
-
-
-@pytest.mark.parametrize("asked", [0.0, 7.0, 120.0])
-def test_retry_after_is_a_lower_bound_with_jitter_that_may_exceed_the_budget(asked: float) -> None:
-    assert wait(Retries(budget=60.0), busy(asked), jitter=0.0) == asked + 0.25
-    assert wait(Retries(budget=60.0), busy(asked), jitter=1.0) == asked + 0.5
+@pytest.mark.parametrize(("budget", "failures"), WAITS.values(), ids=WAITS)
+def test_the_wait_after_a_failure(budget: float, failures: list[tuple[Fault, float, float | None]]) -> None:
+    retries = Retries(budget=budget)
+    for failure, now, expected in failures:
+        assert retries.wait_after(failure, now=now, first_wait=0.5, jitter=1.0) == expected
 
 
 def test_a_server_that_restarts_is_waited_for_beyond_the_budget() -> None:
     retries = Retries(budget=60.0, until=lambda: 900.0)
-    assert wait(retries, LOST, now=300.0) == 0.0
-    assert wait(retries, BUSY, now=890.0) == 1.0
-    assert wait(retries, BUSY, now=899.5) == 0.5
-    assert wait(retries, BUSY, now=900.0) is None
+    for failure, now, expected in ((LOST, 300.0, 0.0), (BUSY, 890.0, 1.0), (BUSY, 899.5, 0.5), (BUSY, 900.0, None)):
+        assert retries.wait_after(failure, now=now, first_wait=0.5, jitter=1.0) == expected
 
 
-def test_a_server_that_always_asks_to_wait_longer_than_the_budget_is_given_up() -> None:
-    retries = Retries(budget=60.0)
-    assert wait(retries, busy(120.0), now=0.0) == 120.5
-    assert wait(retries, busy(120.0), now=120.5) is None
-
-
-def test_a_wait_of_more_than_ten_minutes_is_left_to_the_next_attempt() -> None:
-    assert wait(Retries(budget=60.0), busy(601.0)) is None
-
-
-def test_retry_after_zero_backs_off_on_every_retry() -> None:
-    retries = Retries(budget=60.0)
-    assert [wait(retries, busy(0.0)) for _ in range(4)] == [0.5, 1.0, 2.0, 4.0]
+@pytest.mark.parametrize("jitter", [0.0, 1.0])
+@pytest.mark.parametrize("asked", [0.0, 7.0, 120.0])
+def test_retry_after_is_a_lower_bound_with_jitter_that_may_exceed_the_budget(asked: float, jitter: float) -> None:
+    wait = Retries(budget=60.0).wait_after(busy(asked), now=0.0, first_wait=0.5, jitter=jitter)
+    assert wait == asked + 0.25 + jitter / 4
 
 
 @pytest.mark.parametrize(
@@ -126,25 +104,18 @@ async def test_the_error_is_raised_when_the_budget_is_spent() -> None:
         await with_retries(attempt, budget=0.1, first_wait=0.05)
 
 
-async def test_other_errors_are_not_retried() -> None:
+PERMANENT = [
+    Fault(InferenceError("wrong"), kind=kind) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE, FaultKind.FAILED)
+]
+
+
+@pytest.mark.parametrize("error", [InferenceError("wrong"), *PERMANENT], ids=repr)
+async def test_what_a_retry_cannot_overcome_is_not_retried(error: Exception) -> None:
     tries: list[int] = []
 
     async def attempt() -> str:
         tries.append(1)
-        raise InferenceError("wrong")
-
-    with pytest.raises(InferenceError, match="wrong"):
-        await with_retries(attempt, budget=60.0)
-    assert len(tries) == 1
-
-
-@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.TOO_LARGE, FaultKind.FAILED])
-async def test_a_fault_that_a_retry_cannot_overcome_is_not_retried(kind: FaultKind) -> None:
-    tries: list[int] = []
-
-    async def attempt() -> str:
-        tries.append(1)
-        raise Fault(InferenceError("wrong"), kind=kind)
+        raise error
 
     with pytest.raises(InferenceError, match="wrong"):
         await with_retries(attempt, budget=60.0)

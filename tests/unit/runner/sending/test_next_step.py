@@ -52,24 +52,20 @@ class Requests:
         return next_step(self.batch, self.history)
 
 
-@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.TOO_LARGE, *DOUBTFUL])
-def test_a_batch_that_fails_for_a_reason_of_its_own_is_divided(kind: FaultKind) -> None:
-    requests = Requests(TWO)
+@pytest.mark.parametrize(
+    ("sent", "kind", "step"),
+    [
+        *((TWO, kind, Step.DIVIDE) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE, *DOUBTFUL)),
+        *((ONE, kind, Step.BLAME) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)),
+        (ONE, FaultKind.FAILED, Step.FAIL),
+    ],
+)
+def test_a_batch_that_fails_for_a_reason_of_its_own_is_divided_until_a_record_is_blamed(
+    sent: Batch, kind: FaultKind, step: Step
+) -> None:
+    requests = Requests(sent, has_example=step is not Step.BLAME)
     requests.fail(kind)
-    assert requests.step() is Step.DIVIDE
-
-
-@pytest.mark.parametrize("kind", [FaultKind.REJECTED, FaultKind.TOO_LARGE])
-def test_a_single_record_that_is_rejected_is_blamed(kind: FaultKind) -> None:
-    requests = Requests(has_example=False)
-    requests.fail(kind)
-    assert requests.step() is Step.BLAME
-
-
-def test_a_fault_of_all_requests_ends_the_attempt() -> None:
-    requests = Requests()
-    requests.fail(FaultKind.FAILED)
-    assert requests.step() is Step.FAIL
+    assert requests.step() is step
 
 
 @pytest.mark.parametrize("kind", DOUBTFUL)

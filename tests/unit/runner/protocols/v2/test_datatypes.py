@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.plugins import Json
-from runner.protocols.v2.datatypes import FLOATS, KINDS, Unfit, from_raw, narrowed, raw_of, to_array, to_bytes
-from runner.protocols.v2.outputs import decode_output
+from runner.protocols.v2.datatypes import (
+    FLOATS,
+    KINDS,
+    Unfit,
+    decode_output,
+    from_raw,
+    narrowed,
+    raw_of,
+    to_array,
+    to_bytes,
+)
 from tests.unit.runner.batches import decoded
 
 UNFIT: list[tuple[str, Json]] = [

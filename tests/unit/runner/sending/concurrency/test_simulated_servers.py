@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from inferrun.plugins import Limits
+from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import ConcurrencyLimit
 from tests.unit.runner.sending.concurrency.simulation import (
     LINK_SECONDS,
@@ -17,7 +19,6 @@ from tests.unit.runner.sending.concurrency.simulation import (
     Times,
     constant,
     exponential,
-    uniform,
 )
 
 SECONDS = 0.1
@@ -57,20 +58,6 @@ def test_a_server_that_admits_only_some_requests_is_used_with_few_rejections(
     assert client.refused <= 0.02 * 2000
     assert client.run(requests=4000) >= 0.95 * admitted / (seconds + LINK_SECONDS)
     assert client.refused <= 0.01 * 6000
-
-
-@pytest.mark.parametrize("share", [0.001, 0.01, 0.1])
-@pytest.mark.parametrize(("workers", "seconds"), [(4, 0.005), (4, SECONDS), (16, SECONDS)])
-def test_rejections_at_random_do_not_slow_down(share: float, workers: int, seconds: float) -> None:
-    client = client_of(Server(workers, constant(seconds), rejected=share))
-    client.run(requests=100 * workers)
-    assert client.run(requests=500 * workers) >= 0.93 * workers / seconds
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_rejections_at_random_hardly_delay_the_beginning(seed: int) -> None:
-    client = client_of(Server(4, uniform(SECONDS), rejected=0.1), seed=seed)
-    assert client.run(requests=60 * 4) >= 0.7 * 4 / SECONDS
 
 
 def double(server: Server) -> Server:
@@ -135,3 +122,16 @@ def test_after_an_outage_with_rejections_the_rate_recovers() -> None:
     client.server = replace(client.server, admitted=None)
     client.run(requests=800)
     assert client.run(requests=800) >= 0.95 * 8 / SECONDS
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("seconds_per_record", [0.001, 0.075, 0.3, 2.0])
+def test_requests_to_slow_models_stay_far_below_their_time_limit(workers: int, seconds_per_record: float) -> None:
+    limits = Limits()
+    sizer = BatchSizer(maximum=limits.batch_rows, target_seconds=limits.request_seconds)
+    client = Client(ConcurrencyLimit(start=1, maximum=64), Server(workers, constant(seconds_per_record)), sizer=sizer)
+    client.run(requests=100 * workers)
+    assert client.longest < limits.request_timeout / 4
+    began, before = client.now, client.records
+    client.run(requests=200 * workers)
+    assert client.records - before >= 0.9 * workers / seconds_per_record * (client.now - began)
