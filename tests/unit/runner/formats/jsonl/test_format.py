@@ -194,8 +194,8 @@ def test_a_block_may_have_only_invalid_records(path: Path) -> None:
 
 
 def test_a_record_over_the_limit_is_rejected_before_it_is_read_completely(path: Path) -> None:
-    lines_of(path, "[1]\n" + "[" + "1," * 2000 + "1]\n")
-    with pytest.raises(InputError, match=r"line 2: the record is longer than 1024 bytes"):
+    lines_of(path, "[1]\n\n[" + "1," * 2000 + "1]\n")
+    with pytest.raises(InputError, match=r"line 3: the record is longer than 1024 bytes"):
         read(path, limits=Limits(record_bytes=1024))
 
 
