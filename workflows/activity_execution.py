@@ -10,7 +10,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError, is_cancelled_exception
 from temporalio.workflow import ActivityCancellationType
 
-from workflows.activity_options import LOCAL_ATTEMPTS, LOCAL_SECONDS, ActivityOptions, lane_queue
+from workflows.activity_options import CHECK_ORIGIN, LOCAL_ATTEMPTS, LOCAL_SECONDS, ActivityOptions, lane_queue
+from workflows.messages import OriginInput, OriginResult
 
 R = TypeVar("R")
 
@@ -51,6 +52,12 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
             raise
         return await execute(options, argument, result, summary=summary, in_lane=True)
     return local
+
+
+async def has_own_origin() -> bool:
+    """Whether this installation executed what this workflow continues, so that what it has passed on can be relied on."""
+    request = OriginInput(continued_run_id=workflow.info().continued_run_id or "")
+    return (await execute_locally(CHECK_ORIGIN, request, OriginResult, summary="check what this continues")).is_ours
 
 
 async def uninterrupted(step: Coroutine[object, object, R]) -> tuple[R, bool]:

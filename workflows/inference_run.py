@@ -16,7 +16,7 @@ from inferrun.run_result import RunResult
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
-from workflows.activity_execution import execute_locally, uninterrupted, wait_until
+from workflows.activity_execution import execute_locally, has_own_origin, uninterrupted, wait_until
 from workflows.launch_following import STOP_GRACE, LaunchFollowing
 from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
@@ -32,7 +32,6 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
-from workflows.origin import has_own_origin
 from workflows.output_verification import verify_output
 from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
@@ -66,8 +65,8 @@ class RunWorkflow:
     @workflow.init
     def __init__(self, given: RunInput) -> None:
         # How far a run has got comes from the workflow that continues as new, which is checked before it is relied on.
-        self._is_continued = workflow.info().continued_run_id is not None
-        self._state = RunState(given if self._is_continued else given.at_start())
+        is_continued = workflow.info().continued_run_id is not None
+        self._state = RunState(given if is_continued else given.at_start())
         self._signals = LaunchSignals()
         if given.ended is not None:
             self._signals.add_ended(given.ended)
@@ -95,12 +94,12 @@ class RunWorkflow:
                 self._state.edit_spec(read.spec)
                 if self._state.job is not None:
                     # Without a limit, no start is signalled: the launch may be running already.
-                    self._signals.request_inspection(self._state.job.job_uid)
+                    self._signals.of(self._state.job.job_uid).ended_pod = ""
 
     @workflow.signal(name=STARTED_SIGNAL)
     def started(self, signal: Started) -> None:
         """The container of a launch is running: the run's clock starts."""
-        self._signals.add_started(signal)
+        self._signals.of(signal.job_uid).started = signal
         self._state.signal_count += 1
 
     @workflow.signal(name=ENDED_SIGNAL)
@@ -114,7 +113,12 @@ class RunWorkflow:
         """Execute the run until its outcome is recorded; a failed run fails the workflow with its reason as the type."""
         cancellation: BaseException | None = None
         try:
-            await self._check_origin(given)
+            if workflow.info().continued_run_id is not None:
+                is_own, is_cancelled = await uninterrupted(has_own_origin())
+                if not is_own:  # another program has passed on the state: the status knows what is needed
+                    self._state = RunState(given.at_start())
+                if is_cancelled:
+                    raise asyncio.CancelledError
             outcome = await self._execute()
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
@@ -124,16 +128,6 @@ class RunWorkflow:
         if cancellation is not None and recorded.phase is not Phase.SUCCEEDED:
             raise cancellation
         return _close(outcome, recorded)  # it may have succeeded before the cancellation took effect
-
-    async def _check_origin(self, given: RunInput) -> None:
-        """Begin anew if another program has passed on the state: the status knows what is needed. Cancellation waits for it."""
-        if not self._is_continued:
-            return
-        is_own, is_cancelled = await uninterrupted(has_own_origin())
-        if not is_own:
-            self._state = RunState(given.at_start())
-        if is_cancelled:
-            raise asyncio.CancelledError
 
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""
@@ -172,7 +166,7 @@ class RunWorkflow:
                 case LaunchState.SUSPENDED:
                     workflow.set_current_details(f"**Suspended**: {code_span(launched.message)}")
                     await self._wait_for_edit(seen, seconds=SUSPENDED_RECHECK_SECONDS, summary="suspended")
-                    self._state.wait_since(rfc3339(self._now))  # meanwhile it was neither waiting nor running
+                    self._state.waits_since = rfc3339(self._now)  # meanwhile it was neither waiting nor running
                 case LaunchState.WAITING:
                     workflow.set_current_details(f"**Pending** ({launched.reason}): {code_span(launched.message)}")
                     if not await self._wait_for_change(launched, seen):
@@ -234,7 +228,7 @@ class RunWorkflow:
         """
         has_waited = verdict.kind is VerdictKind.NEVER_RAN
         waits_from = rfc3339(self._now + timedelta(seconds=step.delay))
-        self._state.wait_since(self._state.pending_since(launched) if has_waited else waits_from)
+        self._state.waits_since = self._state.pending_since(launched) if has_waited else waits_from
         ended_launches = self._state.progress.launch
         self._state.next_launch(is_counted=step.counted, has_waited=has_waited)
         if not step.delay:
@@ -297,9 +291,7 @@ class RunWorkflow:
         summary = f"record {outcome.phase} ({outcome.reason})"
         recording = execute_locally(activity_options.RECORD, outcome, StatusResult, summary=summary)
         recorded, _ = await uninterrupted(recording)
-        if (
-            recorded.gone and outcome.phase is Phase.SUCCEEDED
-        ):  # it has succeeded even if it is deleted before this is recorded
+        if recorded.gone and outcome.phase is Phase.SUCCEEDED:  # it was deleted after it had succeeded
             ended = {"phase": outcome.phase, "reason": outcome.reason, "message": outcome.message}
             return recorded.model_copy(update=ended)
         return recorded

@@ -25,10 +25,7 @@ CLEANUP_WORKFLOW = "InferenceRunCleanup"
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
 
-
-TEXT_LIMIT = 2048
-
-Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=TEXT_LIMIT))]
+Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=2048))]
 """A text for people: one line of at most 2048 characters, whatever it was made from."""
 
 

@@ -28,7 +28,7 @@ from inferrun.submission import (
 )
 from inferrun.text import code_span, one_line, shell_command
 from workflows import activity_options, messages
-from workflows.activity_execution import execute, execute_locally, uninterrupted, wait_until
+from workflows.activity_execution import execute, execute_locally, has_own_origin, uninterrupted, wait_until
 from workflows.messages import (
     DeleteScheduleInput,
     DeletionResult,
@@ -37,7 +37,6 @@ from workflows.messages import (
     SubmissionStatus,
     SubmitInput,
 )
-from workflows.origin import has_own_origin
 
 RECHECK_SECONDS = 600
 """After this time the run is checked, although a signal normally arrives first. Each check doubles the interval up to
@@ -140,7 +139,12 @@ class SubmitInferenceRun:
         seconds = CANCELLED_RECHECK_SECONDS if submission is None else RECHECK_SECONDS
         while status.standing is SubmissionState.UNDER_WAY:
             if submission is not None:
-                _show_progress(run)
+                lines = (
+                    f"Waiting for InferenceRun {code_span(str(run))}.",
+                    f"Its workflow: {code_span(names.run_workflow_id(run))}.",
+                    code_span(shell_command("kubectl", "get", "inferencerun", "-n", run.namespace, run.name)),
+                )
+                workflow.set_current_details("\n\n".join(lines))
             if submission is not None and workflow.info().is_continue_as_new_suggested() and not self._has_news:
                 following = Following(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
@@ -185,15 +189,6 @@ def _parse(request: RawValue) -> Submission:
 
 def _reject(text: str, cause: Exception | None) -> NoReturn:
     raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
-
-
-def _show_progress(run: RunRef) -> None:
-    lines = (
-        f"Waiting for InferenceRun {code_span(str(run))}.",
-        f"Its workflow: {code_span(names.run_workflow_id(run))}.",
-        code_span(shell_command("kubectl", "get", "inferencerun", "-n", run.namespace, run.name)),
-    )
-    workflow.set_current_details("\n\n".join(lines))
 
 
 def _close(run: RunRef, end: SubmissionStatus) -> RunResult:
