@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from activities.launching.inheritance import propagated_annotations, propagated_labels
+from activities.launching.manifests import owner_reference
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -82,16 +83,7 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
             wellknown.ANNOTATION_WORKFLOW_ID: workflow_id,
             wellknown.ANNOTATION_SCHEDULED_TIME: due,
         },
-        "ownerReferences": [
-            {
-                "apiVersion": wellknown.API_VERSION,
-                "kind": wellknown.RUN_KIND,
-                "name": parent.metadata.name,
-                "uid": parent.metadata.uid,
-                "controller": True,
-                "blockOwnerDeletion": False,
-            }
-        ],
+        "ownerReferences": [owner_reference(parent.ref)],
     }
     spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=CHILD_FIELDS)
     return _run(metadata, spec)

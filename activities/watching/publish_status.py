@@ -3,8 +3,8 @@
 from temporalio import activity
 
 from activities.judging.job_marks import mark_ended
-from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder
+from activities.objects.presence import delete_if_present
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore

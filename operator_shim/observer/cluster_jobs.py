@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from activities.judging.job_marks import end_job, watch_again
 from activities.launching.config_maps import read_time_to_live
-from activities.objects.deletion import delete_if_present
 from activities.objects.object_metadata import uid_of
+from activities.objects.presence import delete_if_present
 from activities.watching import job_state
 from activities.watching.observation import Launch, is_launch_left_over
 from inferrun.kube.client import KubeClient
