@@ -29,7 +29,7 @@ from inferrun.run_defaults import Defaults
 from operator_shim.acceptance import Acceptance
 from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS, RunRules
+from operator_shim.decisions import REJECTIONS
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
@@ -76,12 +76,9 @@ class Shim:
             keeps_stubs=True,
         )
 
-        def rules() -> RunRules:
-            return RunRules.read(defaults())
-
         self._deletions = Deletions(api, workflows, schedules)
         self._schedules = Schedules(
-            runs, schedules, watch=run_watch, clean_up=self._deletions.add, events=events, rules=rules
+            runs, schedules, watch=run_watch, clean_up=self._deletions.add, events=events, defaults=defaults
         )
         self._executions = Executions(
             runs,
@@ -89,7 +86,7 @@ class Shim:
             read=self._read_run,
             reject=self._reject,
             clean_up=self._deletions.add,
-            rules=rules,
+            defaults=defaults,
             workers=workers,
         )
         self._models = ModelWatches(api, namespaces=namespaces, read=self._read_run, recheck=self._executions.recheck)
@@ -98,7 +95,7 @@ class Shim:
             read=self._read_run,
             is_under_way=self._executions.is_under_way,
             has_too_many=self._executions.has_too_many,
-            rules=rules,
+            defaults=defaults,
             workers=workers,
         )
         self._configs = ConfigStatuses(
