@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from control.allowed import Allowed
+from control.allowed import disallowed
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
@@ -131,9 +131,10 @@ def edit_notice(runs: Sequence[str], *, generation: int) -> str:
     )
 
 
-def config_verdict(config: ConfigDigest, *, allowed: Allowed) -> Action:
+def config_verdict(config: ConfigDigest, defaults: Defaults, *, runner_account: str) -> Action:
     """What to report on the status of a config."""
-    found = allowed.problems(service_account=config.service_account_name, image=config.image)
+    account, image = config.service_account_name, config.image
+    found = disallowed(defaults, runner_account=runner_account, service_account=account, image=image)
     problems = (*config.problems, *found)
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "; ".join(("runs can use this config", *config.warnings)))

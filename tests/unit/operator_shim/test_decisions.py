@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from control.allowed import Allowed
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
 from operator_shim.config_digest import ConfigDigest
@@ -112,8 +111,8 @@ def test_the_verdict_on_a_config_names_the_field(given: dict[str, Any], reason: 
     complete = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "foreign:1", **given}
     if "flie" in str(given):
         del complete["image"]
-    allowed = Allowed(service_accounts=("runner",), images=("foreign:*",), runner_image="own:1")
-    verdict = config_verdict(ConfigDigest.of(config(**complete)), allowed=allowed)
+    defaults = Defaults(allowed_service_accounts=("runner",), allowed_images=("foreign:*",), runner_image="own:1")
+    verdict = config_verdict(ConfigDigest.of(config(**complete)), defaults, runner_account="")
     assert verdict.reason is reason
     assert named in verdict.message
 
