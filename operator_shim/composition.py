@@ -13,7 +13,7 @@ from activities.objects.signatures import record_signer
 from activities.objects.signing_key import SigningKey
 from control.installation import installation_id, warn_of_others
 from control.leases import LeaderElection
-from control.process import Part, work_until
+from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.search_attributes import SearchAttributes
 from control.settings import ControlSettings
@@ -104,14 +104,5 @@ class ShimProcess:
         """Watch until `stopped` is set; if a task fails, the process ends."""
         await record_signer(self._api, self._key, namespace=self._namespace)
         logger.info("shim started")
-        parts: list[Part] = [
-            self._shim,
-            self._watch,
-            self._election,
-            self._observer,
-            self._defaults,
-            self._monitor,
-            self._attributes,
-            *self._rotations,
-        ]
-        await work_until(stopped, [asyncio.create_task(part.run()) for part in parts])
+        watching = (self._shim, self._watch, self._election, self._observer)
+        await work_until(stopped, (*watching, self._defaults, self._monitor, self._attributes, *self._rotations))

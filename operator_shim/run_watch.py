@@ -8,7 +8,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS, Object
 from inferrun.run_ref import RunRef
-from operator_shim.run_terms import UNFINISHED, has_ended, terms_of
+from operator_shim.run_terms import has_ended, terms_of
 from operator_shim.shared_parts import SharedParts
 from operator_shim.trimming import trim_run
 
@@ -36,10 +36,6 @@ class RunWatch(NamespacedInformers):
         run = self.get(ref.namespace, ref.name)
         is_it = run is not None and run["metadata"]["uid"] == ref.uid and not has_ended(run)
         return run if run is not None and is_it and run["spec"].get("schedule") is None else None
-
-    def all_unfinished(self) -> list[Object]:
-        """The runs that have not ended, without schedules."""
-        return [run for _, run in self.find(UNFINISHED) if run["spec"].get("schedule") is None]
 
     def _tell(self, key: Key, before: Object | None, after: Object | None) -> None:
         for listener in self._listeners:

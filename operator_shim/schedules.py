@@ -13,8 +13,9 @@ from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.timestamps import utc_now
-from operator_shim.decisions import ActionKind, RunRules, cancellation_notice, decide
+from operator_shim.decisions import ActionKind, cancellation_notice, decide
 from operator_shim.run_terms import created_by
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedule_spec import schedule_of
@@ -41,12 +42,12 @@ class Schedules:
         watch: RunWatch,
         clean_up: Callable[[InferenceRun], None],
         events: EventRecorder,
-        rules: Callable[[], RunRules],
+        defaults: Callable[[], Defaults],
     ) -> None:
         self._runs = runs
         self._temporal = temporal
         self._events = events
-        self._rules = rules
+        self._defaults = defaults
         self._watch = watch
         self._clean_up = clean_up
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=WORKERS, group=lambda key: key[0])
@@ -88,7 +89,7 @@ class Schedules:
         if item is None or item["spec"].get("schedule") is None:
             return
         run = parse_run(item)
-        action = decide(run, rules=self._rules())
+        action = decide(run, defaults=self._defaults())
         if action.kind is ActionKind.CLEAN_UP:
             self._clean_up(run)
         if action.kind not in (ActionKind.REJECT, ActionKind.SCHEDULE):

@@ -154,7 +154,8 @@ class Sweep:
         """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
         now = self._runs.now()
         for (namespace, name), item in self._watch.find(TO_DELETE):
-            if is_deletion_overdue(item, now=now):
+            is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
+            if is_overdue and not item["metadata"].get("deletionTimestamp"):
                 run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
                 logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
                 await self._workflows.clean_up(run)
@@ -204,11 +205,3 @@ class Sweep:
             return found is None
         ended = found.status.recorded_at if found is not None else None  # None: it is being deleted
         return ended is not None and self._runs.now() - ended > CLOSING_TIME
-
-
-def is_deletion_overdue(item: Object, *, now: datetime) -> bool:
-    """Whether a run was to be deleted a while ago and is still there."""
-    after = (item.get("status") or {}).get("deleteAfter")
-    if not after or item["metadata"].get("deletionTimestamp") or not has_ended(item):
-        return False
-    return now - parse(str(after)) > DELETION_TIME

@@ -28,7 +28,7 @@ from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.publish_status import StatusPublisher
 from control.installation import installation_id
-from control.process import Part, work_until
+from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
 from control.temporal_monitor import TemporalMonitor
@@ -146,20 +146,15 @@ class WorkerProcess:
         await self._api_servers.read()
         installation = self._installation
         await record_signer(self._api, installation.signing_key, namespace=installation.namespace)
-        parts: list[Part] = [
-            self._defaults,
-            self._monitor,
-            self._api_servers,
-            *rotations_of(self._client, on_change=self._reconnect),
-        ]
-        background = [asyncio.create_task(part.run()) for part in parts]
+
+        def reconnect() -> None:
+            for worker in self._workers:
+                worker.client = self._client
+
+        rotations = rotations_of(self._client, on_change=reconnect)
         async with serving(self._workers):
             logger.info("the worker is serving", extra={"task_queue": self._settings.task_queue})
-            await work_until(stopped, background)
-
-    def _reconnect(self) -> None:
-        for worker in self._workers:
-            worker.client = self._client
+            await work_until(stopped, (self._defaults, self._monitor, self._api_servers, *rotations))
 
     def _run_activities(self) -> list[Activity]:
         """The activities of a run's workflows."""

@@ -68,6 +68,7 @@ class LaunchFollowing:
         must_inspect, verdict = self._launched.is_adopted, None
         while verdict is None:
             if workflow.info().is_continue_as_new_suggested():  # because of many replaced Pods, edits or signals
+                await workflow.wait_condition(workflow.all_handlers_finished)  # what an edit says is passed on
                 ended = self._signals.latest_end(self._launched.job_uid, launch=self._launched.launch)
                 workflow.continue_as_new(self._state.continued(following=self._launched, ended=ended))
             left: float | None = None

@@ -21,6 +21,7 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
+from operator_shim.run_terms import UNFINISHED
 from operator_shim.run_watch import RunWatch
 from operator_shim.shared_parts import SharedParts
 
@@ -37,7 +38,8 @@ Wake = Callable[[Key], None]
 """Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and not raise."""
 
 OnRoom = Callable[[str], None]
-"""Called with a namespace in which runs wait for a quota and there may be room. Must return at once and not raise."""
+"""Called with a namespace in which runs wait for a quota and there may be room: a quota says so, whoever made it, or a Job has
+ended, because a run that waits may delete it then. Must return at once and not raise."""
 
 
 class WorkloadWatch:
@@ -102,9 +104,9 @@ class WorkloadWatch:
         """The keys of all live Jobs."""
         return self._jobs.keys()
 
-    def all_runs(self) -> Iterable[Object]:
-        """The runs that have not finished."""
-        return self._runs.all_unfinished()
+    def all_runs(self) -> list[Object]:
+        """The runs that have not finished, without schedules."""
+        return [run for _, run in self._runs.find(UNFINISHED) if run["spec"].get("schedule") is None]
 
     def pods_of(self, job_uid: str) -> tuple[Object, ...]:
         """The Job's Pods that are not terminal."""
@@ -113,10 +115,6 @@ class WorkloadWatch:
     def remembered_ends(self, job_uid: str) -> tuple[PodEnd, ...]:
         """How Pods of the Job ended, as far as it was seen in the last minutes."""
         return self._ends.of(job_uid)
-
-    def namespaces_without_room(self) -> list[str]:
-        """The namespaces in which runs wait for a quota."""
-        return list(self._without_room)
 
     def runs_without_room(self, namespace: str) -> list[RunRef]:
         """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose Pod is rejected, Kubernetes'
@@ -130,8 +128,10 @@ class WorkloadWatch:
         ]
 
     def subscribe(self, wake: Wake, *, on_room: OnRoom) -> None:
-        """Call both from now on, for what their types say."""
+        """Call both from now on, for what their types say, and `on_room` for each namespace in which runs wait already."""
         self._subscriber = wake, on_room
+        for namespace in self._without_room:
+            on_room(namespace)
 
     def unsubscribe(self) -> None:
         """Call nothing any more."""

@@ -265,11 +265,13 @@ class Cluster:
     """The latest time that anything happened at."""
     launching: asyncio.Event = field(default_factory=asyncio.Event)
     may_launch: asyncio.Event = field(default_factory=asyncio.Event)
+    may_read_spec: asyncio.Event = field(default_factory=asyncio.Event)
     recording: asyncio.Event = field(default_factory=asyncio.Event)
     may_record: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.may_launch.set()
+        self.may_read_spec.set()
         self.may_record.set()
 
     @property
@@ -468,6 +470,9 @@ class Cluster:
     @activity.defn(name=activity_options.READ_SPEC.name)
     async def read_spec(self, request: RunRequest) -> SpecResult:
         assert request.run == RUN
+        if activity.info().is_local and not self.may_read_spec.is_set():
+            raise ApplicationError("the API server does not answer", category=ApplicationErrorCategory.BENIGN)
+        await self.may_read_spec.wait()
         return SpecResult(spec=self._spec())
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)

@@ -5,8 +5,9 @@ from temporalio.testing import WorkflowEnvironment
 
 from inferrun.reasons import Reason
 from tests.workflow.cluster import Cluster, Plan, fails, succeeds
+from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.stage import failure_of, in_time, on_stage, result_of, until
-from workflows import messages
+from workflows import activity_options, messages
 from workflows.signals import ENDED_SIGNAL, Ended
 
 AT_ONCE = succeeds(starts_after=0, ends_after=0)
@@ -79,6 +80,31 @@ async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on
     assert len(cluster.looks) == 1, "the launch is not created anew"
     assert [job.stopped_at is not None for job in cluster.jobs.values()] == [True]
     assert cluster.outcome.started_at is not None
+
+
+async def test_an_edit_that_is_being_read_is_not_lost_when_the_run_continues_as_new(temporal: Client) -> None:
+    cluster = Cluster(plans=[Plan(starts_after=0, ends_after=None)], timeout_seconds=3600)
+    environment = WorkflowEnvironment.from_client(temporal)
+    async with on_stage(environment, cluster, cached_workflows=1000) as stage:
+        handle = await stage.start()
+        latest = temporal.get_workflow_handle(handle.id)
+        await in_time(cluster.launching.wait())
+        first = (await latest.describe()).run_id
+        cluster.may_read_spec.clear()
+        await stage.change_timeout(latest, 1)
+        await until(lambda: stage.has_started(handle, activity_options.READ_SPEC.name, times=1))
+
+        async def should_continue() -> bool:
+            for _ in range(FLOOD):
+                await latest.signal(ENDED_SIGNAL, Ended(job_uid="uid-inf-iris-1", launch=1))
+            described = await latest.describe()
+            return described.run_id != first or described.history_length > 2 * CONTINUE_AS_NEW_AFTER
+
+        await until(should_continue)
+        cluster.may_read_spec.set()
+        assert (await failure_of(latest)).type == "DeadlineExceeded"
+        assert (await latest.describe()).run_id != first
+        stage.started.clear()
 
 
 async def test_a_run_whose_history_is_long_after_an_attempt_continues_as_new(temporal: Client) -> None:
