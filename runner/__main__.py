@@ -4,13 +4,11 @@ The process ends with `os._exit` once the result is written: a thread that hangs
 delay the exit beyond the deadline or the grace period. For the same reason a timer outside the event loop backs up the deadline.
 """
 
-import gc
 import os
 import signal
 import time
 
 STARTED = time.monotonic()  # taken before the imports, because the deadline counts from the start of the process
-gc.disable()  # imports create many objects that are kept: to search them for garbage takes a tenth of the time of the start
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # until the event loop handles it: process 1 would ignore it
 
@@ -117,8 +115,6 @@ async def _run(process: Process) -> NoReturn:
         async with limit:
             trust(process.settings.ca_bundle, folder=process.settings.spool_dir)
             contract = read_contract(process.settings.contract)
-            gc.freeze()
-            gc.enable()
             await execute(contract, process.settings, report=process.report, record_success=process.record_success)
     except BaseException as error:  # noqa: BLE001  the top level of the process
         cause = first_error(error)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from temporalio import activity
 
 from activities.objects.signing_key import SigningKey
-from control.ui_links import workflow_url
 from inferrun.resources import WorkflowReference
 
 
@@ -30,9 +30,16 @@ class Installation:
     signing_key: SigningKey = field(default_factory=SigningKey, repr=False)
     """The key of this process, which signs what it creates in users' namespaces."""
 
+    def workflow_reference(self, *, workflow_id: str | None, run_id: str | None) -> WorkflowReference:
+        """The reference to a workflow in a run's status, with a link if the UI's address is known; slashes are percent-encoded."""
+        url = None
+        if self.ui_url and workflow_id:
+            namespace, identity = quote(self.temporal_namespace, safe=""), quote(workflow_id, safe="")
+            url = f"{self.ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{identity}"
+            url = f"{url}/{quote(run_id, safe='')}/history" if run_id else url
+        return WorkflowReference(id=workflow_id, run_id=run_id, namespace=self.temporal_namespace, url=url)
+
     def calling_workflow(self) -> dict[str, Any]:  # Any: a model's fields
-        """The workflow of the current activity in a run's status, with a link if the UI's address is known."""
-        info, namespace = activity.info(), self.temporal_namespace
-        workflow_id, run_id = info.workflow_id or "", info.workflow_run_id or ""
-        url = workflow_url(self.ui_url, namespace=namespace, workflow_id=workflow_id, run_id=run_id)
-        return WorkflowReference(id=workflow_id, run_id=run_id, namespace=namespace, url=url).model_dump()
+        """The reference to the workflow of the current activity."""
+        info = activity.info()
+        return self.workflow_reference(workflow_id=info.workflow_id, run_id=info.workflow_run_id).model_dump()

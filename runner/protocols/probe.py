@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -41,16 +40,17 @@ async def open_probe(
         return
     tls = context_of(model, endpoints)
     async with open_client(limits, timeout=whole_timeout(PROBE_SECONDS), tls=tls) as client:
-        yield partial(_probe_all, client, candidates(model))
+        models = candidates(model)
 
+        async def ask() -> Finding:
+            """Ask as the first protocol does, and while the server does not know the path, as the others do."""
+            first = finding = await _probe(client, models[0])
+            for other in models[1:]:
+                if finding.is_unknown_path:
+                    finding = await _probe(client, other, judge_answer=judge_guess)
+            return finding if finding.is_ready else first
 
-async def _probe_all(client: HttpClient, models: tuple[Model, ...]) -> Finding:
-    """Ask as the first protocol does, and while the server does not know the path, as the others do."""
-    first = finding = await _probe(client, models[0])
-    for other in models[1:]:
-        if finding.is_unknown_path:
-            finding = await _probe(client, other, judge_answer=judge_guess)
-    return finding if finding.is_ready else first
+        yield ask
 
 
 async def _probe(client: HttpClient, model: Model, *, judge_answer: Callable[..., Finding] = judge) -> Finding:
