@@ -16,15 +16,13 @@ from workflows.messages import OriginInput, OriginResult
 R = TypeVar("R")
 
 
-async def execute(
-    options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str, in_lane: bool = False
-) -> R:
-    """Execute the activity; its cancellation does not wait for it to end."""
+async def execute(options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> R:
+    """Execute the activity in its lane; its cancellation does not wait for it to end."""
     executed: R = await workflow.execute_activity(
         options.name,
         argument,
         result_type=result,
-        task_queue=lane_queue(workflow.info().task_queue, options.lane) if in_lane else None,
+        task_queue=lane_queue(workflow.info().task_queue, options.lane),
         start_to_close_timeout=options.start_to_close,
         retry_policy=options.retry,
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
@@ -36,7 +34,7 @@ async def execute(
 async def execute_locally(options: ActivityOptions, argument: BaseModel, result: type[R], *, summary: str) -> R:
     """Execute the activity in the task of its workflow: one history event instead of six, and a quarter of the CPU.
 
-    If that fails or takes too long, the activity is executed as a regular one, in its lane, until it succeeds.
+    If that fails or takes too long, the activity is executed as a regular one until it succeeds.
     """
     try:
         local: R = await workflow.execute_local_activity(
@@ -50,7 +48,7 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
     except FailureError as error:  # ActivityError at first, but its cause alone when the history is replayed
         if is_cancelled_exception(error):
             raise
-        return await execute(options, argument, result, summary=summary, in_lane=True)
+        return await execute(options, argument, result, summary=summary)
     return local
 
 

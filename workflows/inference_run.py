@@ -13,6 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_result import RunResult
+from inferrun.runner_report import OutputState
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
@@ -31,8 +32,8 @@ from workflows.messages import (
     StatusResult,
     Verdict,
     VerdictKind,
+    VerifyResult,
 )
-from workflows.output_verification import verify_output
 from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -49,6 +50,9 @@ FIRST_RECHECK_SECONDS = 15
 
 SUSPENDED_RECHECK_SECONDS = 6 * 3600
 """The same for a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
+
+VERIFY_SECONDS = 330
+"""What a verification may take: its Job's own limit of 300 s, and time to hear of its end."""
 
 UNWATCHED_WAITS = (
     Reason.QUOTA_EXCEEDED,
@@ -281,10 +285,46 @@ class RunWorkflow:
         return self._state.outcome(verdict, phase, verdict.reason)
 
     async def _verify(self, verdict: Verdict, *, is_final: bool) -> Verdict:
-        """The verdict, after the store was asked if the launches leave open whether the output is committed."""
+        """The verdict, after the store was asked if the launches leave open whether the output is committed; unchanged if the run
+        no longer exists. As with a launch, nothing is held in the meantime: the end of the verifying Job is signalled.
+        """
         if success_of(verdict) is not None or not self._state.must_verify(verdict, is_final=is_final):
             return verdict
-        return await verify_output(self._state, self._signals, verdict, is_final=is_final)
+        request = self._state.verify_input(because=verdict.message, is_final=is_final)
+        until = workflow.now() + timedelta(seconds=VERIFY_SECONDS)
+        while True:
+            summary = f"verify the output of launch {request.launch}"
+            summary = "give up the verification" if request.must_conclude else summary
+            result = await execute_locally(activity_options.VERIFY, request, VerifyResult, summary=summary)
+            if result.finding is not None or result.gone or request.must_conclude:
+                break
+            workflow.set_current_details(f"**Pending** ({Reason.VERIFYING}): {code_span(verdict.message)}")
+            is_signalled = await wait_until(
+                lambda: self._signals.take_ended(result.job_uid) is not None,  # noqa: B023 -- awaited in this turn
+                seconds=(until - workflow.now()).total_seconds(),
+                summary="verification of the output",
+            )
+            request = request.model_copy(update={"job_uid": result.job_uid, "must_conclude": not is_signalled})
+        finding = result.finding
+        if finding is None:
+            return verdict
+        if finding.state is not OutputState.COMMITTED:
+            is_unknown = finding.state is OutputState.UNKNOWN
+            found = f"it is unknown whether the output was stored: {finding.message}"
+            found = found if is_unknown else "the output is not committed"
+            return verdict.model_copy(update={"message": f"{verdict.message}; {found}"})
+        return verdict.model_copy(
+            update={
+                "kind": VerdictKind.SUCCEEDED,
+                "reason": Reason.SUCCEEDED,
+                "message": f"{finding.message}; the output is committed, although its Pod left no result",
+                "exit_code": None,
+                "records": finding.records,
+                "usage": finding.usage,
+                "delivery": finding.delivery,
+                "output": finding.output,
+            }
+        )
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status with which the run ended. A cancellation that arrives meanwhile has no effect."""

@@ -94,21 +94,13 @@ class LaunchResult(RunProgress):
     backoff_limit: int = 0
     max_disruptions: int = 0
     pending_since: str = ""
-    snapshot: str = Field(
-        default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
-    )
-    pod_shape: str = Field(
-        default="", description="Digest of what the Job's Pods execute; users can create Pods with its owner reference"
-    )
+    snapshot: str = Field(default="", description="The run's snapshot as JSON; users can edit the ConfigMap")
+    pod_shape: str = Field(default="", description="Digest of what the Job's Pods execute; users can create others")
     started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
-    is_unwatched: bool = Field(
-        default=False, description="Whether no signal follows when what the run waits for appears"
-    )
-    cluster_time: datetime | None = Field(
-        default=None, description="What the API server's clock says at the end: that of the workflow may differ"
-    )
+    is_unwatched: bool = Field(default=False, description="Whether no signal follows when the run can be launched")
+    cluster_time: datetime | None = Field(default=None, description="What the API server's clock says at the end")
 
 
 class RunInput(RunRef, RunProgress):
@@ -185,12 +177,8 @@ class Verdict(Frozen):
     pod_name: str = ""
     node_name: str = ""
     log: str = Field(default="", description="The last messages of the built-in runner, if it failed; on one line")
-    is_unclear: bool = Field(
-        default=False, description="Whether a container may have committed the output without leaving a readable result"
-    )
-    is_held_open: bool = Field(
-        default=False, description="Whether other containers of its Pods keep the Job of a success from ending"
-    )
+    is_unclear: bool = Field(default=False, description="Whether the output may be committed without a readable result")
+    is_held_open: bool = Field(default=False, description="Whether other containers keep the Job of a success open")
 
 
 class InspectInput(Frozen):
@@ -262,9 +250,7 @@ class StopLaunchResult(Frozen):
     is_stopped: bool = False
     pods_left: int = 0
     pods_vanishing: int = 0
-    seconds_left: float = Field(
-        default=0.0, description="For how long a launch that was left alone may go on because of only_after_seconds"
-    )
+    seconds_left: float = Field(default=0.0, description="Of only_after_seconds, for a launch that was left alone")
 
 
 class VerifyInput(Frozen):
@@ -327,16 +313,10 @@ class RecordInput(Frozen):
     output: Output | None = None
     started_at: str | None = None
     finished_at: str | None = Field(default=None, description="When the container ended; None: now")
-    snapshot: str = Field(
-        default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
-    )
-    only_job_name: str = Field(
-        default="", description="Name of the run's Job if it had a single launch; empty: unknown"
-    )
+    snapshot: str = Field(default="", description="As in LaunchResult; empty: read it from the ConfigMap, if any")
+    only_job_name: str = Field(default="", description="Name of the Job of a run with a single launch; empty: unknown")
     only_job_uid: str = ""
-    held_job_name: str = Field(
-        default="", description="Name of a Job that other containers of its Pods keep from ending; it is deleted"
-    )
+    held_job_name: str = Field(default="", description="Name of a Job that is_held_open; it is deleted")
     held_job_uid: str = ""
     submitter: str = Field(default="", description="As in RunInput: it is notified if the run was deleted")
 
@@ -379,12 +359,10 @@ class DeleteRunInput(Frozen):
     because: str = Field(default="", description="Why it is deleted: the policy that says so")
 
 
-class CleanupInput(Frozen):
+class CleanupInput(DeleteRunInput):
     """Delete a finished run after a delay, in seconds."""
 
-    run: RunRef
     delay_seconds: int
-    because: str = Field(default="", description="As in DeleteRunInput")
 
 
 class DeleteScheduleInput(Frozen):

@@ -74,5 +74,4 @@ def check_disruptions(count: int, *, limit: int, ended: Verdict | None = None) -
         return None
     message = f"the Pods were removed, rejected or lost {count} times, more than maxDisruptions ({limit})"
     failed = Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)
-    told = {key: getattr(failed, key) for key in ("kind", "reason", "message", "may_retry")}
-    return failed if ended is None else ended.model_copy(update=told)
+    return failed if ended is None else ended.model_copy(update=failed.model_dump(exclude_unset=True))

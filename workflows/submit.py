@@ -80,7 +80,12 @@ class SubmitInferenceRun:
         submission = _parse(request)
         status = await self._submit(submission)
         if status.standing is SubmissionState.NO_PARENT:
-            await self._delete_schedule(submission)
+            if submission.parent is not None:
+                parent = RunRef(namespace=submission.namespace, name=submission.parent.name, uid=submission.parent.uid)
+                gone = f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule."
+                workflow.set_current_details(gone)
+                request_to_delete, summary = DeleteScheduleInput(parent=parent), "delete the schedule"
+                await execute(activity_options.DELETE_SCHEDULE, request_to_delete, DeletionResult, summary=summary)
             return None
         run = status.run
         if run is None:
@@ -118,7 +123,6 @@ class SubmitInferenceRun:
     async def _wait_or_cancel(
         self, run: RunRef, status: SubmissionStatus, *, submission: Submission
     ) -> SubmissionStatus:
-        """The end of the run, which is cancelled if the submission is."""
         try:
             if not self._is_cancelled:
                 return await self._wait(run, status, submission=submission)
@@ -155,17 +159,6 @@ class SubmitInferenceRun:
                 status = await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
             seconds = min(seconds * 2, MAX_RECHECK_SECONDS)
         return status
-
-    async def _delete_schedule(self, submission: Submission) -> None:
-        """Delete the schedule that started this workflow for an InferenceRun that no longer exists."""
-        if submission.parent is None:
-            return
-        parent = RunRef(namespace=submission.namespace, name=submission.parent.name, uid=submission.parent.uid)
-        workflow.set_current_details(
-            f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule."
-        )
-        request = DeleteScheduleInput(parent=parent)
-        await execute(activity_options.DELETE_SCHEDULE, request, DeletionResult, summary="delete the schedule")
 
 
 def _parse(request: RawValue) -> Submission:

@@ -81,12 +81,8 @@ class LaunchStopper:
             wait = diagnose(objects.job, pod, events, now=now)
             report = report.model_copy(update={"wait_message": wait.message})
         counting = None  # the Job of a custom image whose container runs and may end by itself counts how its Pods end
-        if (
-            snapshot is not None
-            and not snapshot.is_our_runner
-            and objects.job is not None
-            and request.grace_seconds != 0
-        ):
+        is_custom = snapshot is not None and not snapshot.is_our_runner
+        if is_custom and objects.job is not None and request.grace_seconds != 0:
             has_begun = any(pod_state.started_at(pod) is not None for pod in objects.pods)
             counting = objects.job if has_begun or job_state.was_stopped(objects.job) else None
         await (self._delete_job(request) if counting is None else mark_stopped(self._api, counting))

@@ -18,8 +18,6 @@ class Installation:
     """The installation's id, on every object and workflow that it creates."""
 
     task_queue: str
-    """The task queue of the worker."""
-
     temporal_namespace: str
     ui_url: str
     """Base URL of the Temporal UI; empty if it is not known."""
