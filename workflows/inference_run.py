@@ -44,12 +44,10 @@ is doubled up to MAX_RECHECK_SECONDS, so that a wait of four weeks costs about 1
 """
 
 MAX_RECHECK_SECONDS = 6 * 3600
+"""Also of a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
 
 FIRST_RECHECK_SECONDS = 15
 """The first interval if the run waits for something that the shim does not watch; doubled up to RECHECK_SECONDS."""
-
-SUSPENDED_RECHECK_SECONDS = 6 * 3600
-"""The same for a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
 
 VERIFY_SECONDS = 330
 """What a verification may take: its Job's own limit of 300 s, and time to hear of its end."""
@@ -169,7 +167,7 @@ class RunWorkflow:
                     return self._state.outcome(failed, Phase.FAILED, reason)
                 case LaunchState.SUSPENDED:
                     workflow.set_current_details(f"**Suspended**: {code_span(launched.message)}")
-                    await self._wait_for_edit(seen, seconds=SUSPENDED_RECHECK_SECONDS, summary="suspended")
+                    await self._wait_for_edit(seen, seconds=MAX_RECHECK_SECONDS, summary="suspended")
                     self._state.waits_since = rfc3339(self._now)  # meanwhile it was neither waiting nor running
                 case LaunchState.WAITING:
                     workflow.set_current_details(f"**Pending** ({launched.reason}): {code_span(launched.message)}")

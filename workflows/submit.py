@@ -90,10 +90,21 @@ class SubmitInferenceRun:
         run = status.run
         if run is None:
             raise ApplicationError(status.message, type=str(status.reason), non_retryable=True)
-        end = await self._wait_or_cancel(run, status, submission=submission)
-        if self._is_cancelled and (end.result is None or end.result.phase is not Phase.SUCCEEDED):
+        try:
+            if not self._is_cancelled:
+                status = await self._wait(run, status, submission=submission)
+        except (asyncio.CancelledError, ActivityError) as error:
+            if not is_cancelled_exception(error):
+                raise
+            self._is_cancelled = True
+        if self._is_cancelled:
+            workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
+            to_cancel, summary = RunRequest(run=run), "cancel the InferenceRun"
+            status = await execute(activity_options.CANCEL_RUN, to_cancel, SubmissionStatus, summary=summary)
+            status = await self._wait(run, status, submission=None)
+        if self._is_cancelled and (status.result is None or status.result.phase is not Phase.SUCCEEDED):
             raise asyncio.CancelledError("the run was cancelled")
-        return _close(run, end)
+        return _close(run, status)
 
     async def _submit(self, submission: Submission) -> SubmissionStatus:
         """The run, created or found. Cancellation waits for it, so that no run is left behind."""
@@ -119,21 +130,6 @@ class SubmitInferenceRun:
         status, is_cancelled = await uninterrupted(creating)
         self._is_cancelled |= is_cancelled
         return status
-
-    async def _wait_or_cancel(
-        self, run: RunRef, status: SubmissionStatus, *, submission: Submission
-    ) -> SubmissionStatus:
-        try:
-            if not self._is_cancelled:
-                return await self._wait(run, status, submission=submission)
-        except (asyncio.CancelledError, ActivityError) as error:
-            if not is_cancelled_exception(error):
-                raise
-            self._is_cancelled = True
-        workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
-        request, summary = RunRequest(run=run), "cancel the InferenceRun"
-        status = await execute(activity_options.CANCEL_RUN, request, SubmissionStatus, summary=summary)
-        return await self._wait(run, status, submission=None)
 
     async def _wait(self, run: RunRef, status: SubmissionStatus, *, submission: Submission | None) -> SubmissionStatus:
         """The end of the run; `submission` is None if it was cancelled. The end is read once there is news, and now and then:

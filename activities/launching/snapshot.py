@@ -22,7 +22,6 @@ from inferrun.service_ref import ServiceRef
 from workflows.messages import Frozen
 
 End = Literal["input", "output"]
-SecretUser = Literal["input", "output", "model"]
 
 CONTRACT_KEY = "contract.json"
 SNAPSHOT_KEY = "snapshot.json"
@@ -32,7 +31,7 @@ SNAPSHOT_KEY = "snapshot.json"
 class Endpoint(Frozen):
     """The Secret of an input, an output or the model server, and the namespace that its reference names."""
 
-    end: SecretUser
+    end: Literal["input", "output", "model"]
     secret: str
     named_namespace: str = ""
 

@@ -33,8 +33,6 @@ from workflows.messages import SubmissionState, SubmissionStatus
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_TIME_ZONE = "Etc/UTC"
-
 LIST_PAGE = 100
 
 CHILD_FIELDS = {
@@ -198,7 +196,7 @@ def missed_because(
     elif others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
         why = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
     elif spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
-        later = next_time(spec.schedule or "", time_zone=spec.time_zone or DEFAULT_TIME_ZONE, after=nominal_time)
+        later = next_time(spec.schedule or "", time_zone=spec.time_zone or "Etc/UTC", after=nominal_time)
         why = f"the run due at {rfc3339(later)} is created instead" if later <= now else ""
     return f"the run due at {due} was not created: {why}" if why else None
 

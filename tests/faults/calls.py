@@ -31,8 +31,8 @@ CALLS = frozenset(
         ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal look_again"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         # Activities
-        ("activities.submitting.submitted_runs:RunCanceller.cancel", "patch inferenceruns"),
-        ("activities.submitting.submitted_runs:RunCanceller.cancel", "cancel a workflow"),
+        ("activities.submitting.submitted_runs:SubmittedRuns.cancel", "patch inferenceruns"),
+        ("activities.submitting.submitted_runs:SubmittedRuns.cancel", "cancel a workflow"),
         ("activities.judging.delete_run:start_cleanup", "start InferenceRunCleanup"),
         ("activities.launching.config_maps:ConfigMaps.write", "create configmaps"),
         ("activities.judging.job_marks:make_room", "delete jobs"),
