@@ -14,8 +14,7 @@ from control.informer import Key
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Progress as RunnerProgress
-from inferrun.runner_report import RecordCounts
+from inferrun.runner_report import ProgressLine, RecordCounts
 from operator_shim.observer.cluster_jobs import ClusterJobs
 from operator_shim.observer.event_reader import EventReader, OnEvents
 from operator_shim.observer.log_reader import LogReader, OnLog
@@ -160,7 +159,7 @@ class FakeLogs(LogReader):
 
     def report(self, key: Key, records: RecordCounts, *, note: str = "") -> None:
         """What a log read brings."""
-        progress = RunnerProgress(records=records, note=note)
+        progress = ProgressLine(records=records, note=note)
         self.followed[key][2](key, json.dumps({"event": "progress", **progress.model_dump(mode="json")}))
 
 
