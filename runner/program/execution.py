@@ -30,7 +30,7 @@ from runner.flow.pipeline import Pipeline
 from runner.formats.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.program import checks
 from runner.program.committing import find_commit, finish
-from runner.protocols.protocol_detection import with_protocol
+from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
 from runner.registry import Registry
 from runner.sending.error_budget import ErrorBudget, budget_of
