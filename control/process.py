@@ -32,7 +32,7 @@ class Program(Protocol):
         """Run until `stopped` is set."""
 
 
-class Part(Protocol):
+class ProgramPart(Protocol):
     """A part of a program that runs beside the others."""
 
     async def run(self) -> None:
@@ -130,7 +130,7 @@ async def until_started(
     return None
 
 
-async def work_until(stopped: asyncio.Event, parts: Iterable[Part]) -> None:
+async def work_until(stopped: asyncio.Event, parts: Iterable[ProgramPart]) -> None:
     """Run the parts until `stopped` is set or one of them ends; its error is raised."""
     background = [asyncio.create_task(part.run()) for part in parts]
     ending = asyncio.create_task(stopped.wait())

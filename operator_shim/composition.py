@@ -97,7 +97,7 @@ class ShimProcess:
     @property
     def is_ready(self) -> bool:
         """Whether all watched resources have been listed, Temporal answers and workflows can be started."""
-        is_serving = self._shim.is_ready and self._observer.is_ready
+        is_serving = self._shim.is_ready and self._watch.is_synced  # a standby is ready as well
         return is_serving and self._monitor.is_ready and self._workflows.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:

@@ -26,7 +26,7 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, TypedSearchAttributes
 
-from control.memo import read_memo, run_of_memo
+from control.memo import read_run
 from control.search_attributes import SearchAttributes
 from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found
 from inferrun.resources import ConcurrencyPolicy
@@ -91,7 +91,7 @@ class TemporalSchedules:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
         async for item in await self._client.list_schedules(rpc_timeout=timedelta(seconds=SCHEDULE_CALL_SECONDS)):
-            run = run_of_memo(await read_memo(item), installation=self._installation)
+            run = await read_run(item, installation=self._installation)
             if run is not None:
                 found[item.id] = run
         return found

@@ -65,11 +65,6 @@ class Observer:
         self._defaults = defaults
         self._key = key
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the caches are filled: a standby is ready as well."""
-        return self._watch.is_synced
-
     async def run(self) -> None:
         """Act whenever this process is the leader, until cancelled."""
         await self._watch.synced()

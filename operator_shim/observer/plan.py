@@ -105,19 +105,15 @@ class WantedSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The Job of that name as the API server has it; None if there is none."""
-
-    job: Object | None
-
-
-@dataclass(frozen=True, slots=True)
 class News:
     """What commands have led to since the last plan: what was read, and which signal a workflow accepted."""
 
     events: tuple[Object, ...] | None = None
     accepted: WantedSignal | None = None
-    answer: Answer | None = None
+    was_asked: bool = False
+    """Whether the API server was asked for the Job of that name."""
+    found: Object | None = None
+    """The Job that it has then."""
 
 
 NO_NEWS: Final = News()
@@ -237,11 +233,11 @@ def _plan_missing(view: View, memory: Memory) -> Plan:
     """The watch does not have the Job. Its end is signalled once the API server has confirmed it and no Pod of it may run."""
     if is_concluded(view.run, launch=memory.launch):
         return Plan(None)
-    known, answer, now = memory.question, view.news.answer, view.now
+    known, now = memory.question, view.now
     question = _Question(is_left_over=False, due=now + PROBE_SECONDS) if known is None or known.is_left_over else known
     commands: tuple[Command, ...] = ()
-    if answer is not None:
-        job, is_labelled = answer.job, False
+    if view.news.was_asked:
+        job, is_labelled = view.news.found, False
         is_gone = job is None or job["metadata"]["uid"] != memory.launch.job_uid
         if job is not None and not is_gone:
             is_labelled = wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})

@@ -22,7 +22,7 @@ from inferrun.kube.objects import Object
 from inferrun.runner_report import Progress as RunnerProgress
 from inferrun.runner_report import parse_progress, parse_warm_up
 from operator_shim.observer.cluster_jobs import ClusterJobs
-from operator_shim.observer.plan import NEVER, NO_NEWS, Answer, Command, Memory, News, View, plan
+from operator_shim.observer.plan import NEVER, NO_NEWS, Command, Memory, News, View, plan
 from operator_shim.observer.readers import EventReader, LogReader
 from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import Progress, StatusWriter
@@ -209,7 +209,7 @@ class Reconciler:
             await self._jobs.withdraw(launch)
         elif command is Command.FIND_JOB:
             found = await self._jobs.find(launch)
-            followed.news = replace(followed.news, answer=Answer(found))
+            followed.news = replace(followed.news, was_asked=True, found=found)
         if self._followed.get(key) is followed:
             self._queue.add(key)
 

@@ -21,9 +21,8 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from operator_shim.run_terms import UNFINISHED
-from operator_shim.run_watch import RunWatch
-from operator_shim.shared_parts import SharedParts
+from operator_shim.run_terms import UNFINISHED, has_ended
+from operator_shim.run_watch import RunWatch, SharedParts
 
 JOBS_LIMIT = 5_000
 """Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with termination messages of
@@ -73,7 +72,12 @@ class WorkloadWatch:
             listener=self._on_pod,
         )
         self.quotas = NamespacedInformers(
-            client, QUOTAS, namespaces=namespaces, transform=trim_quota, listener=self._on_quota
+            client,
+            QUOTAS,
+            namespaces=namespaces,
+            transform=trim_quota,
+            listener=self._on_quota,
+            terms=lambda quota: [quota["metadata"]["namespace"]] if quota[IS_FULL] else [],
         )
 
     async def run(self) -> None:
@@ -97,8 +101,9 @@ class WorkloadWatch:
         return self._jobs.get(*key)
 
     def run_of(self, ref: RunRef) -> Object | None:
-        """The run; None if it has finished, is gone, or is another one of that name."""
-        return self._runs.unfinished(ref)
+        """The run; None if it has finished, is gone, is another one of that name, or is a schedule."""
+        run = self._runs.seen(ref)
+        return None if run is None or has_ended(run) or run["spec"].get("schedule") is not None else run
 
     def job_keys(self) -> Iterable[Key]:
         """The keys of all live Jobs."""
@@ -160,9 +165,7 @@ class WorkloadWatch:
             self._report_room(key[0])
 
     def _on_quota(self, key: Key, _before: Object | None, _after: Object | None) -> None:
-        if key[0] in self._without_room and not any(
-            quota[IS_FULL] for other, quota in self.quotas.items() if other[0] == key[0]
-        ):
+        if not self.quotas.find(key[0]):
             self._report_room(key[0])
 
     def _report_room(self, namespace: str) -> None:
