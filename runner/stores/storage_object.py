@@ -48,7 +48,7 @@ class MountedSecret:
         """Return the text of the first of the keys that exists; empty without one. Raises ValueError with Secret and key."""
         for key in keys:
             try:
-                text = (self.folder / key).read_text(encoding="utf-8").strip()
+                text = (self.folder / key).read_text(encoding="utf-8", errors="replace" if is_ascii else None).strip()
             except FileNotFoundError:
                 continue
             except (OSError, UnicodeDecodeError) as error:
