@@ -11,8 +11,6 @@ import hashlib
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from io import BufferedReader
 from typing import Any, Protocol, TypeVar
 
 from inferrun.plugins import ContractError, InputFile, Source, StorageObject, StoreContext
@@ -23,7 +21,7 @@ from runner.stores.http.location import location_of
 from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import Version, WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.ranged_reader import open_ranges
+from runner.stores.ranged_reader import RangedFile
 from runner.stores.storage_object import read_spec
 
 T = TypeVar("T")
@@ -33,28 +31,6 @@ class Execute(Protocol):
     """Executes a coroutine in another thread and waits for its result."""
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...  # Any: what a coroutine sends and receives
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file that is read in ranges."""
-
-    web: WebFile
-    name: str
-    version: Version
-    execute: Execute
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self.version.size
-
-    def open(self) -> BufferedReader:
-        """Open the file for reading at any position."""
-        return open_ranges(self._read, size=self.size)
-
-    def _read(self, start: int, length: int) -> bytes:
-        return self.execute(self.web.read_range(start, length, version=self.version))
 
 
 @asynccontextmanager
@@ -73,7 +49,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         try:
             version = await asyncio.to_thread(lambda: execute(web.version()))
             if version is not None:
-                file: InputFile = RemoteFile(web, location.name, version, execute)
+
+                def read_range(start: int, length: int) -> bytes:
+                    return execute(web.read_range(start, length, version=version))
+
+                file: InputFile = RangedFile(location.name, version.size, read_range)
                 fingerprint = _fingerprint_of(version)
             else:
                 name = location.name.replace("\0", "").replace("/", "_")[-200:]

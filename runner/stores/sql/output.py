@@ -58,7 +58,7 @@ from runner.stores.run_folder.documents import (
 from runner.stores.run_folder.earlier import EarlierRun, unusable
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
-from runner.stores.sql.copy_text import CopyText
+from runner.stores.sql.copy_text import CopyLines
 from runner.stores.sql.database import Connection, Database, read_credentials
 from runner.stores.sql.spec import SqlOutputSpec
 from runner.stores.storage_object import read_spec
@@ -106,7 +106,8 @@ class SqlOutput:
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
-        return self._spool.writer(chunk, CopyText(self._run), self._commit_chunk)
+        # Errors are rows of the same table.
+        return self._spool.writer(chunk, lambda out, _: CopyLines(self._run, out), self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Store the manifest. If the call is cancelled, the transaction that is under way decides."""
@@ -166,7 +167,7 @@ class SqlOutput:
             self._sql("insert into {chunks} (run, chunk, attempt, document) values (%s, 0, '', '')"), [run]
         )
         lines = io.BytesIO()
-        writer = CopyText(run).writer(lines, lines)
+        writer = CopyLines(run, lines)
         copied = [b'"probe":true'] if self._copies_columns else ()
         one = JsonRecords([b"1"])
         writer.write(Batch(first=0, records=one, ids=["probe"], copied=copied), Results(one))
