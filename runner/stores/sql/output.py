@@ -11,10 +11,9 @@ number of Pods may execute the same run, and each record is stored once. Results
 """
 
 import asyncio
-import hashlib
 import io
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeVar
 
@@ -33,7 +32,6 @@ from inferrun.plugins import (
     EarlierResults,
     InputPlan,
     JsonRecords,
-    Output,
     OutputError,
     OutputStore,
     RecordError,
@@ -207,27 +205,21 @@ class SqlOutput:
         text = f"select manifest, aborted from {{runs}} where run = %s {lock}"  # noqa: S608  a constant of this module
         row = connection.execute(self._sql(text), [self._run]).fetchone()
         if row and row[1]:
-            raise Aborted(
-                f"output.sql: the run in {self._location} has failed and was aborted; start a new run",
-                is_retryable=False,
-            )
+            raise Aborted("output.sql", self._location)
         return self._committed(str(row[0])) if row and row[0] else None
 
     def _find_commit(self, connection: Connection) -> CommittedRun | None:
         if not self._exists(connection, "runs"):
             return None
-        try:
+        with suppress(Aborted):
             return self._read_manifest(connection)
-        except Aborted:
-            return None
+        return None
 
     def _committed(self, manifest: str) -> CommittedRun:
-        output = Output(
-            location=self._location[:1024],
-            manifest=f"{self._location.rpartition('/')[0]}/inferrun_runs"[:1024],
-            sha256=hashlib.sha256(manifest.encode()).hexdigest(),
+        place, content = f"{self._location.rpartition('/')[0]}/inferrun_runs", manifest.encode()
+        return Manifest.model_validate_json(content).committed_run(
+            location=self._location, manifest=place, content=content
         )
-        return Manifest.model_validate_json(manifest).committed_run(output)
 
     def _store_plan(self, connection: Connection, plan: InputPlan) -> InputPlan:
         document = document_of(plan, self._contract)
@@ -338,8 +330,5 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     credentials = read_credentials(folder, secret=wanted.credentials_ref.name, side="output", error=OutputError)
     limits = context.limits
     database = Database(credentials, await open_connections(limits), limits, side="output", error=OutputError)
-    output = SqlOutput(database, wanted, context)
-    try:
+    with closing(SqlOutput(database, wanted, context)) as output:
         yield output
-    finally:
-        output.close()
