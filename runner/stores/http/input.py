@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
-from inferrun.plugins import ContractError, InputFile, Source, StorageObject, StoreContext
+from inferrun.plugins import ContractError, InputError, InputFile, Source, StorageObject, StoreContext
 from runner.network.http_client import idle_timeout, open_client
 from runner.stores.compression import decompressed
 from runner.stores.file_ranges import FileRanges
@@ -22,7 +22,7 @@ from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import Version, WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.ranged_reader import RangedFile
-from runner.stores.storage_object import read_spec
+from runner.stores.storage_object import naming_secret_field, read_spec
 
 T = TypeVar("T")
 
@@ -40,7 +40,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     if not wanted.url and wanted.credentials_ref is None:
         raise ContractError("input.http.url: required, unless the Secret of credentialsRef has a key url")
     record_format = context.format_named(wanted.format, "input.http.format")
-    location = location_of(wanted, context.endpoints_dir / "input")
+    with naming_secret_field("input.http.credentialsRef", InputError):
+        location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits
     with _event_loop() as execute, spool_folder(context) as folder:
         stack = AsyncExitStack()

@@ -35,7 +35,7 @@ from runner.network.network_failures import describe_connect_timeout, describe_u
 from runner.network.retries import with_blocking_retries
 from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.spec import S3Spec
-from runner.stores.storage_object import MountedSecret
+from runner.stores.storage_object import MountedSecret, naming_secret_field
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -232,7 +232,8 @@ async def open_bucket(
 
     Raises `error` if the Secret is incomplete, or if runs must not connect to the server.
     """
-    config: S3Config = _credentials(spec, folder, side=side, error=error)
+    with naming_secret_field(f"{side}.s3.credentialsRef", error):
+        config: S3Config = _credentials(spec, folder)
     config["skip_signature"] = not config
     config["region"] = spec.region
     config["virtual_hosted_style_request"] = not spec.endpoint
@@ -260,17 +261,14 @@ async def open_bucket(
     yield Bucket(spec, store, side=side, error=error, retry_seconds=budget)
 
 
-def _credentials(spec: S3Spec, folder: Path, *, side: str, error: type[RunnerError]) -> "S3Config":
+def _credentials(spec: S3Spec, folder: Path) -> "S3Config":
     if spec.credentials_ref is None:
         return {}
     secret = MountedSecret(folder, spec.credentials_ref.name)
-    try:
-        found = {name: secret.value(*keys, is_ascii=True) for name, keys in _KEYS.items()}
-    except ValueError as invalid:
-        raise error(f"{side}.s3.credentialsRef: {invalid}") from invalid
+    found = {name: secret.value(*keys, is_ascii=True) for name, keys in _KEYS.items()}
     missing = [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
     if missing:
-        raise error(f"{side}.s3.credentialsRef: Secret {secret.name!r} has no key {' and no key '.join(missing)}")
+        raise ValueError(f"Secret {secret.name!r} has no key {' and no key '.join(missing)}")
     config: S3Config = {"access_key_id": found["access_key_id"], "secret_access_key": found["secret_access_key"]}
     if found["session_token"]:
         config["session_token"] = found["session_token"]

@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 
 import psycopg
 
-from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
 from inferrun.text import one_line
-from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections
+from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, open_connections
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
-from runner.stores.storage_object import MountedSecret
+from runner.stores.storage_object import MountedSecret, naming_secret_field
 
 T = TypeVar("T")
 
@@ -46,15 +46,9 @@ class Credentials:
     """The file with the certificate of the server's authority."""
 
 
-def read_credentials(folder: Path, *, secret: str, side: str, error: type[RunnerError]) -> Credentials:
-    """Read the mounted Secret. Raises `error` with the key."""
-    try:
-        return _credentials(MountedSecret(folder, secret))
-    except ValueError as invalid:
-        raise error(f"{side}.sql.credentialsRef: {invalid}") from invalid
+def read_credentials(secret: MountedSecret) -> Credentials:
+    """Read the mounted Secret. Raises ValueError with its name and the key."""
 
-
-def _credentials(secret: MountedSecret) -> Credentials:
     def value(*keys: str, default: str = "") -> str:
         if found := secret.value(*keys) or default:
             return found
@@ -83,6 +77,13 @@ def _credentials(secret: MountedSecret) -> Credentials:
         ssl_mode=mode,
         authority=authority if has_authority else None,
     )
+
+
+async def open_database(context: StoreContext, *, secret: str, side: str, error: type[RunnerError]) -> "Database":
+    """Return the database that the mounted Secret names. Raises `error` with the field, the Secret and the key."""
+    with naming_secret_field(f"{side}.sql.credentialsRef", error):
+        credentials = read_credentials(MountedSecret(context.endpoints_dir / side, secret))
+    return Database(credentials, await open_connections(context.limits), context.limits, side=side, error=error)
 
 
 class Database:

@@ -42,7 +42,6 @@ from inferrun.plugins import (
     failed,
 )
 from runner.formats.named_columns import columns_of
-from runner.network.connections import open_connections
 from runner.stores.run_folder.documents import (
     ChunkDocument,
     Manifest,
@@ -57,7 +56,7 @@ from runner.stores.run_folder.earlier import EarlierRun, unusable
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
 from runner.stores.sql.copy_text import CopyLines
-from runner.stores.sql.database import Connection, Database, read_credentials
+from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlOutputSpec
 from runner.stores.storage_object import read_spec
 
@@ -326,9 +325,6 @@ class SqlOutput:
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `sql` under `output`."""
     wanted = read_spec(spec, SqlOutputSpec, field="output.sql")
-    folder = context.endpoints_dir / "output"
-    credentials = read_credentials(folder, secret=wanted.credentials_ref.name, side="output", error=OutputError)
-    limits = context.limits
-    database = Database(credentials, await open_connections(limits), limits, side="output", error=OutputError)
+    database = await open_database(context, secret=wanted.credentials_ref.name, side="output", error=OutputError)
     with closing(SqlOutput(database, wanted, context)) as output:
         yield output
