@@ -28,9 +28,9 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.formats.csv.format import ESCAPES, NULL, Csv
+from runner.stores.file.local_files import MemoryFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.memory_file import MemoryFile
 from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlInputSpec
 from runner.stores.storage_object import read_spec
