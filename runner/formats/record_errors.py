@@ -31,10 +31,12 @@ def without_infinity(batch: Batch) -> Batch:
 
 
 async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
-    """Predict the records of a batch that have no error. The indexes of those that are sent may not be consecutive."""
+    """Predict the records of a batch that have no error. The indexes of those in the part of it are not consecutive."""
+    if not batch.errors:
+        return await predict(batch)
     places = [at for at in range(len(batch)) if at not in batch.errors]
-    valid = Batch(first=batch.first, records=selected(batch.records, places)) if batch.errors and places else batch
-    return with_record_errors(await predict(valid) if places else None, batch.errors, total=len(batch))
+    valid = Batch(first=batch.first, records=selected(batch.records, places)) if places else None
+    return with_record_errors(await predict(valid) if valid else None, batch.errors, total=len(batch))
 
 
 def selected(records: Records, places: Sequence[int]) -> Records:

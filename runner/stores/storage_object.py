@@ -49,14 +49,18 @@ class MountedSecret:
         """Return the text of the first of the keys that exists; empty without one. Raises ValueError with Secret and key."""
         for key in keys:
             try:
-                text = (self.folder / key).read_text(encoding="utf-8", errors="replace" if is_ascii else None).strip()
+                text = (self.folder / key).read_bytes().decode("ascii" if is_ascii else "utf-8").strip()
             except FileNotFoundError:
                 continue
-            except (OSError, UnicodeDecodeError) as error:
-                raise ValueError(f"cannot read key {key} of Secret {self.name!r} as text") from error
-            if not (has_lines or text.isprintable()) or (is_ascii and not text.isascii()):
-                kind = "printable ASCII" if is_ascii else "printable"
-                raise ValueError(f"key {key} of Secret {self.name!r} must be {kind} on one line")
+            except OSError as error:
+                raise ValueError(f"cannot read key {key} of Secret {self.name!r}: {error.strerror}") from error
+            except UnicodeDecodeError:
+                text = None
+            if text is None or not (has_lines or text.isprintable()):
+                kind = (
+                    "printable ASCII on one line" if is_ascii else "text" if has_lines else "printable text on one line"
+                )
+                raise ValueError(f"key {key} of Secret {self.name!r} must be {kind}")
             return text
         return ""
 

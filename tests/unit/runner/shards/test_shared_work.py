@@ -80,7 +80,7 @@ async def execute(
         async with work.shared():
             await pipeline.run(PLAN, await handle.open(), work)
             counts = counts_of(await work.read_commits(), PLAN)
-            budget.check_end(counts)
+            budget.check_committed(counts.failed)
             await handle.finish(counts)
             return counts
     except (RunnerError, ExceptionGroup) as error:
