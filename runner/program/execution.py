@@ -119,7 +119,7 @@ async def _predict(
     pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
-    from runner.shards.sharding import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
+    from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
 
     work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
     work.report = lambda: pipeline.report(work)
