@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from pydantic import ValidationError
-
 from inferrun.run_ref import RunRef
 
 
@@ -24,19 +22,11 @@ class Described(Protocol):
         """The memo, decoded."""
 
 
-async def read_memo(item: Described) -> Mapping[str, object]:
-    """The memo; empty if it cannot be decoded: the client that started a workflow chose the encoding."""
+async def read_run(item: Described, *, installation: str) -> RunRef | None:
+    """The run of a workflow or schedule; None if it is not ours."""
     try:
-        return await item.memo()
-    except Exception:  # noqa: BLE001 -- one bad memo must not keep the others from being read
-        return {}
-
-
-def run_of_memo(memo: Mapping[str, object], *, installation: str) -> RunRef | None:
-    """The run of a workflow; None if it is not ours. Anybody with access to Temporal can start one with such a memo."""
-    if not is_of_same_cluster(memo.get("installation"), installation=installation) or "run" not in memo:
-        return None
-    try:
-        return RunRef.model_validate(memo["run"])
-    except ValidationError:
+        memo = await item.memo()
+        is_ours = is_of_same_cluster(memo.get("installation"), installation=installation)
+        return RunRef.model_validate(memo["run"]) if is_ours and "run" in memo else None
+    except Exception:  # noqa: BLE001 -- its client chose the encoding: one bad memo must not keep the others from being read
         return None

@@ -63,10 +63,6 @@ class NamespacedInformers:
         """The objects with that term as last seen."""
         return [pair for informer in self._informers.values() for pair in informer.find(term)]
 
-    def items(self) -> list[tuple[Key, Object]]:
-        """All objects as last seen."""
-        return [pair for informer in self._informers.values() for pair in informer.items()]
-
     def keys(self) -> list[Key]:
         """The keys of all objects as last seen."""
         return [key for informer in self._informers.values() for key in informer.keys()]  # noqa: SIM118 -- not a dict

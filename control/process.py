@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeVar
@@ -32,7 +32,7 @@ class Program(Protocol):
         """Run until `stopped` is set."""
 
 
-class Part(Protocol):
+class ProgramPart(Protocol):
     """A part of a program that runs beside the others."""
 
     async def run(self) -> None:
@@ -130,8 +130,9 @@ async def until_started(
     return None
 
 
-async def work_until(stopped: asyncio.Event, background: list["asyncio.Task[None]"]) -> None:
-    """Wait until `stopped` is set or a background task ends; an error of a task is raised."""
+async def work_until(stopped: asyncio.Event, parts: Iterable[ProgramPart]) -> None:
+    """Run the parts until `stopped` is set or one of them ends; its error is raised."""
+    background = [asyncio.create_task(part.run()) for part in parts]
     ending = asyncio.create_task(stopped.wait())
     try:
         done, _ = await asyncio.wait([*background, ending], return_when=asyncio.FIRST_COMPLETED)

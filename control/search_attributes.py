@@ -27,9 +27,6 @@ MIN_REGISTRATION_INTERVAL: Final = 10.0
 
 T = TypeVar("T")
 
-Send = Callable[[TypedSearchAttributes], Awaitable[T]]
-"""Sends a request with these search attributes."""
-
 
 class SearchAttributes:
     """The search attributes of one installation. Run it as one task, or only let rejected requests register them."""
@@ -51,7 +48,7 @@ class SearchAttributes:
                 logger.info("search attributes could not be registered yet", extra={"error": str(error)[:500]})
             await asyncio.sleep(REGISTRATION_INTERVAL)
 
-    async def send(self, send: Send[T], *, run: str, config: str) -> T:
+    async def send(self, send: Callable[[TypedSearchAttributes], Awaitable[T]], *, run: str, config: str) -> T:
         """Send a request with the search attributes of a run (namespace/name).
 
         If the server rejects them, they are registered and the request is sent again, at last without them. Other errors

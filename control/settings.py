@@ -71,8 +71,12 @@ class ControlSettings:
     def read(cls, environment: Mapping[str, str]) -> Self:
         """The settings in `environment`."""
         kubeconfig = environment.get("INFERRUN_KUBECONFIG")
+        try:
+            watched = Namespaces.parse(environment.get("WATCH_NAMESPACE", ""))
+        except ValueError as error:
+            raise ValueError(f"WATCH_NAMESPACE: {error}") from error
         return cls(
-            watched=_watched(environment.get("WATCH_NAMESPACE", "")),
+            watched=watched,
             front_door=tuple(
                 name.strip() for name in environment.get("FRONT_DOOR_NAMESPACES", "").split(",") if name.strip()
             ),
@@ -97,13 +101,6 @@ class ControlSettings:
         if not self.front_door:
             return frozenset(self.watched.names) if self.watched.are_listed else None
         return frozenset(name for name in self.front_door if name in self.watched)
-
-
-def _watched(text: str) -> Namespaces:
-    try:
-        return Namespaces.parse(text)
-    except ValueError as error:
-        raise ValueError(f"WATCH_NAMESPACE: {error}") from error
 
 
 def _whole_number(environment: Mapping[str, str], name: str, *, default: int, least: int = 0) -> int:

@@ -14,9 +14,10 @@ from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.run_status import status_after
 from inferrun.timestamps import utc_now
-from operator_shim.decisions import Action, ActionKind, RunRules, decide, may_write_status
+from operator_shim.decisions import Action, ActionKind, decide, may_write_status
 
 DELAY: Final = 0.3
 """Seconds after which `Accepted` is written to a run that still has no phase; a Job usually follows within 0.1 s."""
@@ -26,8 +27,6 @@ LAUNCH_DELAY: Final = 5.0
 
 ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workflow is being started")
 ACCEPTED_SCHEDULE: Final = Action(ActionKind.SCHEDULE, Reason.ACCEPTED, "accepted; the schedule is being created")
-
-WAITS_FOR_ROOM: Final = "this run starts automatically when one of them has ended"
 
 
 class Acceptance:
@@ -41,13 +40,13 @@ class Acceptance:
         *,
         read: Callable[[Key], Object | None],
         has_too_many: Callable[[Key], bool],
-        rules: Callable[[], RunRules],
+        defaults: Callable[[], Defaults],
         is_under_way: Callable[[str], bool],
         workers: int,
     ) -> None:
         self._runs = runs
         self._has_too_many = has_too_many
-        self._rules = rules
+        self._defaults = defaults
         self._read = read
         self._is_under_way = is_under_way
         self._postponed: set[Key] = set()
@@ -71,7 +70,7 @@ class Acceptance:
             self._postponed.discard(key)
             return
         run = parse_run(item)
-        action = first_status(run, rules=self._rules(), has_too_many=self._has_too_many(key))
+        action = first_status(run, defaults=self._defaults(), has_too_many=self._has_too_many(key))
         if action is ACCEPTED and key not in self._postponed and self._is_under_way(run.metadata.uid):
             self._postponed.add(key)
             self._queue.add_later(key, LAUNCH_DELAY)
@@ -81,17 +80,18 @@ class Acceptance:
             await self._runs.update_status(run.ref, lambda current: _pending(current, action), read=run)
 
 
-def first_status(run: InferenceRun, *, rules: RunRules, has_too_many: bool = False) -> Action | None:
+def first_status(run: InferenceRun, *, defaults: Defaults, has_too_many: bool) -> Action | None:
     """The action that the run's first status reports; None if the shim must not write one. Pure.
 
     With `has_too_many`, the run waits for another one of its namespace to end.
     """
     if not may_write_status(run) and not (has_too_many and run.status.reason == Reason.ACCEPTED):
         return None
-    action = decide(run, rules=rules)
+    action = decide(run, defaults=defaults)
     if action.kind is ActionKind.START and has_too_many:
-        limit = f"{rules.max_active_runs} active runs, the maximum (setting maxActiveRunsPerNamespace)"
-        return Action(ActionKind.START, Reason.TOO_MANY_ACTIVE_RUNS, f"the namespace has {limit}; {WAITS_FOR_ROOM}")
+        limit = f"{defaults.max_active_runs_per_namespace} active runs, the maximum (setting maxActiveRunsPerNamespace)"
+        message = f"the namespace has {limit}; this run starts automatically when one of them has ended"
+        return Action(ActionKind.START, Reason.TOO_MANY_ACTIVE_RUNS, message)
     if action.kind is ActionKind.REJECT:
         return None if run.spec.is_schedule else action
     accepted = {ActionKind.START: ACCEPTED, ActionKind.SCHEDULE: ACCEPTED_SCHEDULE}.get(action.kind)

@@ -13,7 +13,7 @@ from activities.objects.signatures import record_signer
 from activities.objects.signing_key import SigningKey
 from control.installation import installation_id, warn_of_others
 from control.leases import LeaderElection
-from control.process import Part, work_until
+from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.search_attributes import SearchAttributes
 from control.settings import ControlSettings
@@ -97,21 +97,12 @@ class ShimProcess:
     @property
     def is_ready(self) -> bool:
         """Whether all watched resources have been listed, Temporal answers and workflows can be started."""
-        is_serving = self._shim.is_ready and self._observer.is_ready
+        is_serving = self._shim.is_ready and self._watch.is_synced  # a standby is ready as well
         return is_serving and self._monitor.is_ready and self._workflows.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:
         """Watch until `stopped` is set; if a task fails, the process ends."""
         await record_signer(self._api, self._key, namespace=self._namespace)
         logger.info("shim started")
-        parts: list[Part] = [
-            self._shim,
-            self._watch,
-            self._election,
-            self._observer,
-            self._defaults,
-            self._monitor,
-            self._attributes,
-            *self._rotations,
-        ]
-        await work_until(stopped, [asyncio.create_task(part.run()) for part in parts])
+        watching = (self._shim, self._watch, self._election, self._observer)
+        await work_until(stopped, (*watching, self._defaults, self._monitor, self._attributes, *self._rotations))

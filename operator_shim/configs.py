@@ -5,11 +5,11 @@ configs (`operator_shim.config_digest`) and the stubs of those that were not par
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from pydantic import ValidationError
 
 from activities.objects.events import EventRecorder, Subject
-from control.allowed import Allowed
 from control.informer import Key
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -24,71 +24,68 @@ from operator_shim.decisions import config_verdict, edit_notice
 
 
 class ConfigStatuses:
-    """Writes the statuses of configs. `active_runs` names the runs in progress that started with the config of that key."""
+    """Writes the statuses of configs. `read` returns a config as last seen by the watch, `active_runs` names the runs in progress
+    that started with the config of that key.
+    """
 
     def __init__(
         self,
         api: KubeClient,
         *,
+        read: Callable[[Key], Object | None],
         events: EventRecorder,
         active_runs: Callable[[Key], Awaitable[list[str]]],
         defaults: Callable[[], Defaults],
         runner_account: str,
     ) -> None:
         self._api = api
+        self._read = read
         self._events = events
         self._active_runs = active_runs
         self._defaults = defaults
         self._runner_account = runner_account
 
-    async def update(self, item: Object) -> None:
+    async def update(self, key: Key) -> None:
         """Write the status if it has changed; on a conflict the watch delivers the newer config."""
+        item = self._read(key)
+        if item is None:
+            return
         metadata = item["metadata"]
         if (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true":
             return
         wanted = self._wanted(item)
         if wanted is None:
             return
-        await self._report_edit(item)
-        await self._report_warnings(item)
+        await self._report(item)
         body = {
             "apiVersion": wellknown.API_VERSION,
             "kind": wellknown.CONFIG_KIND,
             "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
             "status": wanted.to_manifest(),
         }
-        try:
+        with suppress(Conflict, NotFound):
             await self._api.patch(CONFIGS, metadata["namespace"], metadata["name"], body, sub="status")
-        except (Conflict, NotFound):
-            return
 
-    async def _report_edit(self, item: Object) -> None:
-        """Emit an Event if the config was edited since its status was written; again, with no effect, if that fails."""
+    async def _report(self, item: Object) -> None:
+        """Emit Events, before the status is written; if that fails, they are emitted again, with no effect.
+
+        One is about an edit since the last status was written. The others are about what is valid and should be changed: they
+        show where the config was applied, unlike a condition.
+        """
         metadata, observed = item["metadata"], (item.get("status") or {}).get("observedGeneration")
-        if observed is None or observed >= metadata.get("generation", 0):
-            return
-        runs = await self._active_runs((metadata["namespace"], metadata["name"]))
-        message = edit_notice(runs, generation=metadata["generation"])
-        if message:
-            await self._events.record_on(
-                _subject(item), reason=Reason.CONFIG_CHANGED, message=message, is_warning=False
-            )
-
-    async def _report_warnings(self, item: Object) -> None:
-        """Emit an Event for what is valid and should be changed: it shows where the config was applied, unlike a condition."""
-        if unreadable_because(item):
-            return
-        for message in digest_of(item).warnings:
-            await self._events.record_on(
-                _subject(item), reason=Reason.CREDENTIAL_IN_CONFIG, message=message, is_warning=True
-            )
+        subject = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
+        if observed is not None and observed < metadata.get("generation", 0):
+            runs = await self._active_runs((metadata["namespace"], metadata["name"]))
+            if notice := edit_notice(runs, generation=metadata["generation"]):
+                await self._events.record_on(subject, reason=Reason.CONFIG_CHANGED, message=notice, is_warning=False)
+        for message in () if unreadable_because(item) else digest_of(item).warnings:
+            await self._events.record_on(subject, reason=Reason.CREDENTIAL_IN_CONFIG, message=message, is_warning=True)
 
     def _wanted(self, item: Object) -> InferenceConfigStatus | None:
         if unreadable := unreadable_because(item):
             reason, message = Reason.INVALID_SPEC, f"the InferenceConfig was not read: {unreadable}"
         else:
-            allowed = Allowed.read(self._defaults(), runner_account=self._runner_account)
-            verdict = config_verdict(digest_of(item), allowed=allowed)
+            verdict = config_verdict(digest_of(item), self._defaults(), runner_account=self._runner_account)
             reason, message = verdict.reason, verdict.message
         status = ConditionStatus.TRUE if reason is Reason.READY else ConditionStatus.FALSE
         generation = item["metadata"].get("generation")
@@ -111,8 +108,3 @@ class ConfigStatuses:
         if status is ConditionStatus.FALSE:  # `Stalled` is present only if true, as kstatus defines it
             conditions.append(condition.model_copy(update={"type": "Stalled", "status": ConditionStatus.TRUE}))
         return InferenceConfigStatus(conditions=tuple(conditions), observed_generation=generation)
-
-
-def _subject(item: Object) -> Subject:
-    metadata = item["metadata"]
-    return Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])

@@ -6,9 +6,9 @@ A watch event only triggers a decision; it never influences it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final
 
-from control.allowed import Allowed
+from control.allowed import disallowed
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
@@ -40,8 +40,6 @@ class Action:
 
 NOTHING = Action(ActionKind.NOTHING)
 
-SUSPENSION = '{"spec":{"suspend":true}}'
-
 NAMED_RUNS = 5
 """How many runs the Event on an edited config names."""
 
@@ -57,34 +55,16 @@ OWN_REASONS = (*CORRECTABLE, Reason.ACCEPTED)
 _REASONS = {"spec.schedule": Reason.INVALID_SCHEDULE, "spec.timeZone": Reason.INVALID_TIME_ZONE}
 
 
-@dataclass(frozen=True)
-class RunRules:
-    """The operator's limits for runs."""
-
-    max_active_runs: int = 0
-    """Per namespace; 0: no limit."""
-
-    min_schedule_interval_seconds: int = 60
-
-    @classmethod
-    def read(cls, defaults: Defaults) -> Self:
-        """The rules in the current settings."""
-        return cls(
-            max_active_runs=defaults.max_active_runs_per_namespace,
-            min_schedule_interval_seconds=defaults.min_schedule_interval_seconds,
-        )
+NO_LIMITS: Final = Defaults()
 
 
-NO_LIMITS: Final = RunRules()
-
-
-def decide(run: InferenceRun, *, rules: RunRules = NO_LIMITS) -> Action:
+def decide(run: InferenceRun, *, defaults: Defaults = NO_LIMITS) -> Action:
     """The action for an existing run."""
     if run.metadata.is_being_deleted:
         return Action(ActionKind.CLEAN_UP)
     if run.is_paused or run.status.is_terminal or was_executed_by_krateo_controller(run):
         return NOTHING
-    seconds = rules.min_schedule_interval_seconds
+    seconds = defaults.min_schedule_interval_seconds
     problems = run_problems(run, min_schedule_interval_seconds=seconds) if not run.status.contract else ()
     if problems:
         reason = _REASONS.get(problems[0].field, Reason.INVALID_SPEC)
@@ -105,7 +85,8 @@ def cancellation_notice(schedule: InferenceRun) -> str:
     if metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) != "true":
         return ""
     kubectl = ("kubectl", "-n", metadata.namespace)
-    stop = shell_command(*kubectl, "patch", "inferencerun", metadata.name, "--type=merge", "-p", SUSPENSION)
+    patch = ("patch", "inferencerun", metadata.name, "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    stop = shell_command(*kubectl, *patch)
     selector = f"{wellknown.LABEL_SCHEDULE_UID}={metadata.uid}"
     cancel = shell_command(
         *kubectl, "annotate", "inferenceruns", "-l", selector, f"{wellknown.ANNOTATION_CANCEL_REQUESTED}=true"
@@ -149,9 +130,10 @@ def edit_notice(runs: Sequence[str], *, generation: int) -> str:
     )
 
 
-def config_verdict(config: ConfigDigest, *, allowed: Allowed) -> Action:
+def config_verdict(config: ConfigDigest, defaults: Defaults, *, runner_account: str) -> Action:
     """What to report on the status of a config."""
-    found = allowed.problems(service_account=config.service_account_name, image=config.image)
+    account, image = config.service_account_name, config.image
+    found = disallowed(defaults, runner_account=runner_account, service_account=account, image=image)
     problems = (*config.problems, *found)
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "; ".join(("runs can use this config", *config.warnings)))

@@ -11,7 +11,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from temporalio.service import RPCError
@@ -22,8 +21,9 @@ from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.run_status import acknowledged_status
-from operator_shim.decisions import OWN_REASONS, ActionKind, RunRules, decide, has_unacknowledged_edit
+from operator_shim.decisions import OWN_REASONS, ActionKind, decide, has_unacknowledged_edit
 from operator_shim.run_terms import has_ended
 from operator_shim.workflows import RunWorkflows
 
@@ -57,7 +57,7 @@ class Executions:
         read: Callable[[Key], Object | None],
         reject: Callable[[Key], None],
         clean_up: Callable[[InferenceRun], None],
-        rules: Callable[[], RunRules],
+        defaults: Callable[[], Defaults],
         workers: int,
     ) -> None:
         self._runs = runs
@@ -66,7 +66,7 @@ class Executions:
         self._reject = reject
         self._clean_up = clean_up
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
-        self._rules = rules
+        self._defaults = defaults
         self._starts: WorkQueue[Key] = WorkQueue(
             self._start, workers=STARTS, group=lambda key: key[0], per_group=STARTS_PER_NAMESPACE
         )
@@ -149,7 +149,7 @@ class Executions:
             self._rechecks.discard(key)
             return
         run = parse_run(item)
-        action = decide(run, rules=self._rules())
+        action = decide(run, defaults=self._defaults())
         if action.kind is ActionKind.REJECT:
             self._reject(key)
         elif action.kind is ActionKind.CLEAN_UP:
@@ -169,7 +169,7 @@ class Executions:
     async def _start(self, key: Key) -> None:
         """Start the run or have it look again, and return when it has come further."""
         item = self._read(key)
-        if item is None or decide(run := parse_run(item), rules=self._rules()).kind is not ActionKind.START:
+        if item is None or decide(run := parse_run(item), defaults=self._defaults()).kind is not ActionKind.START:
             self._wait_no_more(key)  # it was paused, for instance, since it began to wait
             return
         namespace, uid = key[0], run.metadata.uid
@@ -192,7 +192,7 @@ class Executions:
 
     def _room(self, namespace: str) -> int:
         """How many more runs of the namespace may be active."""
-        limit = self._rules().max_active_runs
+        limit = self._defaults().max_active_runs_per_namespace
         return max(0, limit - len(self._active[namespace])) if limit else STARTS
 
     async def _inform(self, key: Key, run: InferenceRun) -> None:
@@ -225,10 +225,14 @@ class Executions:
         """
         if not has_unacknowledged_edit(run):
             return
+
+        def acknowledge(current: InferenceRun) -> InferenceRunStatus | None:
+            return acknowledged_status(current, generation=sent) if current.metadata.generation == sent else None
+
         for _ in range(MAX_EDITS):
             sent = run.metadata.generation
             await self._workflows.spec_changed(run)
-            written = await self._runs.update_status(run.ref, partial(_acknowledge, sent=sent), read=run)
+            written = await self._runs.update_status(run.ref, acknowledge, read=run)
             if written.run is None or written.run.metadata.generation == sent:
                 return
             run = written.run
@@ -256,8 +260,3 @@ def _has_come_further(item: Object | None, *, since: Object) -> bool:
         return True
     now, before = item.get("status") or {}, since.get("status") or {}
     return is_started(item) and any(now.get(name) != before.get(name) for name in ("reason", "message", "jobStatus"))
-
-
-def _acknowledge(current: InferenceRun, *, sent: int) -> InferenceRunStatus | None:
-    """The status with the generation that was sent; None if the spec has been edited again."""
-    return acknowledged_status(current, generation=sent) if current.metadata.generation == sent else None

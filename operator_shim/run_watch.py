@@ -1,5 +1,6 @@
 """The shim's watch of runs: the only one, from which everything in the process reads and hears of changes."""
 
+import json
 from functools import partial
 
 from control.informer import Key, Listener
@@ -8,9 +9,26 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS, Object
 from inferrun.run_ref import RunRef
-from operator_shim.run_terms import UNFINISHED, has_ended, terms_of
-from operator_shim.shared_parts import SharedParts
+from operator_shim.run_terms import terms_of
 from operator_shim.trimming import trim_run
+
+SHARED_LIMIT = 2_000
+"""Distinct parts of objects that are remembered for sharing; beyond that, sharing begins anew."""
+
+
+class SharedParts:
+    """Equal parts of cached objects, kept once: thousands of Pods and runs are nearly the same. Nothing may change a cached
+    object.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Object] = {}
+
+    def __call__(self, part: Object) -> Object:
+        """An equal part that was shared before, or this one."""
+        if len(self._parts) >= SHARED_LIMIT:
+            self._parts.clear()
+        return self._parts.setdefault(json.dumps(part), part)
 
 
 class RunWatch(NamespacedInformers):
@@ -31,15 +49,10 @@ class RunWatch(NamespacedInformers):
         """Call it for every change, with the run before and after."""
         self._listeners.append(listener)
 
-    def unfinished(self, ref: RunRef) -> Object | None:
-        """The run; None if it has ended, is gone, is another one of that name, or is a schedule."""
+    def seen(self, ref: RunRef) -> Object | None:
+        """The run as last seen; None if it is not watched, or another one has its name."""
         run = self.get(ref.namespace, ref.name)
-        is_it = run is not None and run["metadata"]["uid"] == ref.uid and not has_ended(run)
-        return run if run is not None and is_it and run["spec"].get("schedule") is None else None
-
-    def all_unfinished(self) -> list[Object]:
-        """The runs that have not ended, without schedules."""
-        return [run for _, run in self.find(UNFINISHED) if run["spec"].get("schedule") is None]
+        return run if run is not None and run["metadata"]["uid"] == ref.uid else None
 
     def _tell(self, key: Key, before: Object | None, after: Object | None) -> None:
         for listener in self._listeners:

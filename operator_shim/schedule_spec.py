@@ -5,7 +5,7 @@ restricted day fields with OR, a Temporal calendar combines them with AND: such 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -13,6 +13,7 @@ from inferrun.names import schedule_id
 from inferrun.resources import ConcurrencyPolicy, InferenceRun
 from inferrun.resources.cron import CronTimes, parse_schedule
 from inferrun.resources.run import STARTING_DEADLINE_SECONDS
+from inferrun.run_ref import RunRef
 
 DEFAULT_TIME_ZONE: Final = "Etc/UTC"
 
@@ -24,25 +25,14 @@ EVERY_DAY_OF_WEEK: Final = tuple(range(7))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calendar:
-    """Fires at times that match every field. Each field lists its values in ascending order; day of week 0 is Sunday."""
-
-    minutes: tuple[int, ...]
-    hours: tuple[int, ...]
-    days_of_month: tuple[int, ...]
-    months: tuple[int, ...]
-    days_of_week: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunSchedule:
     """The Temporal schedule of one scheduled run."""
 
     id: str
-    namespace: str
-    name: str
-    uid: str
-    calendars: tuple[Calendar, ...]
+    run: RunRef
+    calendars: tuple[CronTimes, ...]
+    """It fires at times that match every field of one of them."""
+
     time_zone: str
     policy: ConcurrencyPolicy
     catch_up_seconds: int
@@ -53,7 +43,7 @@ class RunSchedule:
 
 def schedule_of(run: InferenceRun) -> RunSchedule:
     """The schedule that the spec of a scheduled run describes. Raises `inferrun.resources.cron.InvalidSchedule`."""
-    metadata, spec = run.metadata, run.spec
+    spec = run.spec
     expression, is_suspended = spec.schedule or "", bool(spec.suspend)
     time_zone = spec.time_zone or DEFAULT_TIME_ZONE
     given = spec.starting_deadline_seconds
@@ -61,9 +51,7 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
     note = f"{expression.strip()} ({time_zone}), managed by inferrun: edit the InferenceRun; changes made here are reverted"
     return RunSchedule(
         id=schedule_id(run.ref),
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
+        run=run.ref,
         calendars=calendars_of(parse_schedule(expression)),
         time_zone=time_zone,
         policy=spec.concurrency_policy or ConcurrencyPolicy.FORBID,
@@ -74,21 +62,11 @@ def schedule_of(run: InferenceRun) -> RunSchedule:
     )
 
 
-def calendars_of(times: CronTimes) -> tuple[Calendar, ...]:
+def calendars_of(times: CronTimes) -> tuple[CronTimes, ...]:
     """One calendar, or two if a match of either day field is sufficient."""
-    days = [(times.days_of_month, times.days_of_week)]
-    if times.either_day_matches:
-        days = [(EVERY_DAY_OF_MONTH, times.days_of_week), (times.days_of_month, EVERY_DAY_OF_WEEK)]
-    return tuple(
-        Calendar(
-            minutes=times.minutes,
-            hours=times.hours,
-            days_of_month=days_of_month,
-            months=times.months,
-            days_of_week=days_of_week,
-        )
-        for days_of_month, days_of_week in days
-    )
+    if not times.either_day_matches:
+        return (times,)
+    return replace(times, days_of_month=EVERY_DAY_OF_MONTH), replace(times, days_of_week=EVERY_DAY_OF_WEEK)
 
 
 def spans_of(values: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -3,7 +3,7 @@
 The shim writes the status of a schedule because no workflow exists for it; the runs that it starts have workflows.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from activities.objects.events import EventRecorder
@@ -13,8 +13,9 @@ from inferrun.kube.runs import Decide, RunStore
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.run_defaults import Defaults
 from inferrun.timestamps import utc_now
-from operator_shim.decisions import ActionKind, RunRules, cancellation_notice, decide
+from operator_shim.decisions import ActionKind, cancellation_notice, decide
 from operator_shim.run_terms import created_by
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedule_spec import schedule_of
@@ -41,12 +42,12 @@ class Schedules:
         watch: RunWatch,
         clean_up: Callable[[InferenceRun], None],
         events: EventRecorder,
-        rules: Callable[[], RunRules],
+        defaults: Callable[[], Defaults],
     ) -> None:
         self._runs = runs
         self._temporal = temporal
         self._events = events
-        self._rules = rules
+        self._defaults = defaults
         self._watch = watch
         self._clean_up = clean_up
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=WORKERS, group=lambda key: key[0])
@@ -59,28 +60,27 @@ class Schedules:
         """Reconcile a scheduled run that has changed, or whose runs have."""
         self._queue.add(key, background=background)
 
-    async def keep(self, run: InferenceRun, *, children: Iterable[InferenceRun]) -> float:
+    async def keep(self, run: InferenceRun, *, children: Sequence[InferenceRun]) -> float:
         """Create or update the schedule and write its status; returns the seconds until the next check."""
-        created = list(children)
         times = await self._temporal.ensure(schedule_of(run), config=run.spec.config_ref.name)
         now = utc_now()
         await self._write(
             run,
             lambda current: schedule_status(
-                current, next_times=times.next_times, last_time=times.last_time, children=created, now=now
+                current, next_times=times.next_times, last_time=times.last_time, children=children, now=now
             ),
         )
         waits = [(moment - now).total_seconds() + DELAY_AFTER_FIRE for moment in times.next_times if moment > now]
         return min([MAX_INTERVAL, *waits])
 
     async def reject(
-        self, run: InferenceRun, *, children: Iterable[InferenceRun], reason: Reason, message: str
+        self, run: InferenceRun, *, children: Sequence[InferenceRun], reason: Reason, message: str
     ) -> None:
         """Pause the schedule of a run with an invalid spec, and report what is invalid."""
         await self._temporal.pause(schedule_id(run.ref), note=f"{reason}: {message}"[:512])
-        created, now = list(children), utc_now()
+        now = utc_now()
         await self._write(
-            run, lambda current: rejected_status(current, children=created, reason=reason, message=message, now=now)
+            run, lambda current: rejected_status(current, children=children, reason=reason, message=message, now=now)
         )
 
     async def _reconcile(self, key: Key) -> None:
@@ -88,7 +88,7 @@ class Schedules:
         if item is None or item["spec"].get("schedule") is None:
             return
         run = parse_run(item)
-        action = decide(run, rules=self._rules())
+        action = decide(run, defaults=self._defaults())
         if action.kind is ActionKind.CLEAN_UP:
             self._clean_up(run)
         if action.kind not in (ActionKind.REJECT, ActionKind.SCHEDULE):

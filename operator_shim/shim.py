@@ -10,6 +10,7 @@ deletions, schedules and configs.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from pydantic import ValidationError
@@ -29,7 +30,7 @@ from inferrun.run_defaults import Defaults
 from operator_shim.acceptance import Acceptance
 from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS, RunRules
+from operator_shim.decisions import REJECTIONS
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
@@ -76,20 +77,17 @@ class Shim:
             keeps_stubs=True,
         )
 
-        def rules() -> RunRules:
-            return RunRules.read(defaults())
-
         self._deletions = Deletions(api, workflows, schedules)
         self._schedules = Schedules(
-            runs, schedules, watch=run_watch, clean_up=self._deletions.add, events=events, rules=rules
+            runs, schedules, watch=run_watch, clean_up=self._deletions.add, events=events, defaults=defaults
         )
         self._executions = Executions(
             runs,
             workflows,
             read=self._read_run,
-            reject=self._reject,
+            reject=lambda key: self._acceptance.reject(key),  # noqa: PLW0108 -- it is created below
             clean_up=self._deletions.add,
-            rules=rules,
+            defaults=defaults,
             workers=workers,
         )
         self._models = ModelWatches(api, namespaces=namespaces, read=self._read_run, recheck=self._executions.recheck)
@@ -98,19 +96,18 @@ class Shim:
             read=self._read_run,
             is_under_way=self._executions.is_under_way,
             has_too_many=self._executions.has_too_many,
-            rules=rules,
+            defaults=defaults,
             workers=workers,
         )
-        self._configs = ConfigStatuses(
+        configs = ConfigStatuses(
             api,
+            read=lambda key: self._config_watch.get(*key),
             events=events,
             active_runs=self._active_runs,
             defaults=defaults,
             runner_account=runner_account,
         )
-        self._config_queue: WorkQueue[Key] = WorkQueue(
-            self._reconcile_config, workers=CONFIG_WORKERS, group=lambda key: key[0]
-        )
+        self._config_queue: WorkQueue[Key] = WorkQueue(configs.update, workers=CONFIG_WORKERS, group=lambda key: key[0])
         self._sweep = Sweep(
             runs,
             workflows,
@@ -150,12 +147,11 @@ class Shim:
     def _read_run(self, key: Key) -> Object | None:
         return self._run_watch.get(*key)
 
-    def _reject(self, key: Key) -> None:
-        self._acceptance.reject(key)
-
     def _on_run_event(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None and (after is None or before["metadata"]["uid"] != after["metadata"]["uid"]):
-            self._on_deletion(key, before)
+            self._executions.end(key, before["metadata"]["uid"])
+            with suppress(ValidationError):
+                self._deletions.add(parse_run(before))
         self._models.observe(key, after)
         if after is not None:
             self._on_change(key, after)
@@ -181,14 +177,6 @@ class Shim:
         if is_new or item["status"].get("reason") in REJECTIONS:
             self._acceptance.add(key)
 
-    def _on_deletion(self, key: Key, item: Object) -> None:
-        self._executions.end(key, item["metadata"]["uid"])
-        try:
-            run = parse_run(item)
-        except ValidationError:
-            return
-        self._deletions.add(run)
-
     def _on_config_event(self, key: Key, before: Object | None, after: Object | None) -> None:
         is_listed = not self._config_watch.has_listed(key[0])
         self._config_queue.add(key, background=is_listed)
@@ -206,11 +194,6 @@ class Shim:
             for (namespace, name), item in self._run_watch.find(unfinished_with(*config))
             if (item.get("status") or {}).get("contract")
         ]
-
-    async def _reconcile_config(self, key: Key) -> None:
-        item = self._config_watch.get(*key)
-        if item is not None:
-            await self._configs.update(item)
 
 
 def _is_schedule(item: Object) -> bool:

@@ -76,9 +76,12 @@ class StuckWorkflows:
         self._checks = {uid: self._checks.get(uid) or _Check() for uid in unfinished}
 
         def rank(uid: str) -> tuple[bool, float]:
-            """Suspects first, then those that were asked about longest ago."""
+            """Those whose workflow fails, or seems to do nothing, then those that were asked about longest ago."""
             check, (_, item) = self._checks[uid], unfinished[uid]
-            return check.failing is None and not is_overdue(item), check.asked_at
+            metadata, status = item["metadata"], item.get("status") or {}
+            is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
+            is_accepted = (status.get("phase"), status.get("reason")) == (Phase.PENDING, Reason.ACCEPTED)
+            return check.failing is None and not is_cancelled and not is_accepted, check.asked_at
 
         for uid in sorted(unfinished, key=rank)[:CHECKS_PER_ROUND]:
             await self._check(unfinished[uid][0], uid, self._checks[uid])
@@ -111,16 +114,14 @@ class StuckWorkflows:
             "recurs, upgrade the workers to the version of the shim; their log says why the task fails"
         )
         logger.warning("replacing a workflow that is stuck", extra={"run": str(run), "workflow": stuck.id})
-        await self._runs.update_status(run, lambda current: _stuck_status(current, message))
+
+        def decide(current: InferenceRun) -> InferenceRunStatus:
+            phase = current.status.phase or Phase.PENDING
+            return status_after(current, phase=phase, reason=Reason.WORKFLOW_STUCK, message=message, now=utc_now())
+
+        await self._runs.update_status(run, decide)
         await self._workflows.terminate(stuck, reason=message)
         self._ensure_again(key, run.uid)
-
-
-def is_overdue(item: Object) -> bool:
-    """Whether the status of an unfinished run suggests that its workflow does nothing."""
-    metadata, status = item["metadata"], item.get("status") or {}
-    is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
-    return is_cancelled or (status.get("phase") == Phase.PENDING and status.get("reason") == Reason.ACCEPTED)
 
 
 def has_workflow(item: Object) -> bool:
@@ -134,8 +135,3 @@ def has_workflow(item: Object) -> bool:
     is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
     is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in CORRECTABLE
     return is_open and not is_left_alone and item["spec"].get("schedule") is None
-
-
-def _stuck_status(run: InferenceRun, message: str) -> InferenceRunStatus:
-    phase = run.status.phase or Phase.PENDING
-    return status_after(run, phase=phase, reason=Reason.WORKFLOW_STUCK, message=message, now=utc_now())

@@ -93,16 +93,14 @@ class Sweep:
             tasks.create_task(self._repeat_restarts())
 
     async def _repeat_all(self) -> None:
-        pause = FIRST_SWEEP_SECONDS
+        is_soon = True
         while True:
-            await asyncio.sleep(pause)
-            pause = SWEEP_SECONDS
+            await asyncio.sleep(FIRST_SWEEP_SECONDS if is_soon else SWEEP_SECONDS)
+            is_soon = True
             try:
-                if await self.sweep():
-                    pause = FIRST_SWEEP_SECONDS
+                is_soon = await self.sweep()
             except (RPCError, KubeError, TimeoutError) as error:
                 logger.warning("the sweep failed", extra={"error": str(error)[:500]})
-                pause = FIRST_SWEEP_SECONDS
 
     async def _repeat_restarts(self) -> None:
         since = utc_now()
@@ -128,7 +126,7 @@ class Sweep:
     async def _delete_schedules(self) -> None:
         """Delete schedules whose InferenceRun was deleted while no shim was watching, in the watched namespaces."""
         for identity, run in (await self._schedules.list_owned()).items():
-            is_suspect = run.namespace in self._namespaces and self._seen(run) is None
+            is_suspect = run.namespace in self._namespaces and self._watch.seen(run) is None
             if is_suspect and await self._runs.read(run) is None:
                 logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
                 await self._schedules.delete(identity)
@@ -139,7 +137,7 @@ class Sweep:
         self._cancelled &= {run.uid for run in opened}
         gone_before, self._gone = self._gone, set()
         for run in opened:
-            watched = self._seen(run)
+            watched = self._watch.seen(run)
             if run.uid in self._cancelled or not await self._is_left_over(run, watched):
                 continue
             if watched is None and run.uid not in gone_before:
@@ -154,7 +152,8 @@ class Sweep:
         """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
         now = self._runs.now()
         for (namespace, name), item in self._watch.find(TO_DELETE):
-            if is_deletion_overdue(item, now=now):
+            is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
+            if is_overdue and not item["metadata"].get("deletionTimestamp"):
                 run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
                 logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
                 await self._workflows.clean_up(run)
@@ -162,7 +161,7 @@ class Sweep:
     async def restart_terminated(self, *, since: datetime) -> None:
         """Make sure that a workflow executes each run whose workflow was terminated since that time."""
         for run in await self._workflows.list_terminated(since=since):
-            watched = self._seen(run)
+            watched = self._watch.seen(run)
             if watched is not None and not has_ended(watched):
                 logger.info("the workflow of an unfinished run was terminated", extra={"run": str(run)})
                 self._ensure_again((run.namespace, run.name), run.uid)
@@ -187,11 +186,6 @@ class Sweep:
         for uid, key in missing.items():
             self._ensure_again(key, uid)
 
-    def _seen(self, run: RunRef) -> Object | None:
-        """The run as last seen; None if it is not watched, or another one has its name."""
-        found = self._watch.get(run.namespace, run.name)
-        return found if found is not None and found["metadata"]["uid"] == run.uid else None
-
     async def _is_left_over(self, run: RunRef, watched: Object | None) -> bool:
         """Whether nothing remains for the run's workflow to do. The watch does not keep when the end was recorded."""
         if run.namespace not in self._namespaces or (watched is not None and not has_ended(watched)):
@@ -204,11 +198,3 @@ class Sweep:
             return found is None
         ended = found.status.recorded_at if found is not None else None  # None: it is being deleted
         return ended is not None and self._runs.now() - ended > CLOSING_TIME
-
-
-def is_deletion_overdue(item: Object, *, now: datetime) -> bool:
-    """Whether a run was to be deleted a while ago and is still there."""
-    after = (item.get("status") or {}).get("deleteAfter")
-    if not after or item["metadata"].get("deletionTimestamp") or not has_ended(item):
-        return False
-    return now - parse(str(after)) > DELETION_TIME

@@ -26,14 +26,15 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, TypedSearchAttributes
 
-from control.memo import read_memo, run_of_memo
+from control.memo import read_run
 from control.search_attributes import SearchAttributes
 from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found
 from inferrun.resources import ConcurrencyPolicy
+from inferrun.resources.cron import CronTimes
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
-from operator_shim.schedule_spec import Calendar, RunSchedule, spans_of
+from operator_shim.schedule_spec import RunSchedule, spans_of
 
 OVERLAPS = {
     ConcurrencyPolicy.FORBID: ScheduleOverlapPolicy.SKIP,
@@ -90,7 +91,7 @@ class TemporalSchedules:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
         async for item in await self._client.list_schedules(rpc_timeout=timedelta(seconds=SCHEDULE_CALL_SECONDS)):
-            run = run_of_memo(await read_memo(item), installation=self._installation)
+            run = await read_run(item, installation=self._installation)
             if run is not None:
                 found[item.id] = run
         return found
@@ -102,20 +103,17 @@ class TemporalSchedules:
         return None
 
     async def _create(self, wanted: RunSchedule, *, config: str) -> None:
-        run = RunRef(namespace=wanted.namespace, name=wanted.name, uid=wanted.uid)
-        memo = {"installation": self._installation, "run": run}
-
         async def create(values: TypedSearchAttributes) -> None:
             async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
                 await self._client.create_schedule(
                     wanted.id,
                     self._schedule(wanted, values),
-                    memo=memo,
+                    memo={"installation": self._installation, "run": wanted.run},
                     search_attributes=values,
                 )
 
         try:
-            await self._attributes.send(create, run=f"{wanted.namespace}/{wanted.name}", config=config)
+            await self._attributes.send(create, run=str(wanted.run), config=config)
         except ScheduleAlreadyRunningError:
             await self._update(wanted, config=config)  # created by another shim in the meantime
 
@@ -127,7 +125,7 @@ class TemporalSchedules:
             async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
                 await self._client.get_schedule_handle(wanted.id).update(replace)
 
-        await self._attributes.send(update, run=f"{wanted.namespace}/{wanted.name}", config=config)
+        await self._attributes.send(update, run=str(wanted.run), config=config)
 
     async def _matches(self, wanted: RunSchedule, found: ScheduleDescription, *, config: str) -> bool:
         action = found.schedule.action
@@ -152,8 +150,8 @@ class TemporalSchedules:
                 task_queue=self._task_queue,
                 memo={"installation": self._installation},
                 typed_search_attributes=attributes,
-                priority=Priority(fairness_key=wanted.namespace),
-                static_summary=f"run of schedule {wanted.namespace}/{wanted.name}",
+                priority=Priority(fairness_key=wanted.run.namespace),
+                static_summary=f"run of schedule {wanted.run}",
             ),
             spec=ScheduleSpec(
                 calendars=[_calendar_spec(calendar) for calendar in wanted.calendars],
@@ -168,10 +166,10 @@ class TemporalSchedules:
 
 
 def _argument(wanted: RunSchedule) -> dict[str, Any]:  # Any: JSON
-    return {"namespace": wanted.namespace, "parent": {"name": wanted.name, "uid": wanted.uid}}
+    return {"namespace": wanted.run.namespace, "parent": {"name": wanted.run.name, "uid": wanted.run.uid}}
 
 
-def _calendar_spec(calendar: Calendar) -> ScheduleCalendarSpec:
+def _calendar_spec(calendar: CronTimes) -> ScheduleCalendarSpec:
     def ranges(values: Sequence[int]) -> tuple[ScheduleRange, ...]:
         return tuple(ScheduleRange(*span) for span in spans_of(values))
 

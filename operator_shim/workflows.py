@@ -10,7 +10,7 @@ from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflic
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from control.memo import read_memo, run_of_memo
+from control.memo import read_run
 from control.run_workflows import cancel_run, signal_run, wake_run, workflow_ids
 from control.search_attributes import SearchAttributes
 from control.submissions import notify_submitter
@@ -146,7 +146,7 @@ class RunWorkflows:
         """Filters by attributes that every server has, because ours may be missing; the memo names the installation."""
         found = []
         async for item in self._client.list_workflows(f"{self._of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
-            run = run_of_memo(await read_memo(item), installation=self._installation)
+            run = await read_run(item, installation=self._installation)
             if run is not None:
                 found.append(run)
         return found

@@ -4,13 +4,11 @@ The process ends with `os._exit` once the result is written: a thread that hangs
 delay the exit beyond the deadline or the grace period. For the same reason a timer outside the event loop backs up the deadline.
 """
 
-import gc
 import os
 import signal
 import time
 
 STARTED = time.monotonic()  # taken before the imports, because the deadline counts from the start of the process
-gc.disable()  # imports create many objects that are kept: to search them for garbage takes a tenth of the time of the start
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(143))  # until the event loop handles it: process 1 would ignore it
 
@@ -51,18 +49,13 @@ class Process:
         self.settings = settings_for_failures(os.environ)
         self._counts: Counts | None = None
         self._success: RunnerResult | None = None
-        self._progress: ProgressLog | None = None
-
-    def configure(self, settings: Settings) -> None:
-        """Use these settings from now on."""
-        self.settings = settings
-        self._progress = ProgressLog(sys.stdout, every=settings.progress_seconds, clock=time.monotonic)
+        self.progress: ProgressLog | None = None
 
     def report(self, counts: Counts) -> None:
         """Store the latest counts and log them from time to time."""
         self._counts = counts
-        if self._progress:
-            self._progress.report(counts)
+        if self.progress:
+            self.progress.report(counts)
 
     def record_success(self, result: RunnerResult) -> None:
         """Store the result of the committed run, which no later error or signal changes."""
@@ -71,8 +64,8 @@ class Process:
     def exit(self, result: RunnerResult, code: ExitCode, *, is_known: bool = True) -> NoReturn:
         """Write the result and end the process immediately. `is_known`: whether it is known if the run is committed."""
         write_result(result, self.settings.termination_log, is_known=is_known)
-        if self._progress and self._counts:
-            self._progress.report_now(self._counts)
+        if self.progress and self._counts:
+            self.progress.report_now(self._counts)
         fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **_resource_usage()}
         _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
         sys.stdout.flush()
@@ -101,7 +94,8 @@ def main() -> NoReturn:
     log_as_json(sys.stderr)
     process = Process()
     try:
-        process.configure(read_settings(os.environ))
+        process.settings = read_settings(os.environ)
+        process.progress = ProgressLog(sys.stdout, every=process.settings.progress_seconds, clock=time.monotonic)
         _watch_deadline(process)
         uvloop.run(_run(process))
     except BaseException as error:  # noqa: BLE001  the top level of the process
@@ -117,8 +111,6 @@ async def _run(process: Process) -> NoReturn:
         async with limit:
             trust(process.settings.ca_bundle, folder=process.settings.spool_dir)
             contract = read_contract(process.settings.contract)
-            gc.freeze()
-            gc.enable()
             await execute(contract, process.settings, report=process.report, record_success=process.record_success)
     except BaseException as error:  # noqa: BLE001  the top level of the process
         cause = first_error(error)
@@ -153,7 +145,6 @@ def _cancel_on_sigterm() -> asyncio.Event:
 
 
 def _seconds_left(settings: Settings) -> float | None:
-    """Return the seconds until the deadline; None if there is none."""
     if settings.seconds_left is None:
         return None
     return max(0.0, settings.seconds_left - (time.monotonic() - STARTED))

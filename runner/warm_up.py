@@ -44,20 +44,16 @@ class Seen:
     def __init__(self, *, limit: float = 0) -> None:
         """`limit`: after how many seconds the program gives up, 0 for never."""
         self._limit = round(limit)
-        self._last, self._at = "", 0.0
+        self.last = ""
+        self._at = 0.0
         self._began = time.monotonic()
-
-    @property
-    def last(self) -> str:
-        """What was seen last."""
-        return self._last
 
     def report(self, text: str) -> None:
         """Log it if it is new, or was last logged a while ago."""
         now = time.monotonic()
-        if text == self._last and now - self._at < REPEATED_SECONDS:
+        if text == self.last and now - self._at < REPEATED_SECONDS:
             return
-        self._last, self._at = text, now
+        self.last, self._at = text, now
         line = WarmUp(seen=text, seconds=round(now - self._began), limit=self._limit)
         sys.stdout.write(line.model_dump_json() + "\n")
         sys.stdout.flush()

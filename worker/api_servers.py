@@ -24,13 +24,9 @@ class ApiServers:
 
     def __init__(self, api: KubeClient) -> None:
         self._api = api
-        self._addresses: tuple[str, ...] = ()
         self._has_warned = False
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
+        self.addresses: tuple[str, ...] = ()
         """Each as `host:port`, as last read."""
-        return self._addresses
 
     async def read(self) -> None:
         """Read them again; a failure leaves them as they are, and is logged once."""
@@ -41,7 +37,7 @@ class ApiServers:
                 logger.warning("the API server's own addresses are not known", extra={"error": str(error)[:500]})
             self._has_warned = True
             return
-        self._addresses = addresses_of(found)
+        self.addresses = addresses_of(found)
 
     async def run(self) -> None:
         """Read them periodically until cancelled."""

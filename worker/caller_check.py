@@ -18,15 +18,13 @@ from temporalio import activity
 from temporalio.client import (
     Client,
     ScheduleActionExecutionStartWorkflow,
-    ScheduleDescription,
     ScheduleRange,
     ScheduleSpec,
 )
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline
+from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, ignore_not_found
 from inferrun.names import (
     LABEL_PATTERN,
     cleanup_workflow_id,
@@ -93,8 +91,11 @@ class CallerCheck(Interceptor):
     def _refusal(self, argument: object, info: activity.Info) -> str:
         """Why the workflow must not call the activity with this argument, empty if it may."""
         named = getattr(argument, "run", None) or getattr(argument, "parent", None)
-        if isinstance(named, RunRef) and not _is_possible(named):
-            return "the argument names a run that cannot exist"
+        if isinstance(named, RunRef):  # with names that no object can have, a run would have a second workflow
+            is_namespace = re.fullmatch(LABEL_PATTERN, named.namespace) is not None
+            is_uid = re.fullmatch("[-A-Za-z0-9]{1,128}", named.uid) is not None
+            if not (is_namespace and is_uid and is_subdomain(named.name)):
+                return "the argument names a run that cannot exist"
         if isinstance(argument, OriginInput):
             is_ours = info.workflow_type in (messages.RUN_WORKFLOW, WORKFLOW_TYPE)
             return "" if is_ours else "only workflows of this installation may do that"
@@ -147,22 +148,19 @@ class CallerCheck(Interceptor):
             raise _refused("parent: unknown field; it is set by schedules, when a run is due")
         schedule = schedule_id(RunRef(namespace=request.submission.namespace, name=parent.name, uid=parent.uid))
         for _ in range(ACTION_CHECKS):
-            found = await self._describe(schedule)
+            found = None
+            with ignore_not_found():
+                async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+                    found = await self._temporal.get_schedule_handle(schedule).describe()
             if found is None:
                 break
-            if _is_fire_time(found.schedule.spec, due) or _has_started(found, caller):
+            # The latest actions name the workflow if it was triggered by hand.
+            actions = [*found.info.running_actions, *(recent.action for recent in found.info.recent_actions)]
+            started = [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
+            if caller in started or _is_fire_time(found.schedule.spec, due):
                 return
             await asyncio.sleep(1)
         raise _refused("parent: unknown field; it is set by schedules, and this workflow was not started by one")
-
-    async def _describe(self, schedule: str) -> ScheduleDescription | None:
-        try:
-            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
-                return await self._temporal.get_schedule_handle(schedule).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
 
 
 class _CheckedActivity(ActivityInboundInterceptor):
@@ -173,18 +171,6 @@ class _CheckedActivity(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name; any result
         await self._check.check(input.args[0] if input.args else None)
         return await self.next.execute_activity(input)
-
-
-def _is_possible(run: RunRef) -> bool:
-    """Whether an object can have these names. Otherwise a run would have a second one, and a second workflow."""
-    is_namespace = re.fullmatch(LABEL_PATTERN, run.namespace) is not None
-    return is_namespace and is_subdomain(run.name) and re.fullmatch("[-A-Za-z0-9]{1,128}", run.uid) is not None
-
-
-def _has_started(found: ScheduleDescription, caller: str) -> bool:
-    """Whether the schedule lists the workflow among its latest actions, as after a trigger by hand."""
-    actions = [*found.info.running_actions, *(recent.action for recent in found.info.recent_actions)]
-    return caller in [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
 
 
 def _is_fire_time(spec: ScheduleSpec, due: datetime) -> bool:

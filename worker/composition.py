@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Self
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import Interceptor, Worker
 
 from activities.judging.delete_run import HistoryPruner, RunDeleter, start_cleanup
 from activities.judging.record_outcome import OutcomeRecorder
@@ -28,7 +28,7 @@ from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.publish_status import StatusPublisher
 from control.installation import installation_id
-from control.process import Part, work_until
+from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
 from control.temporal_monitor import TemporalMonitor
@@ -40,7 +40,7 @@ from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
-from worker.lanes import Activity, lane_workers, serving
+from workflows.activity_options import LANES, lane_queue
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import RunWorkflow
 from workflows.submit import SubmitInferenceRun
@@ -71,6 +71,49 @@ STICKY_SECONDS = timedelta(seconds=5)
 """How long a task of a cached workflow waits for the worker that has it in its cache, before any worker may take it.
 
 The SDK's default of 10 seconds alone is as long as the ends of runs may take to be recorded after a worker was killed."""
+
+
+Activity = Callable[..., object]
+
+
+def lane_workers(
+    client: Client,
+    activities: Sequence[Activity],
+    *,
+    task_queue: str,
+    slots: int,
+    shutdown: timedelta,
+    interceptors: Sequence[Interceptor] = (),
+) -> list[Worker]:
+    """One Temporal worker per lane: an activity that fails or is slow as a local one is executed in a lane, which the workflow
+    chooses. Each has that many slots of its own, so that a kind of step that gets stuck (stops on a dead node, say) takes no slot
+    from the others. Its activities get the time `shutdown` to end when the worker stops.
+    """
+    return [
+        Worker(
+            client,
+            task_queue=lane_queue(task_queue, lane),
+            activities=activities,
+            interceptors=interceptors,
+            max_concurrent_activities=slots,
+            graceful_shutdown_timeout=shutdown,
+        )
+        for lane in LANES
+    ]
+
+
+@asynccontextmanager
+async def serving(workers: Sequence[Worker]) -> AsyncIterator[None]:
+    """Run the Temporal workers. At the end they stop at the same time: one after the other, each would let its activities use up
+    the time anew that the process has for stopping.
+    """
+    async with AsyncExitStack() as stack:
+        for worker in workers:
+            await stack.enter_async_context(worker)
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(worker.shutdown() for worker in workers))
 
 
 class WorkerProcess:
@@ -146,20 +189,15 @@ class WorkerProcess:
         await self._api_servers.read()
         installation = self._installation
         await record_signer(self._api, installation.signing_key, namespace=installation.namespace)
-        parts: list[Part] = [
-            self._defaults,
-            self._monitor,
-            self._api_servers,
-            *rotations_of(self._client, on_change=self._reconnect),
-        ]
-        background = [asyncio.create_task(part.run()) for part in parts]
+
+        def reconnect() -> None:
+            for worker in self._workers:
+                worker.client = self._client
+
+        rotations = rotations_of(self._client, on_change=reconnect)
         async with serving(self._workers):
             logger.info("the worker is serving", extra={"task_queue": self._settings.task_queue})
-            await work_until(stopped, background)
-
-    def _reconnect(self) -> None:
-        for worker in self._workers:
-            worker.client = self._client
+            await work_until(stopped, (self._defaults, self._monitor, self._api_servers, *rotations))
 
     def _run_activities(self) -> list[Activity]:
         """The activities of a run's workflows."""

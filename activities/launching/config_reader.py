@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import Snapshot
 from activities.watching.diagnosis import CREATE_IT
-from control.allowed import Allowed
+from control.allowed import disallowed
 from control.grants import may_refer, refusal
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -27,10 +27,6 @@ class ConfigReader:
         self._api = api
         self._defaults = defaults
         self._runner_account = runner_account
-
-    @property
-    def _allowed(self) -> Allowed:
-        return Allowed.read(self._defaults(), runner_account=self._runner_account)
 
     async def read(self, run: InferenceRun) -> InferenceConfig:
         """The run's config. The reference must have been checked.
@@ -57,7 +53,8 @@ class ConfigReader:
         Checked before every Job: the settings may have changed since the run started.
         """
         image = None if snapshot.is_our_runner else snapshot.image or None
-        problems = self._allowed.problems(service_account=snapshot.service_account or None, image=image)
+        account, own = snapshot.service_account or None, self._runner_account
+        problems = disallowed(self._defaults(), runner_account=own, service_account=account, image=image)
         if problems:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, describe(problems))
 
@@ -93,6 +90,7 @@ class ConfigReader:
             config = parse_config(stored)
         except ValidationError as error:
             return None, describe(parse_problems(error))
-        allowed = self._allowed.problems(service_account=config.spec.service_account_name, image=config.spec.image)
-        problems = (*config_problems(config), *allowed)
+        account, own, image = config.spec.service_account_name, self._runner_account, config.spec.image
+        found = disallowed(self._defaults(), runner_account=own, service_account=account, image=image)
+        problems = (*config_problems(config), *found)
         return config, describe(problems) if problems else ""

@@ -1,9 +1,9 @@
 """The installation on whose behalf activities act."""
 
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from activities.objects.signing_key import SigningKey
-from control.ui_links import workflow_url
 from inferrun.resources import WorkflowReference
 
 
@@ -28,8 +28,10 @@ class Installation:
     """The key of this process, which signs what it creates in users' namespaces."""
 
     def workflow_reference(self, *, workflow_id: str | None, run_id: str | None) -> WorkflowReference:
-        """The reference to a workflow in a run's status, with a link if the UI's address is known."""
-        url = workflow_url(
-            self.ui_url, namespace=self.temporal_namespace, workflow_id=workflow_id or "", run_id=run_id or ""
-        )
+        """The reference to a workflow in a run's status, with a link if the UI's address is known; slashes are percent-encoded."""
+        url = None
+        if self.ui_url and workflow_id:
+            namespace, identity = quote(self.temporal_namespace, safe=""), quote(workflow_id, safe="")
+            url = f"{self.ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{identity}"
+            url = f"{url}/{quote(run_id, safe='')}/history" if run_id else url
         return WorkflowReference(id=workflow_id, run_id=run_id, namespace=self.temporal_namespace, url=url)

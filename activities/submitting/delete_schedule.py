@@ -3,7 +3,7 @@
 from temporalio import activity
 from temporalio.client import Client
 
-from control.memo import read_memo, run_of_memo
+from control.memo import read_run
 from control.temporal_calls import ignore_not_found
 from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
@@ -27,7 +27,7 @@ class ScheduleDeleter:
         """
         with ignore_not_found():
             handle = self._temporal.get_schedule_handle(schedule_id(request.parent))
-            run = run_of_memo(await read_memo(await handle.describe()), installation=self._installation)
+            run = await read_run(await handle.describe(), installation=self._installation)
             if run is not None and await self._runs.read(run) is None:
                 await handle.delete()
         return DeletionResult()

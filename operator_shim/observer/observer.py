@@ -15,14 +15,13 @@ from activities.objects.signing_key import SigningKey
 from activities.watching.job_objects import list_events, read_log
 from activities.watching.trimming import slim_event
 from control.leases import LeaderElection
+from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
 from inferrun.kube.objects import EVENTS, Object
 from inferrun.run_defaults import Defaults
 from operator_shim.observer.cluster_jobs import ClusterJobs
-from operator_shim.observer.event_reader import EventReader
-from operator_shim.observer.log_reader import LogReader
-from operator_shim.observer.quota_waits import QuotaWaits
+from operator_shim.observer.readers import EventReader, LogReader
 from operator_shim.observer.reconciler import Reconciler
 from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import StatusWriter
@@ -30,6 +29,9 @@ from operator_shim.observer.workload_watch import WorkloadWatch
 
 logger = logging.getLogger(__name__)
 
+AT_ONCE = 4
+"""Runs of a namespace that look again because there may be room in a quota, so that hundreds do not try for one place. Each that
+gets its Job changes the quota, which is the reason for the next ones."""
 
 PAGE = "500"
 PAGE_BYTES = 4 * 1024 * 1024
@@ -63,11 +65,6 @@ class Observer:
         self._defaults = defaults
         self._key = key
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the caches are filled: a standby is ready as well."""
-        return self._watch.is_synced
-
     async def run(self) -> None:
         """Act whenever this process is the leader, until cancelled."""
         await self._watch.synced()
@@ -75,7 +72,8 @@ class Observer:
 
     async def _act(self) -> None:
         """One term: its state begins empty and ends with it."""
-        events, logs = EventReader(self._list_events), LogReader(self._read_log)
+        events = EventReader(self._list_events)
+        logs = LogReader(lambda namespace, pod, name: read_log(self._client, namespace, pod, container=name))
         reconciler = Reconciler(
             self._watch,
             signals=self._signals,
@@ -87,12 +85,17 @@ class Observer:
             server_time=self._client.now,
             sign=partial(write_ends, key=self._key),
         )
-        quota_waits = QuotaWaits(self._watch, signals=self._signals)
-        self._watch.subscribe(reconciler.wake, on_room=quota_waits.wake)
+
+        async def wake_next(namespace: str) -> None:
+            for run in self._watch.runs_without_room(namespace)[:AT_ONCE]:
+                await self._signals.look_again(run)
+
+        room: WorkQueue[str] = WorkQueue(wake_next, workers=2)
+        self._watch.subscribe(reconciler.wake, on_room=room.add)
         logger.info("the observer acts: this process is the leader")
         try:
             async with asyncio.TaskGroup() as tasks:
-                for part in (reconciler, events, logs, quota_waits):
+                for part in (reconciler, events, logs, room):
                     tasks.create_task(part.run())
         finally:
             self._watch.unsubscribe()
@@ -117,6 +120,3 @@ class Observer:
             "a namespace has too many Events to be read", extra={"namespace": namespace, "read": len(events)}
         )
         return events
-
-    async def _read_log(self, namespace: str, pod_name: str, container: str) -> str:
-        return await read_log(self._client, namespace, pod_name, container=container)

@@ -105,19 +105,15 @@ class WantedSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The Job of that name as the API server has it; None if there is none."""
-
-    job: Object | None
-
-
-@dataclass(frozen=True, slots=True)
 class News:
     """What commands have led to since the last plan: what was read, and which signal a workflow accepted."""
 
     events: tuple[Object, ...] | None = None
     accepted: WantedSignal | None = None
-    answer: Answer | None = None
+    was_asked: bool = False
+    """Whether the API server was asked for the Job of that name."""
+    found: Object | None = None
+    """The Job that it has then."""
 
 
 NO_NEWS: Final = News()
@@ -237,11 +233,11 @@ def _plan_missing(view: View, memory: Memory) -> Plan:
     """The watch does not have the Job. Its end is signalled once the API server has confirmed it and no Pod of it may run."""
     if is_concluded(view.run, launch=memory.launch):
         return Plan(None)
-    known, answer, now = memory.question, view.news.answer, view.now
+    known, now = memory.question, view.now
     question = _Question(is_left_over=False, due=now + PROBE_SECONDS) if known is None or known.is_left_over else known
     commands: tuple[Command, ...] = ()
-    if answer is not None:
-        job, is_labelled = answer.job, False
+    if view.news.was_asked:
+        job, is_labelled = view.news.found, False
         is_gone = job is None or job["metadata"]["uid"] != memory.launch.job_uid
         if job is not None and not is_gone:
             is_labelled = wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
@@ -326,7 +322,11 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
     has_clock = ANNOTATION_SECONDS_LEFT in (job["metadata"].get("annotations") or {})  # also if the limit came later
     # Of several shards, another Pod represents the launch, which continues.
     is_another_shard = launch.shards > 1 and bool(memory.announced)
-    if not has_clock or (not is_known and _says_start(run, message)) or is_another_shard:
+    status = run.get("status") or {}
+    text = status.get("message") or ""  # more may have been added to it since
+    is_said = text == message or text.startswith(f"{message}; ")
+    is_said = is_said and (status.get("phase"), status.get("reason")) == (Phase.RUNNING, Reason.RUNNING)
+    if not has_clock or (not is_known and is_said) or is_another_shard:
         memory = replace(memory, announced=seen.pod_uid)
     if memory.announced != seen.pod_uid:
         start = WantedSignal(Doing.RUNNING, pod_uid=seen.pod_uid, started_at=seen.started_at)
@@ -405,27 +405,11 @@ def _reporting(memory: Memory, progress: Progress, view: View, run: Object) -> M
 def _is_written(progress: Progress, run: Object, *, written: Progress | None) -> bool:
     """Whether the status says it, or was written so: the API's limits may have shortened the message."""
     status = run.get("status") or {}
-    if not _says(run, progress.phase, progress.reason, progress.message):
-        has_phase = (status.get("phase"), status.get("reason")) == (progress.phase, progress.reason)
-        return has_phase and written == progress
+    if (status.get("phase"), status.get("reason")) != (progress.phase, progress.reason):
+        return False
+    if status.get("message") != progress.message:
+        return written == progress
     return progress.records is None or status.get("records") == progress.records.model_dump(exclude_none=True)
-
-
-def _says(run: Object, phase: Phase, reason: Reason, message: str) -> bool:
-    status = run.get("status") or {}
-    return (status.get("phase"), status.get("reason"), status.get("message")) == (phase, reason, message)
-
-
-def _says_start(run: Object, message: str) -> bool:
-    """Whether the run's status says that it is running with this message, to which more may have been added since."""
-    text = (run.get("status") or {}).get("message") or ""
-    return _says(run, Phase.RUNNING, Reason.RUNNING, text if text.startswith(f"{message}; ") else message)
-
-
-def _patience_with(progress: Progress) -> float:
-    if progress.phase is not Phase.PENDING or progress.is_warning:
-        return 0.0
-    return START_SECONDS if progress.reason in USUAL_WAITS else SETTLE_SECONDS
 
 
 def _scheduled(
@@ -437,8 +421,10 @@ def _scheduled(
         commands = (*commands, Command.SIGNAL)
         pause = min(signal.pause * 2, SIGNAL_MAX_SECONDS)
         signal = replace(signal, due=now + signal.pause, pause=pause, times_sent=signal.times_sent + 1)
-    if memory.progress is not None:
-        write_due = max(written_at + STATUS_SECONDS, memory.wanted_at + _patience_with(memory.progress))
+    if (progress := memory.progress) is not None:
+        patience = START_SECONDS if progress.reason in USUAL_WAITS else SETTLE_SECONDS
+        needs_attention = progress.phase is not Phase.PENDING or progress.is_warning
+        write_due = max(written_at + STATUS_SECONDS, memory.wanted_at + (0.0 if needs_attention else patience))
     if write_due <= now:
         commands = (*commands, Command.WRITE)
         written_at, write_due = now, now + STATUS_SECONDS

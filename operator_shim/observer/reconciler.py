@@ -21,9 +21,8 @@ from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
 from inferrun.runner_report import ProgressLine, WarmUp, latest_line
 from operator_shim.observer.cluster_jobs import ClusterJobs
-from operator_shim.observer.event_reader import EventReader
-from operator_shim.observer.log_reader import LogReader
-from operator_shim.observer.plan import NEVER, NO_NEWS, Answer, Command, Memory, News, View, plan
+from operator_shim.observer.plan import NEVER, NO_NEWS, Command, Memory, News, View, plan
+from operator_shim.observer.readers import EventReader, LogReader
 from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import Progress, StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
@@ -112,7 +111,7 @@ class Reconciler:
     async def _sweep(self) -> None:
         """Find the runs whose status names a Job that does not exist."""
         while True:
-            for run in list(self._workloads.all_runs()):
+            for run in self._workloads.all_runs():
                 try:
                     self._compare(run)
                 except Exception:  # one bad object must not affect the others
@@ -209,7 +208,7 @@ class Reconciler:
             await self._jobs.withdraw(launch)
         elif command is Command.FIND_JOB:
             found = await self._jobs.find(launch)
-            followed.news = replace(followed.news, answer=Answer(found))
+            followed.news = replace(followed.news, was_asked=True, found=found)
         if self._followed.get(key) is followed:
             self._queue.add(key)
 

@@ -72,6 +72,9 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
         return None
     if (status.ended_launches or 0) >= launch.launch:
         return None
+    since, known = progress.started_at or None, status.running_since
+    if launch.shards > 1 and since is not None and known is not None and status.phase is progress.phase:
+        since = rfc3339(min(known, parse(since)))  # another Pod may represent the launch now
     return status_after(
         run,
         phase=progress.phase,
@@ -80,16 +83,8 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> Inf
         now=utc_now(),
         cleared=("running_since", "pace"),
         pace=progress.pace.model_dump() if progress.pace is not None else None,
-        running_since=_running_since(status, launch=launch, progress=progress),
+        running_since=since,
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,
         records=progress.records.model_dump() if progress.records is not None else None,
     )
-
-
-def _running_since(status: InferenceRunStatus, *, launch: Launch, progress: Progress) -> str | None:
-    """Of several shards, another Pod may represent the launch now: it has run since the first one started."""
-    known = status.running_since
-    if launch.shards == 1 or known is None or not progress.started_at or status.phase is not progress.phase:
-        return progress.started_at or None
-    return rfc3339(min(known, parse(progress.started_at)))

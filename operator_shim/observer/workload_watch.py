@@ -21,8 +21,8 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from operator_shim.run_watch import RunWatch
-from operator_shim.shared_parts import SharedParts
+from operator_shim.run_terms import UNFINISHED, has_ended
+from operator_shim.run_watch import RunWatch, SharedParts
 
 JOBS_LIMIT = 5_000
 """Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with termination messages of
@@ -37,7 +37,8 @@ Wake = Callable[[Key], None]
 """Called with the key of a Job when it, one of its Pods or its run changed. Must return at once and not raise."""
 
 OnRoom = Callable[[str], None]
-"""Called with a namespace in which runs wait for a quota and there may be room. Must return at once and not raise."""
+"""Called with a namespace in which runs wait for a quota and there may be room: a quota says so, whoever made it, or a Job has
+ended, because a run that waits may delete it then. Must return at once and not raise."""
 
 
 class WorkloadWatch:
@@ -71,7 +72,12 @@ class WorkloadWatch:
             listener=self._on_pod,
         )
         self.quotas = NamespacedInformers(
-            client, QUOTAS, namespaces=namespaces, transform=trim_quota, listener=self._on_quota
+            client,
+            QUOTAS,
+            namespaces=namespaces,
+            transform=trim_quota,
+            listener=self._on_quota,
+            terms=lambda quota: [quota["metadata"]["namespace"]] if quota[IS_FULL] else [],
         )
 
     async def run(self) -> None:
@@ -95,16 +101,17 @@ class WorkloadWatch:
         return self._jobs.get(*key)
 
     def run_of(self, ref: RunRef) -> Object | None:
-        """The run; None if it has finished, is gone, or is another one of that name."""
-        return self._runs.unfinished(ref)
+        """The run; None if it has finished, is gone, is another one of that name, or is a schedule."""
+        run = self._runs.seen(ref)
+        return None if run is None or has_ended(run) or run["spec"].get("schedule") is not None else run
 
     def job_keys(self) -> Iterable[Key]:
         """The keys of all live Jobs."""
         return self._jobs.keys()
 
-    def all_runs(self) -> Iterable[Object]:
-        """The runs that have not finished."""
-        return self._runs.all_unfinished()
+    def all_runs(self) -> list[Object]:
+        """The runs that have not finished, without schedules."""
+        return [run for _, run in self._runs.find(UNFINISHED) if run["spec"].get("schedule") is None]
 
     def pods_of(self, job_uid: str) -> tuple[Object, ...]:
         """The Job's Pods that are not terminal."""
@@ -113,10 +120,6 @@ class WorkloadWatch:
     def remembered_ends(self, job_uid: str) -> tuple[PodEnd, ...]:
         """How Pods of the Job ended, as far as it was seen in the last minutes."""
         return self._ends.of(job_uid)
-
-    def namespaces_without_room(self) -> list[str]:
-        """The namespaces in which runs wait for a quota."""
-        return list(self._without_room)
 
     def runs_without_room(self, namespace: str) -> list[RunRef]:
         """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose Pod is rejected, Kubernetes'
@@ -130,8 +133,10 @@ class WorkloadWatch:
         ]
 
     def subscribe(self, wake: Wake, *, on_room: OnRoom) -> None:
-        """Call both from now on, for what their types say."""
+        """Call both from now on, for what their types say, and `on_room` for each namespace in which runs wait already."""
         self._subscriber = wake, on_room
+        for namespace in self._without_room:
+            on_room(namespace)
 
     def unsubscribe(self) -> None:
         """Call nothing any more."""
@@ -160,9 +165,7 @@ class WorkloadWatch:
             self._report_room(key[0])
 
     def _on_quota(self, key: Key, _before: Object | None, _after: Object | None) -> None:
-        if key[0] in self._without_room and not any(
-            quota[IS_FULL] for other, quota in self.quotas.items() if other[0] == key[0]
-        ):
+        if not self.quotas.find(key[0]):
             self._report_room(key[0])
 
     def _report_room(self, namespace: str) -> None:

@@ -7,10 +7,12 @@ on the input.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Protocol
 
 from inferrun.plugins import (
+    NO_USAGE,
     Batch,
     Block,
     Checkpoint,
@@ -23,11 +25,11 @@ from inferrun.plugins import (
     Limits,
     ModelProtocol,
     OutputStore,
+    ResultCounts,
     Results,
     Source,
 )
 from runner.flow.batching import Batching
-from runner.flow.work import WholeWork, Work
 from runner.sending.error_budget import ErrorBudget
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
@@ -37,12 +39,49 @@ _INVALID_IN_A_ROW = 1000
 """Records without a valid one in between that end the run: then the rest of the input is of another form."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A batch with its pending results."""
+class Work(Protocol):
+    """The chunks that are left to predict."""
 
-    batch: Batch
-    results: asyncio.Task[Results]
+    async def take(self) -> Chunk | None:
+        """Return the next chunk, which no other Pod is known to predict; None if there is none at the moment."""
+
+    async def wait_for_more(self) -> bool:
+        """Wait until there may be another chunk; False if all chunks of the run are committed, or will be by this Pod."""
+
+    def add(self, chunk: int, commit: ChunkCommit) -> None:
+        """Count a chunk that was committed."""
+
+    @property
+    def counts(self) -> Counts:
+        """The committed records of the run."""
+
+
+class WholeWork:
+    """All missing chunks, in order."""
+
+    def __init__(self, missing: Iterable[Chunk], *, total: int) -> None:
+        self._missing = deque(missing)
+        self._total = total
+        self._results = ResultCounts(0)
+        self._usage = NO_USAGE
+
+    async def take(self) -> Chunk | None:
+        """Return the next chunk."""
+        return self._missing.popleft() if self._missing else None
+
+    async def wait_for_more(self) -> bool:
+        """Nothing is added."""
+        return False
+
+    def add(self, chunk: int, commit: ChunkCommit) -> None:  # noqa: ARG002  the seam's
+        """Count a chunk."""
+        self._results += commit.counts
+        self._usage += commit.usage
+
+    @property
+    def counts(self) -> Counts:
+        """What was added."""
+        return Counts(self._total, self._results.completed, self._results.failed, self._usage)
 
 
 class Pipeline:
@@ -65,12 +104,17 @@ class Pipeline:
         self._budget = budget or ErrorBudget(total=0)
         self._window = ReorderWindow(limit=limits.window_bytes, in_flight=lambda: self._sender.concurrency)
         self._sender = Sender(
-            model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._report_note
+            model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._take_note
         )
-        self._work: Work | None = None
+        self._note = ""
+        """Why requests are not sent as usual, for people; empty if they are."""
+
+        self._work: Work = WholeWork((), total=0)
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
         self._chunks: deque[Chunk] = deque()  # those of the pending results
-        self._pending: asyncio.Queue[_Sent | None] = asyncio.Queue()  # bounded by the window
+        self._pending: asyncio.Queue[tuple[Batch, asyncio.Task[Results]] | None] = (
+            asyncio.Queue()
+        )  # bounded by the window
         self._invalid = 0
 
     async def run(self, plan: InputPlan, checkpoint: Checkpoint, work: Work | None = None) -> Counts:
@@ -93,13 +137,12 @@ class Pipeline:
 
     def report(self, work: Work) -> None:
         """Report the counts, and how requests are sent."""
-        sender = self._sender
-        records, concurrency = sender.wanted_records(), sender.concurrency
-        self._report(replace(work.counts, batch_records=records, concurrency=concurrency, note=sender.note))
+        records, concurrency = self._sender.wanted_records(), self._sender.concurrency
+        self._report(replace(work.counts, batch_records=records, concurrency=concurrency, note=self._note))
 
-    def _report_note(self) -> None:
-        if self._work is not None:
-            self.report(self._work)
+    def _take_note(self, note: str) -> None:
+        self._note = note
+        self.report(self._work)
 
     async def _read(self, work: Work, group: asyncio.TaskGroup) -> None:
         is_more = True
@@ -114,87 +157,54 @@ class Pipeline:
         await self._pending.put(None)
 
     async def _read_chunk(self, chunk: Chunk, group: asyncio.TaskGroup) -> None:
-        first = chunk.first
+        first, budget = chunk.first, self._budget
         blocks = self._source.read(chunk)
-        while (block := await asyncio.to_thread(_next, blocks)) is not None:
+        while (block := await asyncio.to_thread(lambda: next(blocks, None))) is not None:
             if first + len(block.records) > chunk.stop:
                 break
-            self._check_valid(block)
-            for part in _cut(block, first=first, at=self._budget.canary):
-                await self._wait_for_canary(first, group)
+            self._invalid = self._invalid + len(block.errors) if len(block.errors) == len(block.records) else 0
+            if self._invalid >= _INVALID_IN_A_ROW and not budget.is_limited:
+                error = block.errors[min(block.errors)]
+                raise InputError(f"{self._invalid} records in a row are not valid; {error.message}", is_retryable=False)
+            for part in _cut(block, first=first, at=budget.canary):
+                if first >= budget.canary and not budget.canary_passed.is_set():
+                    await self._dispatch(self._batching.rest(), group)
+                    await budget.canary_passed.wait()
                 self._batching.add(part, first=first)
                 first += len(part.records)
                 await self._dispatch(self._batching.full(), group)
         if block is not None or first != chunk.stop:
             raise InputError(f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed")
 
-    def _check_valid(self, block: Block) -> None:
-        """Raise InputError if too many blocks in a row have no valid record, unless the contract says how many may fail."""
-        self._invalid = self._invalid + len(block.errors) if len(block.errors) == len(block.records) else 0
-        if self._invalid >= _INVALID_IN_A_ROW and not self._budget.is_limited:
-            error = block.errors[min(block.errors)]
-            raise InputError(f"{self._invalid} records in a row are not valid; {error.message}", is_retryable=False)
-
-    async def _wait_for_canary(self, first: int, group: asyncio.TaskGroup) -> None:
-        """Send nothing after the canary before it is known how many of its records failed."""
-        if first >= self._budget.canary and not self._budget.is_canary_done:
-            await self._dispatch(self._batching.rest(), group)
-            await self._budget.canary_passed()
-
     async def _dispatch(self, requests: Iterator[Batch], group: asyncio.TaskGroup) -> None:
         await self._sender.wait_for_lookahead()
         for request in requests:
             await self._window.enter(request)
             self._sender.expect(request)
-            self._pending.put_nowait(_Sent(request, group.create_task(self._sender.send(request))))
+            self._pending.put_nowait((request, group.create_task(self._sender.send(request))))
             await self._sender.wait_for_lookahead()
 
     async def _write(self, work: Work) -> None:
-        writing = _ChunkWriting(
-            self._sink, self._chunks, on_commit=lambda chunk, commit: self._add(work, chunk, commit)
-        )
-        while (item := await self._pending.get()) is not None:
-            results = await item.results
-            self._budget.add(item.batch, results)
-            await writing.write(item.batch, results)
+        """Divide the results among the writers of their chunks, and commit each chunk with its last result."""
+        chunk: Chunk | None = None
+        writer: ChunkWriter | None = None
+        while (sent := await self._pending.get()) is not None:
+            batch, results = sent[0], await sent[1]
+            self._budget.add(batch, results)
+            start = 0
+            while start < len(batch):
+                if chunk is None or writer is None:
+                    chunk = self._chunks.popleft()
+                    writer = self._sink.writer(chunk)
+                stop = min(len(batch), chunk.stop - batch.first)
+                await writer.write(batch.part(start, stop), results.part(start, stop))
+                start = stop
+                if batch.first + stop == chunk.stop:
+                    work.add(chunk.index, await writer.commit())
+                    if self._sink.commits_chunks:
+                        self.report(work)
+                    chunk = writer = None
             self._window.leave(results)
-
-    def _add(self, work: Work, chunk: Chunk, commit: ChunkCommit) -> None:
-        """Count a chunk, and report it if it is durable."""
-        work.add(chunk.index, commit)
-        if self._sink.commits_chunks:
-            self.report(work)
-
-
-class _ChunkWriting:
-    """Divides the results among the writers of their chunks, and commits each chunk with its last result."""
-
-    def __init__(
-        self, sink: OutputStore, chunks: deque[Chunk], *, on_commit: Callable[[Chunk, ChunkCommit], None]
-    ) -> None:
-        """`chunks` are those whose records were read, in the same order; it grows."""
-        self._sink = sink
-        self._chunks = chunks
-        self._on_commit = on_commit
-        self._chunk: Chunk | None = None
-        self._writer: ChunkWriter | None = None
-
-    async def write(self, batch: Batch, results: Results) -> None:
-        start = 0
-        while start < len(batch):
-            chunk, writer = self._current()
-            stop = min(len(batch), chunk.stop - batch.first)
-            await writer.write(batch.part(start, stop), results.part(start, stop))
-            start = stop
-            if batch.first + stop == chunk.stop:
-                self._chunk = None
-                self._on_commit(chunk, await writer.commit())
-
-    def _current(self) -> tuple[Chunk, ChunkWriter]:
-        if self._chunk is None or self._writer is None:
-            self._chunk = self._chunks.popleft()
-            self._writer = self._sink.writer(self._chunk)
-        return self._chunk, self._writer
 
 
 def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:
@@ -205,7 +215,3 @@ def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:
         return
     yield block.part(0, before)
     yield block.part(before, len(block.records))
-
-
-def _next(blocks: Iterator[Block]) -> Block | None:
-    return next(blocks, None)

@@ -19,12 +19,6 @@ def not_sent(text: str) -> RecordError:
     return RecordError(NOT_SENT, text)
 
 
-def valid_part(batch: Batch) -> Batch | None:
-    """Return the records of a batch that have no error; None if all have one. Their indexes are not consecutive."""
-    places = [at for at in range(len(batch)) if at not in batch.errors]
-    return Batch(first=batch.first, records=selected(batch.records, places)) if places else None
-
-
 def without_infinity(batch: Batch) -> Batch:
     """Return a batch with an error for each record with an infinite number, which cannot be sent as JSON."""
     if not isinstance(batch.records, ArrowRecords):
@@ -37,8 +31,11 @@ def without_infinity(batch: Batch) -> Batch:
 
 
 async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
-    """Predict the records of a batch that have no error."""
-    valid = valid_part(batch) if batch.errors else batch
+    """Predict the records of a batch that have no error. The indexes of those in the part of it are not consecutive."""
+    if not batch.errors:
+        return await predict(batch)
+    places = [at for at in range(len(batch)) if at not in batch.errors]
+    valid = Batch(first=batch.first, records=selected(batch.records, places)) if places else None
     return with_record_errors(await predict(valid) if valid else None, batch.errors, total=len(batch))
 
 

@@ -1,7 +1,7 @@
 """The mounted credentials for a model server: the keys of the Secret that `kserve.credentialsRef` names, one file per key.
 
-A token is read again when its file changes, because those of service accounts expire within an hour. Nothing that is read here
-becomes part of a message.
+A token is read for each request, because those of service accounts expire within an hour. Nothing that is read here becomes part
+of a message.
 """
 
 from base64 import b64encode
@@ -27,26 +27,13 @@ class ModelCredentials:
         self._basic = _basic(folder)
         if self._token is not None and self._basic:
             raise ContractError(f"{_FIELD}: the Secret has both {_TOKEN} and password; keep one of them")
-        self._bearer = ""
-        self._version = (0, 0)
         self.authorization()
 
     def authorization(self) -> str:
         """Return the value of the header Authorization; empty if there is none. Raises ContractError."""
         if self._token is None:
             return self._basic
-        version = _version_of(self._token)
-        if version != self._version:
-            self._bearer, self._version = f"Bearer {_line(self._token)}", version
-        return self._bearer
-
-
-def _version_of(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise ContractError(f"{_FIELD}: key {path.name} cannot be read: {error.strerror}") from error
-    return status.st_ino, status.st_mtime_ns
+        return f"Bearer {_line(self._token)}"
 
 
 def _basic(folder: Path) -> str:

@@ -20,7 +20,7 @@ from runner.network.http_client import (
     whole_timeout,
 )
 from runner.network.model_credentials import ModelCredentials
-from runner.network.network_failures import fault_of_status, invalid_response, kind_of_status, size_of
+from runner.network.network_failures import fault_of_status, kind_of_status, size_of
 from runner.network.tls import context_of
 
 JSON_HEADERS: Final = {
@@ -91,21 +91,15 @@ class ModelServer:
 
     def failed(self, status: int, body: bytes) -> InferenceError:
         """Describe a response that is not a success."""
-        return InferenceError(f"{self.target} returned {status} with {size_of(body)}; {self._fix(status)}")
+        fix = _FIXES.get(status, "see the log of the model server")
+        if status in {401, 403} and self._credentials.authorization():
+            fix = "check the credentials in the Secret of kserve.credentialsRef"
+        return InferenceError(f"{self.target} returned {status} with {size_of(body)}; {fix}")
 
     def unsuccessful(self, response: Response) -> Exception:
         """Return the error of a response whose status is not that of a success."""
         error = self.failed(response.status, response.body)
         return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
-
-    def invalid(self, protocol: str, body: bytes, error: ValueError) -> Fault:
-        """Return the fault of a successful response that does not match its request."""
-        return invalid_response(self.target, protocol, body, error)
-
-    def _fix(self, status: int) -> str:
-        if status in {401, 403} and self._credentials.authorization():
-            return "check the credentials in the Secret of kserve.credentialsRef"
-        return _FIXES.get(status, "see the log of the model server")
 
 
 @asynccontextmanager

@@ -7,20 +7,19 @@ what it has found, for people, and raises the error that the run would meet.
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import orjson
 
 from inferrun.contract import Contract
 from inferrun.plugins import (
     ArrowRecords,
-    Block,
     CheckedModel,
     ContractError,
     EarlierResults,
     InferenceError,
     InputError,
     JsonRecords,
+    Model,
     ModelProtocol,
     OutputStore,
     PeekableSource,
@@ -29,28 +28,23 @@ from inferrun.plugins import (
     RetriedStore,
     Source,
 )
+from inferrun.text import public_url
 from runner.formats.row_validation import form_of
+from runner.protocols.probe import open_probe
+from runner.protocols.protocol_name import protocol_of
+from runner.protocols.readiness import GRPC, PROBED
+from runner.settings import Settings
+from runner.stores.file_ranges import FileRanges
+from runner.stores.skipped_files import describe
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRecords:
-    """The records that a source reads first, and a description of them."""
+def read_first(source: Source, *, may_plan: bool) -> tuple[Records, str] | None:
+    """Read the first records, and describe them. Blocks. Raises InputError.
 
-    records: Records
-    found: str
-
-
-async def read_first(source: Source, *, may_plan: bool) -> FirstRecords | None:
-    """Read the first records; None if there are none, or if the source would have to count all of them and must not.
-
-    Raises InputError.
+    None if there are none, or if the source would have to count all of them and must not.
     """
-    return await asyncio.to_thread(_read_first, source, may_plan=may_plan)
-
-
-def _read_first(source: Source, *, may_plan: bool) -> FirstRecords | None:
     if isinstance(source, PeekableSource):
         chunk = source.first_chunk()
     elif may_plan:
@@ -62,18 +56,13 @@ def _read_first(source: Source, *, may_plan: bool) -> FirstRecords | None:
     block = next(source.read(chunk), None)
     if block is None:
         raise InputError("the input has no records where its first chunk begins; it changed")
-    return FirstRecords(block.records, _found_in(block))
-
-
-def _found_in(block: Block) -> str:
-    """Describe the first records. Raises InputError if most are not valid: then the input is not what the config says."""
     total, bad = len(block.records), len(block.errors)
     first = block.errors[min(block.errors)].message if bad else ""
-    if 2 * bad > total:
+    if 2 * bad > total:  # the input is not what the config says
         more = f"; of the first {total} records, {bad} are not valid" if bad > 1 else ""
         raise InputError(f"{first}{more}", is_retryable=False)
     fault = f", of which {bad} are not valid and will fail ({first})" if bad else ""
-    return f"the first {total} records are {_kind(block.records)}{fault}"
+    return block.records, f"the first {total} records are {_kind(block.records)}{fault}"
 
 
 def _kind(records: Records) -> str:
@@ -90,13 +79,13 @@ def _kind(records: Records) -> str:
             return f"arrays of {form}" if len(form.dimensions) == 1 else f"values such as {form}"
 
 
-async def check_model(model: ModelProtocol, first: FirstRecords, *, is_strict: bool) -> str:
+async def check_model(model: ModelProtocol, first: Records, *, is_strict: bool) -> str:
     """Read the model's metadata, and compare it with the first records. Raises InferenceError.
 
     Metadata may be wrong, so a difference ends only a dry run: with `is_strict`.
     """
     await model.prepare()
-    mismatch = model.mismatch(first.records) if isinstance(model, CheckedModel) else ""
+    mismatch = model.mismatch(first) if isinstance(model, CheckedModel) else ""
     if mismatch and is_strict:
         raise InferenceError(mismatch, is_retryable=False)
     if mismatch:
@@ -131,11 +120,37 @@ async def find_earlier(contract: Contract, sink: OutputStore, source: Source) ->
     return earlier
 
 
-async def check_output(sink: OutputStore, *, label: str) -> str:
-    """Verify that the output can be written, without leaving anything behind. Raises OutputError."""
-    if not isinstance(sink, ProbedStore):
-        return f"output.{label} cannot be checked without storing something"
-    return f"{await sink.probe()} can be written"
+async def check_run(
+    contract: Contract, settings: Settings, described: Model, *, model: ModelProtocol, source: Source, sink: OutputStore
+) -> str:
+    """Check everything that can be known without a prediction, and describe it. Nothing is predicted or stored.
+
+    `described` is the model with its protocol. Raises RunnerError, as the run itself would.
+    """
+    input_label, output_label = next(iter(contract.input)), next(iter(contract.output))
+    found = ["the contract is valid"]
+    first = await asyncio.to_thread(read_first, source, may_plan=True)
+    if first is None:
+        found.append(f"input.{input_label} has no records")
+        await model.prepare()
+    else:
+        found += [f"input.{input_label}: {first[1]}", await check_model(model, first[0], is_strict=True)]
+    if isinstance(source, FileRanges):
+        found.append(describe(source.skipped))
+    if protocol_of(described) in (*PROBED, GRPC):
+        async with open_probe(described, settings.limits, endpoints=settings.endpoints_dir) as probe:
+            finding = await probe()
+        if not finding.is_ready:
+            where = public_url(described.model_url)
+            raise InferenceError(f"the model at {where} is not ready: {finding.seen}", is_retryable=False)
+        found.append(finding.seen)
+    if earlier := await find_earlier(contract, sink, source):
+        found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")
+    if isinstance(sink, ProbedStore):
+        found.append(f"{await sink.probe()} can be written")
+    else:
+        found.append(f"output.{output_label} cannot be checked without storing something")
+    return f"dry run: {summary(found)}; nothing was predicted or stored"
 
 
 def summary(found: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from runner.flow.pipeline import Pipeline
 from runner.formats.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.program import checks
 from runner.program.committing import find_commit, finish
-from runner.protocols.protocol_detection import with_protocol
+from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
 from runner.registry import Registry
 from runner.sending.error_budget import ErrorBudget, budget_of
@@ -62,25 +62,17 @@ async def execute(
     described = await with_protocol(contract.kserve, model_context)
     name, field = named_protocol(described)
     open_model = registry.model_protocol(name, field=field)
-    if contract.dry_run:
-        from runner.program.dry_run import check_run  # noqa: PLC0415  other runs do not need it
-
-        await check_run(
-            contract,
-            settings,
-            context,
-            described,
-            open_model=open_model,
-            open_input=(open_input, input_label, input_spec),
-            open_output=(open_output, output_label, output_spec),
-            record_success=record_success,
-        )
-        return
+    budget_of(contract, total=0)  # raises ContractError before anything is opened
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(described, model_context))
         use_tensors(model, contract)
         sink = await stack.enter_async_context(open_output(output_spec, context))
         check_store(sink, contract)
+        if contract.dry_run:
+            source = await stack.enter_async_context(open_input(input_spec, context))
+            text = await checks.check_run(contract, settings, described, model=model, source=source, sink=sink)
+            record_success(RunnerResult(reason=Reason.DRY_RUN_SUCCEEDED, message=text))
+            return
         checkpoint = await sink.open()
         try:
             committed_run = checkpoint.committed_run
@@ -111,17 +103,23 @@ async def _predict(
     report: Callable[[Counts], None],
 ) -> CommittedRun:
     """Predict what is not committed yet, and commit the run."""
-    is_checked = checkpoint.plan is None and await _check_first(source, model)
+    first = None
+    if checkpoint.plan is None:
+        # The first records and the model are checked before the input is counted, unless the source has to count it first.
+        first = await asyncio.to_thread(checks.read_first, source, may_plan=False)
+    if first is not None:
+        found = [first[1], await checks.check_model(model, first[0], is_strict=False)]
+        _log.info("the first records and the model were checked", extra={"detail": checks.summary(found)})
     earlier = await checks.find_earlier(contract, sink, source)
     plan = await _adopt_plan(source, sink, checkpoint, earlier)
-    if not is_checked and len(checkpoint.committed) < len(plan.chunks):
+    if first is None and len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()
     budget = budget_of(contract, total=plan.total)
     recall = Recall(earlier) if earlier else None
     pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
-    from runner.shards.sharding import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
+    from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
 
     work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
     work.report = lambda: pipeline.report(work)
@@ -140,16 +138,6 @@ async def _predict(
             raise RunnerError("another Pod has committed the run, but its manifest cannot be read")
         _log.info("the run was committed by another Pod")
     return run
-
-
-async def _check_first(source: Source, model: ModelProtocol) -> bool:
-    """Check the first records and the model before the input is counted; False if the source has to count it first."""
-    first = await checks.read_first(source, may_plan=False)
-    if first is None:
-        return False
-    found = [first.found, await checks.check_model(model, first, is_strict=False)]
-    _log.info("the first records and the model were checked", extra={"detail": checks.summary(found)})
-    return True
 
 
 def store_context(contract: Contract, settings: Settings, registry: Registry) -> StoreContext:
@@ -192,7 +180,7 @@ async def _adopt_plan(
 async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:
     """Commit the run, unless it has too many errors; without a threshold, that is a run of which every record failed."""
     if budget.is_limited:
-        budget.check_end(counts)
+        budget.check_committed(counts.failed)
     elif counts.total > 0 and counts.completed == 0:
         error = budget.first_error
         detail = f": {error.message}" if error else ""

@@ -26,7 +26,11 @@ class ProgressLog:
     def report(self, counts: Counts) -> None:
         """Write a line unless the previous one is too recent and has the same note."""
         now = self._clock()
-        self._measure(counts, now)
+        self._measured.append(
+            (now, counts.completed + counts.failed)
+        )  # the first one is what earlier attempts have done
+        while len(self._measured) > 2 and self._measured[1][0] < now - RATE_SECONDS:
+            self._measured.popleft()
         if now - self._last >= self._every or counts.note != self._note:
             self._last, self._note = now, counts.note
             self.report_now(counts)
@@ -41,12 +45,6 @@ class ProgressLog:
             line["note"] = counts.note
         self._out.write(json.dumps(line) + "\n")
         self._out.flush()
-
-    def _measure(self, counts: Counts, now: float) -> None:
-        """Note how much has been done so far. The first measurement is what earlier attempts have done."""
-        self._measured.append((now, counts.completed + counts.failed))
-        while len(self._measured) > 2 and self._measured[1][0] < now - RATE_SECONDS:
-            self._measured.popleft()
 
     def _pace(self, counts: Counts) -> Pace | None:
         if not self._measured:

@@ -1,6 +1,6 @@
 """Which protocols a contract, a URL or the answer of a server names. Pure."""
 
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -41,8 +41,14 @@ def candidates(model: Model) -> tuple[Model, ...]:
 
 def is_answer(body: bytes, *, protocol: str) -> bool:
     """Return whether this is what a server of that protocol says about a model, or about its models."""
+    found = object_in(body)
+    return any(one in found for one in _MEMBERS[protocol])
+
+
+def object_in(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
+    """Return the JSON object of an answer; empty if it is something else."""
     try:
-        found = orjson.loads(body)
+        value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return False
-    return isinstance(found, dict) and any(one in found for one in _MEMBERS[protocol])
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -5,14 +5,12 @@ loaded, and a proxy in front of it answers while nothing is behind it.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
-
-import orjson
 
 from inferrun.contract import Model
 from runner.protocols.model_urls import description_url
-from runner.protocols.protocol_name import OPENAI, is_answer, protocol_of
+from runner.protocols.protocol_name import OPENAI, is_answer, object_in, protocol_of
 
 REACHABLE: Final = frozenset({401, 403, 429})
 """The server asks for credentials, which the probe does not have, or is busy: it is awake."""
@@ -60,7 +58,18 @@ def judge(model: Model, *, status: int, body: bytes) -> Finding:
         return Finding(is_ready=True, seen=f"status {status}: the server does not list its models")
     if status != 200:
         return Finding(is_ready=False, seen=f"status {status}", is_unknown_path=is_unknown)
-    return _of_openai(body, model.model_name) if protocol == OPENAI else _of_ready(body)
+    answer = object_in(body)
+    if protocol == OPENAI:
+        listed, name = answer.get("data"), model.model_name
+        names = [one.get("id") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        is_ready = not name or not names or name in names
+        seen = "the model is listed" if names else "status 200"
+        unready = f"status 200, but the server does not list the model {name!r}"
+    else:  # V2 answers with an empty body or `{"ready": true}`, V1 with `{"name": …, "ready": true}`; older ones with "True"
+        ready = answer.get("ready", True)
+        is_ready = ready is True or (isinstance(ready, str) and ready.lower() == "true")
+        seen, unready = "the model is ready", "status 200, but the model is not ready"
+    return Finding(is_ready=is_ready, seen=seen if is_ready else unready)
 
 
 def judge_guess(model: Model, *, status: int, body: bytes) -> Finding:
@@ -69,28 +78,3 @@ def judge_guess(model: Model, *, status: int, body: bytes) -> Finding:
     if status in REACHABLE or is_answer(body, protocol=protocol_of(model)):
         return finding
     return Finding(is_ready=False, seen=finding.seen, is_unknown_path=True)
-
-
-def _of_ready(body: bytes) -> Finding:
-    """V2 answers with an empty body or `{"ready": true}`, V1 with `{"name": …, "ready": true}`; older ones with "True"."""
-    ready = _json(body).get("ready", True)
-    is_ready = ready is True or (isinstance(ready, str) and ready.lower() == "true")
-    return Finding(
-        is_ready=is_ready, seen="the model is ready" if is_ready else "status 200, but the model is not ready"
-    )
-
-
-def _of_openai(body: bytes, name: str) -> Finding:
-    listed = _json(body).get("data")
-    models = [one.get("id") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    if not name or not models or name in models:
-        return Finding(is_ready=True, seen="the model is listed" if models else "status 200")
-    return Finding(is_ready=False, seen=f"status 200, but the server does not list the model {name!r}")
-
-
-def _json(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

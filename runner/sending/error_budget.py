@@ -10,16 +10,14 @@ from collections.abc import Iterable, Mapping
 
 from inferrun.contract import Contract
 from inferrun.error_threshold import ErrorThreshold
-from inferrun.plugins import Batch, Chunk, ChunkCommit, ContractError, Counts, InputPlan, RecordError, Results
+from inferrun.plugins import Batch, Chunk, ChunkCommit, ContractError, InputPlan, RecordError, Results
 from runner.errors import TooManyErrors
-
-_NO_CANARY = 0
 
 
 class ErrorBudget:
     """Counts the failed records of one run."""
 
-    def __init__(self, *, total: int, threshold: ErrorThreshold | None = None, canary: int = _NO_CANARY) -> None:
+    def __init__(self, *, total: int, threshold: ErrorThreshold | None = None, canary: int = 0) -> None:
         self.canary = min(canary, total)
         self.first_error: RecordError | None = None
         self._total = total
@@ -27,17 +25,13 @@ class ErrorBudget:
         self._failed = 0
         self._canary_failed = 0
         self._canary_end = 0
-        self._has_passed = asyncio.Event()
+        self.canary_passed = asyncio.Event()
+        """Set when records after the canary may be sent."""
 
     @property
     def is_limited(self) -> bool:
         """Whether the contract says how many records may fail."""
         return self._threshold is not None
-
-    @property
-    def is_canary_done(self) -> bool:
-        """Whether records after the canary may be sent."""
-        return self._has_passed.is_set()
 
     def begin(self, missing: Iterable[Chunk], committed: Mapping[int, ChunkCommit], plan: InputPlan) -> None:
         """Take into account what earlier attempts committed. Raises TooManyErrors."""
@@ -50,7 +44,7 @@ class ErrorBudget:
         )
         self._check()
         if self._canary_end == 0:
-            self._has_passed.set()  # its chunks are committed: an earlier attempt has judged it
+            self.canary_passed.set()  # its chunks are committed: an earlier attempt has judged it
 
     def add(self, batch: Batch, results: Results) -> None:
         """Count the errors of the next records in input order. Raises TooManyErrors."""
@@ -59,45 +53,30 @@ class ErrorBudget:
         self._failed += len(results.errors)
         self._canary_failed += sum(batch.first + at < self.canary for at in results.errors)
         self._check()
-        if not self.is_canary_done and batch.first + len(batch) >= self._canary_end:
-            self._check_canary()
-            self._has_passed.set()
+        if not self.canary_passed.is_set() and batch.first + len(batch) >= self._canary_end:
+            if self._threshold is None and self.canary and self._canary_failed >= self.canary:
+                raise TooManyErrors(
+                    f"all {self.canary} canary records failed, so the other {self._total - self.canary} were not sent{self._first}"
+                )
+            self.canary_passed.set()
 
     def check_rejections(self, rejected: int, error: RecordError) -> None:
         """Raise TooManyErrors if the server has rejected more records than may fail, before all their results are known."""
         if self._threshold is None:
             return
         self.first_error = self.first_error or error
-        if self.is_canary_done or not self.canary:
+        if self.canary_passed.is_set() or not self.canary:
             self._require(rejected, self._total, "")
         else:
             self._require(rejected, self.canary, "canary ")
 
     def check_committed(self, failed: int) -> None:
-        """Raise TooManyErrors if all Pods of the run together have committed too many errors."""
-        if self._threshold is not None:
-            self._require(failed, self._total, "")
-
-    def check_end(self, counts: Counts) -> None:
-        """Raise TooManyErrors if the whole run has too many errors, whichever attempts found them."""
-        self._failed = counts.failed
-        self._check()
-
-    async def canary_passed(self) -> None:
-        """Wait until records after the canary may be sent."""
-        await self._has_passed.wait()
+        """Raise TooManyErrors if all attempts and Pods of the run together have committed too many errors."""
+        self._require(failed, self._total, "")
 
     def _check(self) -> None:
-        if self._threshold is not None:
-            self._require(self._failed, self._total, "")
-            self._require(self._canary_failed, self.canary, "canary ")
-
-    def _check_canary(self) -> None:
-        """Without a threshold, a canary that failed as a whole is too much."""
-        if self._threshold is None and self.canary and self._canary_failed >= self.canary:
-            raise TooManyErrors(
-                f"all {self.canary} canary records failed, so the other {self._total - self.canary} were not sent{self._first}"
-            )
+        self._require(self._failed, self._total, "")
+        self._require(self._canary_failed, self.canary, "canary ")
 
     def _require(self, failed: int, records: int, kind: str) -> None:
         if self._threshold is None or failed <= (allowed := self._threshold.allowed(records)):

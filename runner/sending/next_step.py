@@ -236,11 +236,8 @@ def next_step(batch: Batch, history: History) -> Step:
         return Step.FAIL
     if len(batch) > 1:
         return Step.DIVIDE
-    return _step_in_doubt(history) if fault.kind in IN_DOUBT else Step.BLAME
-
-
-def _step_in_doubt(history: History) -> Step:
-    """A record had an invalid response."""
+    if fault.kind not in IN_DOUBT:
+        return Step.BLAME
     is_repeated = sum(one.fault.kind in IN_DOUBT for one in history.failures) > 1
     if history.server.example is not None:
         return Step.BLAME if is_repeated and history.failures[-1].is_after_example else Step.SEND

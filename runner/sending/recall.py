@@ -3,50 +3,15 @@
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from inferrun.plugins import Batch, Chunk, EarlierResults, JsonRecords, Results
+from inferrun.plugins import Batch, EarlierResults, JsonRecords, Results
 from runner.formats.json_text import json_texts
 from runner.formats.record_errors import selected
 
 CHUNKS_HELD: Final = 4
 """Chunks whose predictions are held: batches arrive nearly in order, and a batch rarely spans more than two chunks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """A batch of which some predictions are known, by their position."""
-
-    batch: Batch
-    known: Mapping[int, bytes]
-
-    @property
-    def unknown(self) -> Batch | None:
-        """The records to send, in order; None if there are none. Their indexes are not consecutive."""
-        places = self._places
-        if not places:
-            return None
-        if len(places) == len(self.batch):
-            return self.batch
-        errors = {to: self.batch.errors[at] for to, at in enumerate(places) if at in self.batch.errors}
-        return Batch(first=self.batch.first, records=selected(self.batch.records, places), errors=errors)
-
-    def merged(self, sent: Results | None) -> Results:
-        """The results of the whole batch."""
-        texts = [self.known.get(at, b"") for at in range(len(self.batch))]
-        if sent is None:
-            return Results(JsonRecords(texts))
-        places = self._places
-        for at, text in zip(places, json_texts(sent.values), strict=True):
-            texts[at] = text
-        errors = {places[at]: error for at, error in sent.errors.items()}
-        return Results(JsonRecords(texts), errors, sent.usage)
-
-    @property
-    def _places(self) -> list[int]:
-        return [at for at in range(len(self.batch)) if at not in self.known]
 
 
 class Recall:
@@ -58,15 +23,30 @@ class Recall:
         self._held: OrderedDict[int, Mapping[int, bytes]] = OrderedDict()
         self._reading = asyncio.Lock()
 
-    async def recall(self, batch: Batch) -> Recalled:
-        """Find the known predictions of a batch. Raises OutputError."""
-        known: dict[int, bytes] = {}
+    async def predict(self, batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
+        """Return the known predictions of a batch with those of the other records. Raises OutputError.
+
+        `predict` gets these, in order, if there are any; their indexes are not consecutive.
+        """
         stop = batch.first + len(batch)
-        for chunk in _overlapping(self._chunks, batch.first, stop):
+        begin = bisect_right(self._chunks, batch.first, key=lambda chunk: chunk.stop)
+        end = bisect_left(self._chunks, stop, key=lambda chunk: chunk.first)
+        known: dict[int, bytes] = {}
+        for chunk in self._chunks[begin:end]:
             found = await self._predictions(chunk.index)
-            begin, end = max(chunk.first, batch.first), min(chunk.stop, stop)
-            known |= {index - batch.first: found[index] for index in range(begin, end) if index in found}
-        return Recalled(batch, known)
+            indexes = range(max(chunk.first, batch.first), min(chunk.stop, stop))
+            known |= {index - batch.first: found[index] for index in indexes if index in found}
+        texts = [known.get(at, b"") for at in range(len(batch))]
+        places = [at for at in range(len(batch)) if at not in known]
+        if not places:
+            return Results(JsonRecords(texts))
+        if known:
+            errors = {to: batch.errors[at] for to, at in enumerate(places) if at in batch.errors}
+            batch = Batch(first=batch.first, records=selected(batch.records, places), errors=errors)
+        sent = await predict(batch)
+        for at, text in zip(places, json_texts(sent.values), strict=True):
+            texts[at] = text
+        return Results(JsonRecords(texts), {places[at]: error for at, error in sent.errors.items()}, sent.usage)
 
     async def _predictions(self, chunk: int) -> Mapping[int, bytes]:
         async with self._reading:
@@ -76,9 +56,3 @@ class Recall:
                     self._held.popitem(last=False)
             self._held.move_to_end(chunk)
             return self._held[chunk]
-
-
-def _overlapping(chunks: Sequence[Chunk], first: int, stop: int) -> Sequence[Chunk]:
-    begin = bisect_right(chunks, first, key=lambda chunk: chunk.stop)
-    end = bisect_left(chunks, stop, key=lambda chunk: chunk.first)
-    return chunks[begin:end]

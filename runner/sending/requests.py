@@ -69,8 +69,7 @@ class Requests:
             text = f"the server does not survive requests with {len(batch)} records"
             raise Fault(InferenceError(text), kind=FaultKind.TOO_LARGE, was_sent=False)
         while True:
-            if not self._window.is_sendable(batch):
-                await self._window.wait_until_sendable(batch)
+            await self._window.wait_until_sendable(batch)
             ticket = await self.slots.acquire(batch.first)
             try:
                 if self._window.is_sendable(batch):

@@ -81,10 +81,10 @@ class Sender:
         limits: Limits,
         budget: ErrorBudget,
         recall: Recall | None,
-        on_note: Callable[[], None] = lambda: None,
+        on_note: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_note` is called when `note` has changed."""
-        self._requests = Requests(model, window, limits=limits, on_sent=self._note_sent, on_note=self._take_note)
+        """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
+        self._requests = Requests(model, window, limits=limits, on_sent=self._note_sent, on_note=on_note)
         self._server = self._requests.server
         self._sizer = self._requests.sizer
         self._window = window
@@ -92,10 +92,6 @@ class Sender:
         self._recall = recall
         self._unsent: set[int] = set()
         self._has_sent = asyncio.Event()
-        self.note = ""
-        """Why requests are not sent as usual, for people; empty if they are."""
-
-        self._on_note = on_note
         self._answers = 0
         """Requests that had been answered at the latest rejection."""
 
@@ -126,17 +122,12 @@ class Sender:
     async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
         if self._recall is None:
-            results = await self._predicted(batch)
+            results = await predict_valid(batch, self._settle)
         else:
-            recalled = await self._recall.recall(batch)
-            results = recalled.merged(await self._predicted(recalled.unknown) if recalled.unknown else None)
+            results = await self._recall.predict(batch, lambda unknown: predict_valid(unknown, self._settle))
         self._note_sent(batch)
         self._window.add(batch, results)
         return results
-
-    async def _predicted(self, batch: Batch) -> Results:
-        """Send the valid records of a batch."""
-        return await (predict_valid(batch, self._settle) if batch.errors else self._settle(batch))
 
     async def _settle(self, batch: Batch) -> Results:
         """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
@@ -245,10 +236,6 @@ class Sender:
     def _note_sent(self, batch: Batch) -> None:
         self._unsent.discard(batch.first)
         self._has_sent.set()
-
-    def _take_note(self, note: str) -> None:
-        self.note = note
-        self._on_note()
 
 
 def _with_attempts(results: Results, attempts: int) -> Results:

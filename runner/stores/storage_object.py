@@ -1,14 +1,15 @@
 """What the storage objects of all labels, and the Secrets that they name, have in common."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from inferrun.plugins import ContractError
+from inferrun.plugins import ContractError, RunnerError
 from runner.contract_file import describe
 
 
@@ -48,16 +49,29 @@ class MountedSecret:
         """Return the text of the first of the keys that exists; empty without one. Raises ValueError with Secret and key."""
         for key in keys:
             try:
-                text = (self.folder / key).read_text(encoding="utf-8").strip()
+                text = (self.folder / key).read_bytes().decode("ascii" if is_ascii else "utf-8").strip()
             except FileNotFoundError:
                 continue
-            except (OSError, UnicodeDecodeError) as error:
-                raise ValueError(f"cannot read key {key} of Secret {self.name!r} as text") from error
-            if not (has_lines or text.isprintable()) or (is_ascii and not text.isascii()):
-                kind = "printable ASCII" if is_ascii else "printable"
-                raise ValueError(f"key {key} of Secret {self.name!r} must be {kind} on one line")
+            except OSError as error:
+                raise ValueError(f"cannot read key {key} of Secret {self.name!r}: {error.strerror}") from error
+            except UnicodeDecodeError:
+                text = None
+            if text is None or not (has_lines or text.isprintable()):
+                kind = (
+                    "printable ASCII on one line" if is_ascii else "text" if has_lines else "printable text on one line"
+                )
+                raise ValueError(f"key {key} of Secret {self.name!r} must be {kind}")
             return text
         return ""
+
+
+@contextmanager
+def naming_secret_field(field: str, error: type[RunnerError]) -> Iterator[None]:
+    """Raise `error` with the field that names a Secret for a ValueError about the Secret."""
+    try:
+        yield
+    except ValueError as invalid:
+        raise error(f"{field}: {invalid}") from invalid
 
 
 def authorization_of(*, token: str, username: str, password: str) -> str:

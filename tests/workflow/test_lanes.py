@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from tests.workflow.submissions import until
-from worker.lanes import lane_workers, serving
+from worker.composition import lane_workers, serving
 from workflows.activity_options import LANES, lane_queue
 
 GRACE = timedelta(seconds=2)

@@ -80,7 +80,7 @@ async def test_an_edit_is_in_the_schedules_own_description(
 ) -> None:
     before = scheduled()
     await schedules.ensure(before, config="iris")
-    after = scheduled(uid=before.uid, **CHANGES[field])
+    after = scheduled(uid=before.run.uid, **CHANGES[field])
     await schedules.ensure(after, config="iris")
     found = await described(temporal, after)
     assert found.info.last_updated_at is not None
@@ -111,7 +111,7 @@ async def test_another_config_is_in_the_search_attributes_of_the_schedule_and_of
 async def test_an_edit_changes_the_next_times(schedules: TemporalSchedules) -> None:
     before = scheduled("0 9 * * *")
     first = await schedules.ensure(before, config="iris")
-    after = await schedules.ensure(scheduled("30 11 * * *", uid=before.uid), config="iris")
+    after = await schedules.ensure(scheduled("30 11 * * *", uid=before.run.uid), config="iris")
     assert {(moment.hour, moment.minute) for moment in first.next_times} == {(9, 0)}
     assert {(moment.hour, moment.minute) for moment in after.next_times} == {(11, 30)}
 
@@ -185,7 +185,7 @@ async def test_two_shims_at_once_make_one_schedule(temporal: Client, schedules: 
 async def test_a_schedule_carries_its_installation_and_its_run(temporal: Client, schedules: TemporalSchedules) -> None:
     wanted = scheduled()
     await schedules.ensure(wanted, config="iris")
-    run = {"namespace": "team", "name": "nightly", "uid": wanted.uid}
+    run = {"namespace": "team", "name": "nightly", "uid": wanted.run.uid}
     assert await (await described(temporal, wanted)).memo() == {"installation": "here", "run": run}
 
 
@@ -270,7 +270,7 @@ async def test_a_fire_is_told_its_parent_and_its_nominal_time(
         given = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert due is not None
     assert abs((due - datetime.now(UTC)).total_seconds()) < WAIT_SECONDS
-    assert given == {"namespace": "team", "parent": {"name": "nightly", "uid": wanted.uid}}
+    assert given == {"namespace": "team", "parent": {"name": "nightly", "uid": wanted.run.uid}}
 
 
 async def test_the_schedules_of_another_installation_are_not_its_own(

@@ -7,11 +7,12 @@ are tables, too: see `runner.formats.csv.results`.
 """
 
 import csv
-import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
+
+import orjson
 
 from inferrun.plugins import (
     ID_COLUMN,
@@ -31,9 +32,11 @@ from inferrun.plugins import (
 from runner.formats.csv.results import csv_writer, read_predictions
 from runner.formats.json_text import text_of, texts_of
 from runner.formats.jsonl.bad_lines import read_valid
-from runner.formats.jsonl.line_ranges import BOM, BadLine, Lines, plan_lines, read_lines
+from runner.formats.jsonl.line_blocks import BOM
+from runner.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from runner.formats.named_columns import check_copied, check_names
 from runner.formats.number_text import number_of
+from runner.formats.row_validation import RowFault, width_of
 
 _ALL: Final = ColumnSelection()
 
@@ -54,7 +57,7 @@ class _Header:
     """The columns of a file."""
 
     names: list[str]
-    has_escapes: bool
+    has_escapes: bool = False
 
     def cells_of(self, line: bytes) -> list[str] | None:
         """Return the values in a line; None if it is not valid."""
@@ -101,23 +104,27 @@ class Csv:
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the lines that start within the chunk; a record must have a value per column."""
-        header = _Header(_read_names(file, limits=limits), self._has_escapes)
+        header = replace(_read_header(file, limits=limits), has_escapes=self._has_escapes)
         check_names(header.names, file, self._columns)
         if self._columns.copies_all:
             check_copied(self._columns.copied_of(header.names), file)
-        skipped = 1 if chunk.start == 0 else 0
+        is_first = chunk.start == 0
         for lines in read_lines(file, chunk, limits=limits):
-            if len(lines.texts) > skipped:
-                try:
-                    yield _block(lines, header, skipped=skipped, columns=self._columns)
-                except BadLine:
-                    yield read_valid(
-                        lines,
-                        lambda one: _block(one, header, skipped=0, columns=self._columns),
-                        id_of=lambda line: _id_in(line, header),
-                        skipped=skipped,
-                    )
-            skipped = 0
+            skipped = 1 if is_first else 0
+            is_first = False
+            if not skipped or len(lines.texts) > skipped:
+                yield self._block(lines, header, skipped=skipped)
+
+    def _block(self, lines: Lines, header: _Header, *, skipped: int) -> Block:
+        try:
+            return _block(lines, header, skipped=skipped, columns=self._columns)
+        except BadLine:
+            return read_valid(
+                lines,
+                lambda one: _block(one, header, skipped=0, columns=self._columns),
+                id_of=lambda line: _id_in(line, header),
+                skipped=skipped,
+            )
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of one table."""
@@ -128,7 +135,7 @@ class Csv:
         return read_predictions(content)
 
 
-def _read_names(file: InputFile, *, limits: Limits) -> list[str]:
+def _read_header(file: InputFile, *, limits: Limits) -> _Header:
     with file.open() as source:
         line = b""
         while not line.removeprefix(BOM).strip() and (read := source.readline(limits.record_bytes)):
@@ -155,12 +162,14 @@ def _read_names(file: InputFile, *, limits: Limits) -> list[str]:
             f"{file.name} line 1: the columns are separated by {_OTHER_SEPARATORS[found]}; separate names and values by commas",
             is_retryable=False,
         )
-    return names
+    return _Header(names)
 
 
 def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelection) -> Block:
     id_column = header.id_column
     texts = lines.exact_texts[skipped:]
+    if not columns and (plain := _plain(texts, header)) is not None:
+        return plain
     fed = [header.names.index(name) for name in columns.fed_of(header.names)]
     copied = [(name, header.names.index(name)) for name in columns.copied_of(header.names)]
     rows: list[Json] = []
@@ -183,6 +192,29 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
             members.append(text_of({name: cells[position] for name, position in copied})[1:-1])
     fed_in_order = () if columns.fed else [header.names[position] for position in fed]
     return Block(JsonRecords(texts_of(rows)), ids, members, fed_in_order)
+
+
+def _plain(texts: Sequence[bytes], header: _Header) -> Block | None:
+    """Return lines that are also JSON when they are put in brackets, apart from the id, which most are; None if one is not."""
+    names, ids = header.names, list[CustomId]()
+    if (at := header.id_column) is not None:
+        if any(b'"' in text or b"\r" in text or b"\\" in text for text in texts):
+            return None
+        cells = [text.split(b",") for text in texts]
+        if set(map(len, cells)) != {len(names)}:
+            return None
+        try:
+            ids = [row.pop(at).decode() for row in cells]
+        except UnicodeDecodeError:
+            return None
+        names, texts = [name for name in names if name != ID_COLUMN], list(map(b",".join, cells))
+    rows = list(map(b"[%b]".__mod__, texts))
+    try:
+        if any(b"n" in row for row in rows) or width_of(list(map(orjson.loads, rows))) != len(names):
+            return None  # null is no number in CSV
+    except (orjson.JSONDecodeError, RowFault):
+        return None
+    return Block(JsonRecords(rows), ids, columns=names)
 
 
 def _cells(line: bytes) -> list[str] | None:
@@ -208,12 +240,13 @@ def _id_in(line: bytes, header: _Header) -> CustomId:
 
 
 def _value(cell: str, at: int, name: str) -> int | float | None:
-    if not (text := cell.strip()):
+    text = cell.strip()
+    if not text:
         return None
     found = number_of(text)
     if found is None:
         raise BadLine(at, f"has no number in column {name[:80]!r}")
-    return None if math.isnan(found) else found
+    return None if found != found else found  # noqa: PLR0124  NaN
 
 
 CSV = Csv()

@@ -7,6 +7,7 @@ is an object that has them as members. A result line is `{"index": n, "predictio
 record's position in the whole input, from 0. The lines of failed records are also in the error file.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -39,6 +40,9 @@ _FORMS = 'an array, a value, or an object {"custom_id": …, "inputs": …}'
 
 _ALL = ColumnSelection()
 
+_LINE = b'{"index":%d,"prediction":%b}\n'
+_LINE_WITH_ID = b'{"index":%d,"custom_id":%b,"prediction":%b}\n'
+
 
 class JsonlWriter:
     """Writes one line per result."""
@@ -51,15 +55,22 @@ class JsonlWriter:
     def write(self, batch: Batch, results: Results) -> None:
         """Append the lines of a batch."""
         self._counts += results.counts
-        lines: list[bytes] = []
+        if not results.errors and not batch.copied and None not in batch.ids:
+            indexes, texts = itertools.count(batch.first), json_texts(results.values)
+            if batch.ids:
+                lines = map(_LINE_WITH_ID.__mod__, zip(indexes, texts_of(batch.ids), texts, strict=False))
+            else:
+                lines = map(_LINE.__mod__, zip(indexes, texts, strict=False))
+            self._out.write(b"".join(lines))
+            return
         for at, text in enumerate(json_texts(results.values)):
             custom_id, copied = batch.ids[at] if batch.ids else None, batch.copied[at] if batch.copied else b""
             if error := results.errors.get(at):
-                lines.append(error_line(batch.first + at, custom_id, copied, error))
-                self._errors.write(lines[-1])
+                line = error_line(batch.first + at, custom_id, copied, error)
+                self._out.write(line)
+                self._errors.write(line)
             else:
-                lines.append(b'%b,"prediction":%b}\n' % (_head(batch.first + at, custom_id, copied), text))
-        self._out.write(b"".join(lines))
+                self._out.write(b'%b,"prediction":%b}\n' % (_head(batch.first + at, custom_id, copied), text))
 
     def close(self) -> ResultCounts:
         """Return the numbers of lines."""
@@ -110,9 +121,7 @@ class Jsonl:
         if not self._columns:
             return _checked(lines)
         block = objects_of(lines, self._columns)
-        if not self._columns.fed:
-            _check_values(list(map(orjson.loads, json_texts(block.records))))
-        return block
+        return block if self._columns.fed else _with_values(block)
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
         """Return a writer of one line per result."""
@@ -137,8 +146,8 @@ def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
             continue
         head, member, value = line.partition(_PREDICTION)
         if head.count(b"{") > 1:
-            if "prediction" in (result := orjson.loads(line)):
-                yield result["index"], text_of(result["prediction"])
+            if (found := _parsed(line)) is not None:
+                yield found
             continue
         index = head.removeprefix(_INDEX).partition(b",")[0]
         if head.startswith(_INDEX) and index.isdigit() and member and value.endswith(b"}"):
@@ -147,13 +156,17 @@ def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
             raise ValueError("a line is not a result")
 
 
+def _parsed(line: bytes) -> tuple[int, bytes] | None:
+    result = orjson.loads(line)
+    return (result["index"], text_of(result["prediction"])) if "prediction" in result else None
+
+
 def _checked(lines: Lines) -> Block:
-    values: list[Json] = []
-    for at, line in enumerate(lines.texts):
-        try:
-            values.append(orjson.loads(line))
-        except orjson.JSONDecodeError as error:
-            raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
+    try:
+        values: list[Json] = list(map(orjson.loads, lines.texts))
+    except orjson.JSONDecodeError as error:
+        at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
+        raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if dict not in set(map(type, values)):
         _check_values(values)
         return Block(JsonRecords(lines.texts))
@@ -163,13 +176,20 @@ def _checked(lines: Lines) -> Block:
     return Block(JsonRecords(texts_of(values)), ids if set(ids) - {None} else ())
 
 
+def _with_values(block: Block) -> Block:
+    _check_values(list(map(orjson.loads, json_texts(block.records))))
+    return block
+
+
 def _check_values(values: list[Json]) -> None:
-    """Raise BadLine for a record that has not the form of the others. Rows of numbers are checked all at once."""
     try:
         width_of(values)
-        return
     except RowFault:
-        usual: Form | None = None
+        _check_forms(values)
+
+
+def _check_forms(values: list[Json]) -> None:
+    usual: Form | None = None
     for at, value in enumerate(values):
         try:
             form = form_of(value)
@@ -178,6 +198,14 @@ def _check_values(values: list[Json]) -> None:
         usual = usual or form
         if form != usual:
             raise BadLine(at, f"has {form}, previous lines have {usual}")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _unwrapped(value: Json, ids: list[CustomId]) -> Json:

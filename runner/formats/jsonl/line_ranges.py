@@ -1,18 +1,15 @@
 """What all formats of one record per line share: ranges in bytes, and blocks of lines that are not blank.
 
-A line belongs to the range that contains its first byte, so reading can start at any offset, and ranges that cover a file yield
-each of its lines exactly once. Memory is limited to one block and the longest allowed line.
+A line belongs to the range that contains its first byte, so reading can start at any offset.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from inferrun.plugins import Chunk, InputError, InputFile, Limits, Piece
+from inferrun.plugins import Chunk, InputFile, Limits, Piece
 from inferrun.plugins.limits import KIB
-
-BOM = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8, which some programs write at the start of a file; it is ignored there."""
+from runner.formats.jsonl.line_blocks import BOM, count_records, line_blocks
 
 _PIECE = 64 * KIB
 """Bytes that are read at once. Decoded lines take about ten times as much; larger pieces save less than 2 % of the CPU time."""
@@ -80,8 +77,7 @@ def plan_lines(file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator
         end, records = start, 0
         while records == 0 and end < file.size:
             begin, end = end, min(end + chunk_bytes, file.size)
-            blocks = _blocks(file, begin, end, limits=limits)
-            records = sum(1 for _, block in blocks for line in block.split(b"\n") if line.strip())
+            records = sum(count_records(block) for _, block in _blocks(file, begin, end, limits=limits))
         if records:
             yield Piece(start, end, records)
         start = end
@@ -95,43 +91,6 @@ def read_lines(file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Lin
 
 
 def _blocks(file: InputFile, start: int, end: int, *, limits: Limits) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines that start between `start` and `end`, in blocks with their offsets. Blocking.
-
-    What a file has beyond its expected size is ignored. Raises InputError if it is shorter, or if a line is too long.
-    """
-    piece, limit = min(_PIECE, limits.batch_bytes // 4, max(end - start, _SMALLEST_PIECE)), limits.record_bytes
-    end = min(end, file.size)
-    with file.open() as source:
-        if start > 0:
-            source.seek(start - 1)
-            while (skipped := source.readline(_PIECE)) and not skipped.endswith(b"\n"):
-                pass
-        position = source.tell()
-        while position < end:
-            offset, lines = position, list[bytes]()
-            while position < end and position - offset < piece:
-                line = source.readline(limit + 1)
-                if len(line) > limit and not line.endswith(b"\n"):
-                    raise InputError(
-                        f"{file.name} line {_line_number(file, position)}: the record is longer than {limit} bytes; "
-                        "check that the file is JSON lines with one record per line",
-                        is_retryable=False,
-                    )
-                position += len(line)
-                if not line.endswith(b"\n") and position < file.size:
-                    raise InputError(
-                        f"{file.name}: the file ends at byte {position}, expected {file.size}; it changed while it was being read"
-                    )
-                lines.append(line)
-            block = b"".join(lines)
-            yield offset, block if offset else block.removeprefix(BOM)
-
-
-def _line_number(file: InputFile, offset: int) -> int:
-    """Return the number, from 1, of the line that starts at a byte."""
-    number = 1
-    with file.open() as source:
-        while piece := source.read(min(_PIECE, offset)):
-            number += piece.count(b"\n")
-            offset -= len(piece)
-    return number
+    piece = min(_PIECE, limits.batch_bytes // 4, max(end - start, _SMALLEST_PIECE))
+    for offset, block in line_blocks(file, start=start, end=end, line_limit=limits.record_bytes, piece=piece):
+        yield offset, block if offset else block.removeprefix(BOM)

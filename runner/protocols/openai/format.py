@@ -66,15 +66,6 @@ def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError |
 _ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')
 
 
-def _responses(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the responses. A quote in an id is escaped, so the first member of that name is the response."""
-    for line in filter(None, content.split(b"\n")):
-        found, value = _ID.match(line), line.partition(b',"response":')[2]
-        if found is None or not value.endswith(b',"error":null}'):
-            raise ValueError("a line is not a response")
-        yield int(found[1]), value.removesuffix(b',"error":null}')
-
-
 class OpenAi:
     """Reads requests from and writes responses to JSON lines."""
 
@@ -96,7 +87,14 @@ class OpenAi:
 
     def read_results(self, content: bytes) -> dict[int, bytes]:
         """Return the responses in an output file, as they were written; failed requests are not in it."""
-        return dict(_responses(content))
+        responses: dict[int, bytes] = {}
+        for line in filter(None, content.split(b"\n")):
+            # A quote in an id is escaped, so the first member of that name is the response.
+            found, value = _ID.match(line), line.partition(b',"response":')[2]
+            if found is None or not value.endswith(b',"error":null}'):
+                raise ValueError("a line is not a response")
+            responses[int(found[1])] = value.removesuffix(b',"error":null}')
+        return responses
 
 
 OPENAI = OpenAi()

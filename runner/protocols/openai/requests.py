@@ -11,7 +11,7 @@ from inferrun.plugins import NO_USAGE, TokenUsage
 from inferrun.runner_report import MAX_COUNT
 from inferrun.text import one_line
 from runner.formats.json_text import text_of
-from runner.formats.jsonl.line_ranges import BOM
+from runner.formats.jsonl.line_blocks import BOM
 from runner.protocols.model_urls import OPENAI_PATHS
 
 _RESULTS = ("choices", "data", "output")

@@ -77,20 +77,14 @@ class OpenAiRest:
 
     async def _list_models(self) -> None:
         response = await self._server.send("GET", f"{self._server.url}/v1/models")
-        if response.status in _CREDENTIALS:
-            raise self._refused(response.status)
-        if response.status in _REDIRECTS:
-            raise self._redirected("/v1/models", response.status)
+        self._check_access("/v1/models", response.status)
         if response.status >= 500 or response.status == 429:
             text = f"{self._target('/v1/models')} returned {response.status} with {size_of(response.body)}"
             raise fault_of_status(response.status, response.headers, InferenceError(text))
 
-    def _rejection(self, request: Request, response: Response, request_id: str) -> Exception:
+    def _rejection(self, request: Request, response: Response, request_id: str) -> Fault:
         status = response.status
-        if status in _CREDENTIALS:
-            return self._refused(status)
-        if status in _REDIRECTS:
-            return self._redirected(request.path, status)
+        self._check_access(request.path, status)
         reason = reason_of(response.body, request=request.body)
         said = f": {reason}" if reason else f" with {size_of(response.body)}"
         error = InferenceError(f"{self._target(request.path)} returned {status}{said}")
@@ -101,18 +95,18 @@ class OpenAiRest:
         results = Results(JsonRecords([text]), {0: RecordError(f"http_{status}", str(error))})
         return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
 
-    def _refused(self, status: int) -> InferenceError:
-        return InferenceError(
-            f"the server at {public_url(self._server.url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
-            is_retryable=False,
-        )
-
-    def _redirected(self, path: str, status: int) -> InferenceError:
-        return InferenceError(
-            f"{self._target(path)} returned {status}; redirects are not followed, because they may lead anywhere; set "
-            "kserve.modelUrl to the final address",
-            is_retryable=False,
-        )
+    def _check_access(self, path: str, status: int) -> None:
+        if status in _CREDENTIALS:
+            raise InferenceError(
+                f"the server at {public_url(self._server.url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
+                is_retryable=False,
+            )
+        if status in _REDIRECTS:
+            raise InferenceError(
+                f"{self._target(path)} returned {status}; redirects are not followed, because they may lead anywhere; set "
+                "kserve.modelUrl to the final address",
+                is_retryable=False,
+            )
 
     def _target(self, path: str) -> str:
         return f"server at {public_url(self._server.url)}{path}"

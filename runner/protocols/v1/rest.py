@@ -12,6 +12,7 @@ from inferrun.plugins import Batch, JsonRecords, Model, ModelContext, Results
 from runner.formats.json_text import array_of, json_texts, texts_of
 from runner.formats.record_errors import predict_valid, without_infinity
 from runner.network.model_server import ModelServer, open_model_server
+from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import predict_url, without_end
 from runner.protocols.v2.tensors import errors_of, load
@@ -27,12 +28,12 @@ class V1Rest:
 
     async def prepare(self) -> None:
         """Check that the server can be reached. Not every server has a status; the first request reports a missing model."""
-        await with_retries(self._read_status, budget=self._server.limits.retry_seconds)
+        status_url = without_end(self._server.url, ":predict")
+        await with_retries(lambda: self._server.exchange("GET", status_url), budget=self._server.limits.retry_seconds)
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the records that JSON cannot represent."""
-        finite = without_infinity(batch)
-        return await predict_valid(finite, self._predict) if finite.errors else await self._predict(batch)
+        return await predict_valid(without_infinity(batch), self._predict)
 
     async def _predict(self, batch: Batch) -> Results:
         texts = json_texts(batch.records)
@@ -42,10 +43,7 @@ class V1Rest:
         try:
             return _decode(reply.body, records=len(texts))
         except ValueError as error:
-            raise self._server.invalid("V1", reply.body, error) from error
-
-    async def _read_status(self) -> None:
-        await self._server.exchange("GET", without_end(self._server.url, ":predict"))
+            raise invalid_response(self._server.target, "V1", reply.body, error) from error
 
 
 def _decode(body: bytes, *, records: int) -> Results:

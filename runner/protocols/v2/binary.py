@@ -18,11 +18,8 @@ EXTENSION = "binary_tensor_data"
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
-
-def is_advertised(metadata: object) -> bool:
-    """Whether a server's metadata names the extension."""
-    extensions = metadata.get("extensions") if isinstance(metadata, dict) else None
-    return isinstance(extensions, list) and EXTENSION in extensions
+_RAW = "(bytes)"
+"""Member of an output under which its bytes are kept."""
 
 
 def encode(tensors: Sequence[Tensor], outputs: Sequence[OutputTensor] = ()) -> tuple[bytes, dict[str, str]]:
@@ -61,27 +58,18 @@ def decode_response(
         raise ValueError(f"the header {HEADER_LENGTH} is invalid")
     found, at = outputs_of(body[: int(length)]), int(length)
     for output in found:
-        size = _binary_size(output)
-        if size is not None:
+        parameters = output.get("parameters")
+        size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+        if type(size) is int and size >= 0:
             output[_RAW] = body[at : at + size]
             at += size
     if at != len(body):
         raise ValueError(f"the sizes of the outputs end at byte {at}, but the response has {len(body)} bytes")
-    return results_in(found, outputs, read=lambda output: _results_of(output, records=records))
 
+    def read(output: dict[str, Any]) -> Results:  # Any: foreign JSON
+        if _RAW not in output:
+            return decode_json(output, records=records)
+        datatype = str(output.get("datatype", "")).upper()
+        return decode_output(output[_RAW], datatype=datatype, shape=shape_of(output), records=records)
 
-_RAW = "(bytes)"
-"""Member of an output under which its bytes are kept."""
-
-
-def _results_of(output: dict[str, Any], *, records: int) -> Results:  # Any: foreign JSON
-    if _RAW not in output:
-        return decode_json(output, records=records)
-    datatype = str(output.get("datatype", "")).upper()
-    return decode_output(output[_RAW], datatype=datatype, shape=shape_of(output), records=records)
-
-
-def _binary_size(output: dict[str, Any]) -> int | None:  # Any: foreign JSON
-    parameters = output.get("parameters")
-    size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
-    return size if type(size) is int and size >= 0 else None
+    return results_in(found, outputs, read=read)

@@ -79,7 +79,9 @@ def narrowed(values: Array, datatype: str) -> Array:
         with numpy.errstate(over="ignore"):
             found = values.astype(kind)
         if datatype == "BF16":
-            found = _rounded_to_bf16(found)
+            bits = found.view("<u4")
+            rounded = ((bits + numpy.uint32(0x7FFF) + (bits >> 16 & 1)) & numpy.uint32(0xFFFF0000)).view("<f4")
+            found = numpy.where(numpy.isnan(found), found, rounded)
         if values.dtype.kind == "f":
             if (numpy.isinf(found) & numpy.isfinite(values)).any():
                 raise _unfit("a number", datatype)
@@ -148,12 +150,6 @@ def _integers(values: Sequence[Json]) -> Array:
     return numpy.array(values, object)  # negative ones beside some that only fit into UINT64
 
 
-def _rounded_to_bf16(values: Array) -> Array:
-    bits = values.view("<u4")
-    rounded = ((bits + numpy.uint32(0x7FFF) + (bits >> 16 & 1)) & numpy.uint32(0xFFFF0000)).view("<f4")
-    return numpy.where(numpy.isnan(values), values, rounded)
-
-
 def _number(value: Json, datatype: str) -> Json:
     is_float = datatype in EXACT
     if value is None and is_float:
@@ -166,22 +162,14 @@ def _number(value: Json, datatype: str) -> Json:
     raise _unfit(kind_of(value), datatype)
 
 
-_BOOLEANS: Final[dict[Json, bool]] = {
-    1: True,
-    0: False,
-    "true": True,
-    "false": False,
-    "t": True,
-    "f": False,
-    "1": True,
-    "0": False,
-}
+_TRUE: Final = (1, "1", "t", "true")
+_FALSE: Final = (0, "0", "f", "false")
 
 
 def _boolean(value: Json) -> bool:
     key = value.lower() if isinstance(value, str) else value
-    if isinstance(key, (str, int, float)) and key in _BOOLEANS:
-        return _BOOLEANS[key]
+    if key in _TRUE or key in _FALSE:
+        return key in _TRUE
     raise _unfit(kind_of(value), "BOOL")
 
 
@@ -216,10 +204,7 @@ def decode_output(raw: bytes, *, datatype: str, shape: list[int], records: int) 
     if not shape:
         return results_of(values.tolist(), shape, records=records)
     check_rows(shape, records)
-    return _results_of_numbers(values.reshape(records, *without_ones(shape[1:])))
-
-
-def _results_of_numbers(values: Array) -> Results:
+    values = values.reshape(records, *without_ones(shape[1:]))
     if values.dtype.kind != "f":
         return Results(JsonRecords(array_texts(values)))
     # A number of FP32 has more digits as FP64, which are those that servers write in JSON.

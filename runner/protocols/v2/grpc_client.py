@@ -153,16 +153,12 @@ class GrpcTransport:
         try:
             async with self.channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
-                response: bytes | None = await call(
-                    request, timeout=self._limits.request_timeout, metadata=self._authorization()
-                )
+                value = self._credentials.authorization() if self._credentials else ""
+                metadata = (("authorization", value),) if value else None
+                response: bytes | None = await call(request, timeout=self._limits.request_timeout, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return response or b""  # None: the call succeeded without a message
-
-    def _authorization(self) -> tuple[tuple[str, str], ...] | None:
-        value = self._credentials.authorization() if self._credentials else ""
-        return (("authorization", value),) if value else None
 
     def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
         """Describe a failure by its status. gRPC's text is not shown: servers repeat records in it."""

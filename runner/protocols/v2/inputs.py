@@ -9,7 +9,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy
 import orjson
@@ -164,7 +164,7 @@ def tensor_of(records: Records, one: ModelInput, *, is_json: bool) -> Tensor:
     columns = _columns_in(records, one)
     is_single = len(one.columns) == 1 or not columns[0][0]
     given: tuple[int, ...] = (len(columns),)
-    parts = []
+    parts = list[Any]()  # Any: TensorValues, all arrays or all bytes
     for name, values in columns:
         where = f"column {name!r}" if name else "the record"
         try:
@@ -175,7 +175,10 @@ def tensor_of(records: Records, one: ModelInput, *, is_json: bool) -> Tensor:
     if len(one.columns) > 1:
         where = f"the record (columns {_listed(one.columns)})"
     shape = [len(records), *_dimensions_of(given, one, where=where if one.columns else "the record")]
-    found = _row_by_row(parts)
+    found = parts[0]
+    if len(parts) > 1:  # row by row
+        is_bytes = isinstance(found, list)
+        found = list(chain.from_iterable(zip(*parts, strict=True))) if is_bytes else numpy.stack(parts, axis=1).ravel()
     return Tensor(one.name, one.datatype, shape, json_of(found) if is_json else raw_of(found, one.datatype), given)
 
 
@@ -267,14 +270,6 @@ def _converted(values: Values, datatype: str, *, is_json: bool) -> TensorValues:
     if is_json and datatype in FLOATS and numpy.isinf(array).any():
         raise Unfit("an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value")
     return array
-
-
-def _row_by_row(columns: list[TensorValues]) -> TensorValues:
-    if len(columns) == 1:
-        return columns[0]
-    if isinstance(columns[0], list):
-        return list(chain.from_iterable(zip(*columns, strict=True)))
-    return numpy.stack(cast("list[Array]", columns), axis=1).ravel()
 
 
 def _dimensions_of(own: tuple[int, ...], one: ModelInput, *, where: str) -> tuple[int, ...]:

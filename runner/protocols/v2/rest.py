@@ -12,6 +12,7 @@ import orjson
 from inferrun.plugins import Fault, Model, ModelContext, OutputTensor, Results
 from runner.network.http_client import Response
 from runner.network.model_server import JSON_HEADERS, ModelServer, open_model_server
+from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import infer_url, server_url, without_end
 from runner.protocols.v2 import binary
@@ -40,9 +41,11 @@ class RestTransport:
             _log.info("the model has no metadata; assuming shape [n, m]", extra={"status": reply.status})
         if url := server_url(server.url):
             try:
-                self.is_json = not binary.is_advertised(_json_of(await server.exchange("GET", url)))
+                found = _json_of(await server.exchange("GET", url))
             except Fault:  # a server without metadata of its own; the requests themselves are retried
-                self.is_json = True
+                found = None
+            extensions = found.get("extensions") if isinstance(found, dict) else None
+            self.is_json = not (isinstance(extensions, list) and binary.EXTENSION in extensions)
         return _json_of(reply)
 
     async def infer(self, tensors: list[Tensor], outputs: tuple[OutputTensor, ...], *, records: int) -> Results:
@@ -57,7 +60,7 @@ class RestTransport:
         try:
             return binary.decode_response(reply.body, reply.headers, records=records, outputs=outputs)
         except ValueError as error:
-            raise self._server.invalid("V2", reply.body, error) from error
+            raise invalid_response(self.target, "V2", reply.body, error) from error
 
 
 def _json_of(reply: Response) -> object:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
 
@@ -81,7 +81,9 @@ def results_of(values: list[Json], shape: list[int], *, records: int) -> Results
     shape = shape or [records, max(len(values) // records, 1)]
     if len(values) != math.prod(shape):
         raise ValueError(f"the output has {len(values)} values, but its shape {shape} requires {math.prod(shape)}")
-    predictions = _nested(values, without_ones(shape[1:]))
+    predictions = values
+    for size in reversed(without_ones(shape[1:])):
+        predictions = [predictions[start : start + size] for start in range(0, len(predictions), size)]
     errors = errors_of(predictions) if _may_have_invalid(values) else {}
     return Results(JsonRecords(texts_of(predictions)), errors)
 
@@ -139,20 +141,9 @@ def _flatten(data: list[Json], shape: list[int]) -> list[Json]:
         level += 1
         expected = shape[level] if level < len(shape) else 1
         if len(sizes) > 1 or (shape and sizes != {expected}):
-            raise ValueError(
-                f"the output has nested arrays of {_shown(sizes)} values, which do not match its shape {shape}"
-            )
+            shown = " and ".join(map(str, sorted(sizes)[:3]))
+            raise ValueError(f"the output has nested arrays of {shown} values, which do not match its shape {shape}")
         data = list(chain.from_iterable(lists))
-    return data
-
-
-def _shown(sizes: set[int]) -> str:
-    return " and ".join(map(str, sorted(sizes)[:3]))
-
-
-def _nested(data: list[Json], dimensions: list[int]) -> list[Json]:
-    for size in reversed(dimensions):
-        data = [data[start : start + size] for start in range(0, len(data), size)]
     return data
 
 
@@ -174,27 +165,18 @@ def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
 
 
 def _error_of(prediction: Json) -> RecordError | None:
-    values = [prediction]
-    while any(isinstance(value, list) for value in values):
-        values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
-    invalid = next((value for value in values if value is None or _is_not_finite(value)), 0)
-    if invalid == 0:
-        invalid = next((found for value in values if isinstance(value, dict) for found in _not_finite_in(value)), 0)
-    if invalid == 0:
-        return None
-    name = "null" if invalid is None else str(invalid)
-    return RecordError("invalid_prediction", f"the model returned {name}")
-
-
-def _not_finite_in(value: Json) -> Iterator[Json]:
-    """Find NaN and infinity, which JSON does not have, in an object. A member may be null."""
-    left = [value]
+    """Return the error of a prediction with null, NaN or infinity; in an object, null is valid."""
+    left = [(prediction, False)]
     while left:
-        one = left.pop()
-        if isinstance(one, (list, dict)):
-            left.extend(one.values() if isinstance(one, dict) else one)
-        elif _is_not_finite(one):
-            yield one
+        value, is_in_object = left.pop()
+        if isinstance(value, dict):
+            left += [(one, True) for one in value.values()]
+        elif isinstance(value, list):
+            left += [(one, is_in_object) for one in reversed(value)]
+        elif (value is None and not is_in_object) or (isinstance(value, float) and not math.isfinite(value)):
+            name = "null" if value is None else str(value)
+            return RecordError("invalid_prediction", f"the model returned {name}")
+    return None
 
 
 def _may_have_invalid(values: list[Json]) -> bool:
@@ -203,7 +185,3 @@ def _may_have_invalid(values: list[Json]) -> bool:
     if kinds <= {int, float}:
         return not math.isfinite(sum(cast("list[float]", values)))
     return not kinds.isdisjoint({type(None), float, dict})
-
-
-def _is_not_finite(value: Json) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)

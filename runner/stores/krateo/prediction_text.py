@@ -24,10 +24,18 @@ class Part:
 
 def lines_of(texts: Sequence[bytes]) -> bytes:
     """Return one line per value: of a prediction that is an array, nested or not, each of its values."""
-    values: list[Json] = list(map(orjson.loads, texts))
+    joined = b",".join(texts)
+    if b'"' in joined or b"{" in joined or b"[]" in joined:
+        return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in _flat(texts))
+    values = joined.translate(None, b"[] ")
+    return values.replace(b",", b"\n") + b"\n" if values else b""
+
+
+def _flat(texts: Sequence[bytes]) -> list[Json]:
+    values: list[Json] = [orjson.loads(text) for text in texts]
     while any(isinstance(value, list) for value in values):
         values = list(chain.from_iterable(value if isinstance(value, list) else [value] for value in values))
-    return b"".join(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE) for value in values)
+    return values
 
 
 def escape(text: bytes) -> bytes:

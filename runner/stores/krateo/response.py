@@ -11,7 +11,7 @@ from typing import TypeAlias
 import orjson
 
 from inferrun.plugins import Json
-from runner.formats.jsonl.line_ranges import BOM
+from runner.formats.jsonl.line_blocks import BOM
 from runner.formats.row_validation import RowFault, width_of
 
 Row: TypeAlias = "list[float | None]"

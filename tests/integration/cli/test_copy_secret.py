@@ -11,6 +11,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES, SECRETS, Resource
 from tests.integration.cli.stage import Printed, run_command
 
+SERVICE_ACCOUNTS = Resource("v1", "serviceaccounts")
 VALUE = "not-to-be-printed"
 ENCODED = b64encode(VALUE.encode()).decode()
 
@@ -111,7 +112,8 @@ async def test_a_service_accounts_token_is_not_copied(
     api: KubeClient, kubeconfig: Path, namespaces: tuple[str, str]
 ) -> None:
     source, target = namespaces
-    account = {"name": "token", "annotations": {"kubernetes.io/service-account.name": "default"}}
+    await api.create(SERVICE_ACCOUNTS, source, {"metadata": {"name": "owner"}})  # without it, its token is deleted
+    account = {"name": "token", "annotations": {"kubernetes.io/service-account.name": "owner"}}
     await api.create(SECRETS, source, {"metadata": account, "type": "kubernetes.io/service-account-token"})
     printed = copy(kubeconfig, source=source, target=target, name="token")
     assert printed.code == 1

@@ -114,7 +114,7 @@ async def leading(
         tasks.append(asyncio.create_task(election.run()))
     try:
         await asyncio.wait_for(watch.synced(), WAIT_SECONDS)
-        assert observer.is_ready
+        assert watch.is_synced
         yield watch
         assert not any(task.done() for task in tasks)
     finally:

@@ -15,8 +15,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import NAMESPACES
 from inferrun.kube.runs import RunStore
+from inferrun.run_defaults import Defaults
 from inferrun.temporal.plugin import inferrun_plugin
-from operator_shim.decisions import RunRules
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.temporal_schedules import TemporalSchedules
@@ -53,5 +53,5 @@ def schedules(api: KubeClient, stored: TemporalSchedules, namespace: str) -> Sch
         watch=RunWatch(api, namespaces=Namespaces((namespace,))),
         clean_up=lambda _run: None,
         events=EventRecorder(api, reporter="tests", component="shim"),
-        rules=RunRules,
+        defaults=Defaults,
     )

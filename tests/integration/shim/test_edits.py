@@ -13,7 +13,7 @@ from inferrun.kube.objects import EVENTS, RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun
-from operator_shim.decisions import RunRules
+from inferrun.run_defaults import Defaults
 from operator_shim.executions import Executions
 from operator_shim.workflows import RunWorkflows
 from tests.integration.shim.conftest import StartShim, Until
@@ -91,7 +91,7 @@ async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec
         workflows,
         read=lambda _key: seen,
         reject=unexpected,
-        rules=RunRules,
+        defaults=Defaults,
         clean_up=unexpected,
         workers=1,
     )

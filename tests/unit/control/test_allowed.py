@@ -2,32 +2,33 @@
 
 import pytest
 
-from control.allowed import Allowed
+from control.allowed import disallowed
 from inferrun.resources.validation import Problem, describe
 from inferrun.run_defaults import Defaults
 
 RUNNER = "example.com/inferrun/runner:1"
 
 
-def allowed(*images: str, accounts: tuple[str, ...] = ()) -> Allowed:
-    return Allowed(service_accounts=accounts, images=images, runner_image=RUNNER)
-
-
 def problems_of_image(image: str | None, *patterns: str) -> tuple[Problem, ...]:
-    return allowed(*patterns).problems(service_account=None, image=image)
+    defaults = Defaults(allowed_images=patterns, runner_image=RUNNER)
+    return disallowed(defaults, runner_account="", service_account=None, image=image)
+
+
+def problems_of_account(account: str, *listed: str, own: str = "") -> tuple[Problem, ...]:
+    defaults = Defaults(allowed_service_accounts=listed)
+    return disallowed(defaults, runner_account=own, service_account=account, image=None)
 
 
 def test_a_service_account_must_be_listed() -> None:
-    assert allowed(accounts=("runner",)).problems(service_account="runner", image=None) == ()
-    assert describe(allowed().problems(service_account="runner", image=None)) == (
+    assert problems_of_account("runner", "runner") == ()
+    assert describe(problems_of_account("runner")) == (
         'spec.serviceAccountName is "runner"; allowed in this installation: none (setting allowedServiceAccounts)'
     )
 
 
 def test_the_installations_own_account_is_allowed() -> None:
-    found = Allowed.read(Defaults(allowed_service_accounts=("a",)), runner_account="own")
-    assert found.service_accounts == ("a", "own")
-    assert Allowed.read(Defaults(), runner_account="").service_accounts == ()
+    assert problems_of_account("own", "a", own="own") == problems_of_account("a", "a", own="own") == ()
+    assert "allowed in this installation: a, own (" in describe(problems_of_account("admin", "a", own="own"))
 
 
 @pytest.mark.parametrize("image", ["example.com/team/a:1", "example.com/team/deep/b@sha256:00", RUNNER, None])
@@ -56,5 +57,6 @@ def test_without_a_list_every_image_is_allowed() -> None:
 
 
 def test_both_problems_are_found() -> None:
-    found = allowed("example.com/*", accounts=("runner",)).problems(service_account="admin", image="evil")
+    defaults = Defaults(allowed_images=("example.com/*",), allowed_service_accounts=("runner",))
+    found = disallowed(defaults, runner_account="", service_account="admin", image="evil")
     assert [problem.field for problem in found] == ["spec.serviceAccountName", "spec.image"]

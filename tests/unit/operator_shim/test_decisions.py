@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from control.allowed import Allowed
 from inferrun.reasons import Reason
+from inferrun.run_defaults import Defaults
 from operator_shim.config_digest import ConfigDigest
 from operator_shim.decisions import (
     ActionKind,
-    RunRules,
     cancellation_notice,
     config_verdict,
     decide,
@@ -112,8 +111,8 @@ def test_the_verdict_on_a_config_names_the_field(given: dict[str, Any], reason: 
     complete = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "foreign:1", **given}
     if "flie" in str(given):
         del complete["image"]
-    allowed = Allowed(service_accounts=("runner",), images=("foreign:*",), runner_image="own:1")
-    verdict = config_verdict(ConfigDigest.of(config(**complete)), allowed=allowed)
+    defaults = Defaults(allowed_service_accounts=("runner",), allowed_images=("foreign:*",), runner_image="own:1")
+    verdict = config_verdict(ConfigDigest.of(config(**complete)), defaults, runner_account="")
     assert verdict.reason is reason
     assert named in verdict.message
 
@@ -140,10 +139,10 @@ def test_an_edit_that_affects_all_runs_is_not_worth_a_notice() -> None:
 
 
 def test_a_schedule_that_fires_too_often_is_rejected_with_the_setting() -> None:
-    action = decide(run(schedule="*/5 * * * *"), rules=RunRules(min_schedule_interval_seconds=600))
+    action = decide(run(schedule="*/5 * * * *"), defaults=Defaults(min_schedule_interval_seconds=600))
     assert (action.kind, action.reason) == (ActionKind.REJECT, Reason.INVALID_SCHEDULE)
     assert "it fires every 300 s; at least 600 s are required in this installation" in action.message
-    allowed = decide(run(schedule="*/10 * * * *"), rules=RunRules(min_schedule_interval_seconds=600))
+    allowed = decide(run(schedule="*/10 * * * *"), defaults=Defaults(min_schedule_interval_seconds=600))
     assert allowed.kind is ActionKind.SCHEDULE
 
 

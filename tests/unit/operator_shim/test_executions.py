@@ -10,8 +10,8 @@ from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
+from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from operator_shim.decisions import RunRules
 from operator_shim.executions import STARTS_PER_NAMESPACE, Executions
 from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
@@ -62,7 +62,7 @@ class Stage:
             read=self.runs.get,
             reject=self.rejected.append,
             clean_up=lambda _run: None,
-            rules=lambda: RunRules(max_active_runs=self.limit),
+            defaults=lambda: Defaults(max_active_runs_per_namespace=self.limit),
             workers=2,
         )
 

@@ -84,7 +84,7 @@ class NotedSchedules(TemporalSchedules):
         self.deleted: list[str] = []
 
     async def ensure(self, wanted: RunSchedule, *, config: str) -> ScheduleTimes:  # noqa: ARG002
-        self.reconciled.put_nowait(wanted.name)
+        self.reconciled.put_nowait(wanted.run.name)
         return ScheduleTimes((), None)
 
     async def list_owned(self) -> dict[str, RunRef]:

@@ -8,8 +8,8 @@ import pytest
 from croniter import croniter
 
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
-from inferrun.resources.cron import parse_schedule
-from operator_shim.schedule_spec import Calendar, calendars_of, schedule_of, spans_of
+from inferrun.resources.cron import CronTimes, parse_schedule
+from operator_shim.schedule_spec import calendars_of, schedule_of, spans_of
 
 START = datetime(2026, 2, 25, 22, 17, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ def scheduled(**spec: object) -> InferenceRun:
     return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON", **spec}})
 
 
-def matches(calendar: Calendar, moment: datetime) -> bool:
+def matches(calendar: CronTimes, moment: datetime) -> bool:
     return (
         moment.minute in calendar.minutes
         and moment.hour in calendar.hours

@@ -15,7 +15,8 @@ from tests.unit.runner.simulated_time import predict
 @dataclass(eq=False)
 class _Process:
     back_at: float = 0.0
-    in_flight: set[asyncio.Future[None]] = field(default_factory=set)
+    in_flight: dict[asyncio.Future[None], None] = field(default_factory=dict)
+    """In the order of their arrival."""
 
 
 class Mortal:
@@ -44,7 +45,7 @@ class Mortal:
             refused = FaultKind.UNAVAILABLE if self._kind is FaultKind.LOST else self._kind
             raise Fault(InferenceError("away"), kind=refused, was_sent=self._kind is not FaultKind.LOST)
         process, response = chance.choice(up), loop.create_future()
-        process.in_flight.add(response)
+        process.in_flight[response] = None
         indexes = range(batch.first, batch.first + len(batch))
         if not self._poison.isdisjoint(indexes) or chance.random() < self.ends_at_random:
             loop.call_later(self.seconds * chance.random(), self._end, process)
@@ -52,13 +53,13 @@ class Mortal:
         try:
             await response
         finally:
-            process.in_flight.discard(response)
+            process.in_flight.pop(response, None)
         return results(indexes)
 
     def _end(self, process: _Process) -> None:
         self.ends += 1
         process.back_at = asyncio.get_running_loop().time() + self.restart * self._chance.uniform(0.5, 1.5)
-        for response in process.in_flight:
+        for response in list(process.in_flight):
             if not response.done():
                 response.set_exception(Fault(InferenceError("lost"), kind=self._kind))
 

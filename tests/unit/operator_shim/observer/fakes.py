@@ -16,8 +16,7 @@ from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, RecordCounts
 from operator_shim.observer.cluster_jobs import ClusterJobs
-from operator_shim.observer.event_reader import EventReader, OnEvents
-from operator_shim.observer.log_reader import LogReader, OnLog
+from operator_shim.observer.readers import EventReader, LogReader, OnEvents, OnLog
 from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import Progress, StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
@@ -77,7 +76,7 @@ class FakeWorkloads(WorkloadWatch):
     def job_keys(self) -> Iterable[Key]:
         return list(self.jobs)
 
-    def all_runs(self) -> Iterable[Object]:
+    def all_runs(self) -> list[Object]:
         return list(self.runs.values())
 
 

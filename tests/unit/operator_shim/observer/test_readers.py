@@ -9,8 +9,7 @@ import pytest
 from control.informer import Key
 from inferrun.kube.errors import Unreachable
 from inferrun.kube.objects import Object
-from operator_shim.observer.event_reader import EventReader
-from operator_shim.observer.log_reader import READERS, LogReader
+from operator_shim.observer.readers import LOG_READERS, EventReader, LogReader
 from tests.unit.objects import event
 from tests.unit.operator_shim.observer.fakes import FakeTime, settle
 
@@ -76,7 +75,7 @@ async def test_all_logs_are_read_in_turn_within_twenty_reads_per_second(clock: F
             reader.follow(("models", f"job-{number}"), f"pod-{number}", "inference", logs.on_log)
         await clock.pass_by(15, step=0.05)
     passed = clock.now() - began  # more than 15 s on a busy machine
-    assert len(logs.reads) <= 20 * (passed - 5) + READERS
+    assert len(logs.reads) <= 20 * (passed - 5) + LOG_READERS
     assert len(logs.reads) >= 150
     assert len(set(logs.reads)) == len(logs.reads)
 
@@ -88,7 +87,7 @@ async def test_a_dead_node_is_read_less_and_less_often_and_delays_no_other(
     logs = Logs(dead="dead")
     reader = LogReader(logs.read)
     async with reading(reader.run):
-        for number in range(READERS - 1):
+        for number in range(LOG_READERS - 1):
             reader.follow(("models", f"dead-{number}"), f"dead-{number}", "inference", logs.on_log)
         reader.follow(("models", "job"), "live", "inference", logs.on_log)
         await clock.pass_by(100)

@@ -2,10 +2,44 @@
 
 import tracemalloc
 
+import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from inferrun.plugins import Json
 from runner.formats.json_text import texts_of
+
+ROWS: dict[str, list[Json]] = {
+    "none": [],
+    "numbers": [1, 2.5, -3e-300],
+    "rows": [[1, 2.5], [-3, 0]],
+    "one value": [[1], [2]],
+    "uneven": [[1, 2], [3]],
+    "empty rows": [[], [1], []],
+    "only empty": [[], []],
+    "nulls": [[None, 1], [True, 2]],
+    "strings": [["],[", "a"], ["],[", "b"]],
+    "commas": [",", ",", "a", ",", ""],
+    "quotes": ['x",', '","', "\\", '"'],
+    "nested": [[[1], [2]], [[3], [4]]],
+    "objects": [{"a": [1]}, [1]],
+    "mixed": [1, None, [2]],
+    "many": [[index, index + 0.5] for index in range(1000)],
+}
+
+
+@pytest.mark.parametrize("values", ROWS.values(), ids=ROWS)
+def test_each_value_has_its_text(values: list[Json]) -> None:
+    texts = texts_of(values)
+    assert [orjson.loads(text) for text in texts] == values
+    assert all(type(text) is bytes for text in texts)
+
+
+@settings(max_examples=1000)
+@given(st.lists(st.text(max_size=6) | st.sampled_from(['x",', '","', "", "\\", "\n", ",", '"']), min_size=1))
+def test_strings_have_their_texts(values: list[str]) -> None:
+    assert list(texts_of(values)) == list(map(orjson.dumps, values))
 
 
 def _nested(levels: int) -> Json:

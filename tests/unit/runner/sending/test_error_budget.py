@@ -9,7 +9,6 @@ from inferrun.plugins import (
     Chunk,
     ChunkCommit,
     ContractError,
-    Counts,
     InputPlan,
     JsonRecords,
     RecordError,
@@ -74,9 +73,9 @@ def test_the_canary_has_a_budget_of_its_own() -> None:
 def test_a_canary_passes_with_its_last_record() -> None:
     one = budget("10%", canary=20)
     add(one, 0, 10, 2)
-    assert not one.is_canary_done
+    assert not one.canary_passed.is_set()
     add(one, 10, 10, 0)
-    assert one.is_canary_done
+    assert one.canary_passed.is_set()
     add(one, 20, 10, 8)  # 10 % of all
 
 
@@ -87,13 +86,13 @@ def test_without_a_threshold_a_canary_fails_only_as_a_whole() -> None:
         add(one, 10, 10, 10)
     other = budget(canary=20)
     add(other, 0, 20, 19)
-    assert other.is_canary_done
+    assert other.canary_passed.is_set()
 
 
 def test_a_canary_continues_after_the_chunks_that_are_committed() -> None:
-    assert budget("10%", canary=20, committed={0: 0, 1: 2}).is_canary_done
+    assert budget("10%", canary=20, committed={0: 0, 1: 2}).canary_passed.is_set()
     one = budget("10%", canary=20, committed={0: 2})
-    assert not one.is_canary_done
+    assert not one.canary_passed.is_set()
     with pytest.raises(TooManyErrors):
         add(one, 10, 10, 1)
 
@@ -101,7 +100,7 @@ def test_a_canary_continues_after_the_chunks_that_are_committed() -> None:
 def test_a_canary_that_is_larger_than_the_input_is_the_input() -> None:
     one = budget("10%", canary=1000)
     add(one, 0, 100, 10)
-    assert (one.canary, one.is_canary_done) == (100, True)
+    assert (one.canary, one.canary_passed.is_set()) == (100, True)
 
 
 def test_rejections_end_the_run_before_their_batch_is_complete() -> None:
@@ -113,8 +112,8 @@ def test_rejections_end_the_run_before_their_batch_is_complete() -> None:
 
 def test_the_counts_of_the_whole_run_decide_in_the_end() -> None:
     with pytest.raises(TooManyErrors):
-        budget("1").check_end(Counts(total=100, completed=98, failed=2))
-    budget("2").check_end(Counts(total=100, completed=98, failed=2))
+        budget("1").check_committed(2)
+    budget("2").check_committed(2)
 
 
 def test_an_invalid_threshold_in_a_contract_is_named() -> None:

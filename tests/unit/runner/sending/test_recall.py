@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -42,18 +42,16 @@ async def test_known_and_new_predictions_are_merged_in_order(seed: int) -> None:
     recall = Recall(Earlier())
     cuts = sorted({0, 100, *chance.sample(range(1, 100), 6)})
     for first, stop in itertools.pairwise(cuts):
-        recalled = await recall.recall(batch(first, stop))
         unknown = [index for index in range(first, stop) if index % 3 == 0 or 20 <= index < 31]
-        if not unknown:
-            assert recalled.unknown is None
-            sent = None
-        else:
-            asked = recalled.unknown
-            assert asked is not None
-            assert isinstance(asked.records, JsonRecords)
-            assert list(asked.records.texts) == [b"[%d]" % index for index in unknown]
-            sent = Results(JsonRecords([b"%d" % index for index in unknown]), {0: RecordError("rejected", "still bad")})
-        merged = recalled.merged(sent)
+        asked: list[bytes] = []
+
+        async def predict(part: Batch, asked: list[bytes] = asked, unknown: Sequence[int] = unknown) -> Results:
+            assert isinstance(part.records, JsonRecords)
+            asked += part.records.texts
+            return Results(JsonRecords([b"%d" % index for index in unknown]), {0: RecordError("rejected", "still bad")})
+
+        merged = await recall.predict(batch(first, stop), predict)
+        assert asked == [b"[%d]" % index for index in unknown]
         assert isinstance(merged.values, JsonRecords)
         assert [int(text) for text in merged.values.texts] == [
             index if index in unknown else -index for index in range(first, stop)
@@ -62,10 +60,13 @@ async def test_known_and_new_predictions_are_merged_in_order(seed: int) -> None:
 
 
 async def test_few_chunks_are_held_and_each_is_read_once() -> None:
+    async def answer(part: Batch) -> Results:
+        return Results(part.records)
+
     earlier = Earlier()
     recall = Recall(earlier)
     for first in range(0, 100, 5):
-        await recall.recall(batch(first, first + 5))
+        await recall.predict(batch(first, first + 5), answer)
     assert earlier.read == list(range(len(CHUNKS)))
     assert len(recall._held) <= CHUNKS_HELD
 

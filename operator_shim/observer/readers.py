@@ -1,24 +1,30 @@
-"""Reads the Events of Jobs and Pods that wait, within a budget of requests per second, in tasks of its own.
+"""Reads the Events of Jobs and Pods that wait, and the logs of our programs in Pods that run or wait for their model.
 
-When to read is decided by the reconciler: this class reads once per request and hands on the result.
+Within a budget of requests per second, in tasks of their own: a log comes from the node's kubelet, which may be slow or dead, and
+a read never delays anything but other reads.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from activities.watching.trimming import trim_events
 from control.informer import Key
 from control.work_queue import WorkQueue
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import Object
-from operator_shim.observer.rate_limit import RateLimit
 
 logger = logging.getLogger(__name__)
 
 READS_PER_SECOND = 20
-READERS = 8
+EVENT_READERS = 8
+LOG_READERS = 20
 TIMEOUT_SECONDS = 10.0
+
+LOG_SECONDS = 5.0
+MAX_LOG_SECONDS = 300.0
+"""Between two reads of a log; doubled after each failure."""
 
 FEW = 3
 """Requests of a namespace up to which each object's Events are read on their own. The API server reads all Events of the
@@ -33,16 +39,22 @@ ListEvents = Callable[[str, str], Awaitable[list[Object]]]
 OnEvents = Callable[[Key, tuple[Object, ...]], None]
 """Called with the key of the Job and the trimmed Events, unless they could not be read."""
 
+ReadLog = Callable[[str, str, str], Awaitable[str]]
+"""The last lines of the log of a container: namespace and name of its Pod, its own name. Raises KubeError."""
+
+OnLog = Callable[[Key, str], None]
+"""Called with the key of the Job and the last lines of the log, each time it was read."""
+
 
 class EventReader:
-    """Run it as one task."""
+    """Run it as one task. The reconciler decides when to read: each request is one read."""
 
     def __init__(self, list_events: ListEvents) -> None:
         self._list_events = list_events
-        self._rate = RateLimit(READS_PER_SECOND)
+        self._rate = _RateLimit()
         self._requests: dict[str, dict[Key, tuple[str, OnEvents]]] = {}
         self._paused: dict[str, float] = {}
-        self._queue: WorkQueue[str] = WorkQueue(self._read, workers=READERS)
+        self._queue: WorkQueue[str] = WorkQueue(self._read, workers=EVENT_READERS)
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -94,3 +106,70 @@ class EventReader:
             fields = {"namespace": namespace, "subject": subject_uid, "error": str(error)[:500]}
             logger.info("Events were not read", extra=fields)
             return None
+
+
+@dataclass(slots=True)
+class _FollowedLog:
+    pod_name: str
+    container: str
+    on_log: OnLog
+    interval: float = LOG_SECONDS
+
+
+class LogReader:
+    """Run it as one task. Logs are read in turn; one that cannot be read is tried less and less often."""
+
+    def __init__(self, read_log: ReadLog) -> None:
+        self._read_log = read_log
+        self._rate = _RateLimit()
+        self._followed: dict[Key, _FollowedLog] = {}
+        self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=LOG_READERS, group=lambda key: key[0])
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        await self._queue.run()
+
+    def follow(self, key: Key, pod_name: str, container: str, on_log: OnLog) -> None:
+        """Read the log of that container from now on, instead of an earlier one of the Job's."""
+        known = self._followed.get(key)
+        if known is None or (known.pod_name, known.container) != (pod_name, container):
+            self._followed[key] = _FollowedLog(pod_name, container, on_log)
+            self._queue.add_later(key, LOG_SECONDS)
+
+    def forget(self, key: Key) -> None:
+        """Stop reading."""
+        self._followed.pop(key, None)
+
+    async def _read(self, key: Key) -> None:
+        if key not in self._followed:
+            return
+        await self._rate.wait()
+        followed = self._followed.get(key)
+        if followed is None:
+            return
+        log = None
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                log = await self._read_log(key[0], followed.pod_name, followed.container)
+        except (KubeError, TimeoutError) as error:
+            text = f"{type(error).__name__}: {error}"[:500]
+            fields = {"namespace": key[0], "pod": followed.pod_name, "error": text}
+            logger.info("a log was not read", extra=fields)
+        if self._followed.get(key) is not followed:
+            return
+        followed.interval = LOG_SECONDS if log is not None else min(followed.interval * 2, MAX_LOG_SECONDS)
+        self._queue.add_later(key, followed.interval)
+        if log:
+            followed.on_log(key, log)
+
+
+class _RateLimit:
+    """Limits the reads of all who share the instance to READS_PER_SECOND."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._next = max(now, self._next + 1 / READS_PER_SECOND)
+        await asyncio.sleep(self._next - now)
