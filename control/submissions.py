@@ -23,8 +23,6 @@ MAX_ID_LENGTH: Final = 1000
 TIME_DIGITS: Final = 14
 """The end of the name of a schedule's run: its nominal time."""
 
-_NO_SUCH_WORKFLOW = (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT)
-
 
 async def notify_submitter(client: Client, submitter: str, run: RunRef, *, signal: str) -> None:
     """Signal the workflow that submitted the run; if its id is empty, or it has closed, nothing happens."""
@@ -59,7 +57,7 @@ async def _submission_of(client: Client, workflow_id: str) -> Submission | None:
                 return None
             values = await decode_foreign(client, started.input.payloads)
     except RPCError as error:
-        if error.status in _NO_SUCH_WORKFLOW:
+        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
             return None
         raise
     except StopAsyncIteration:

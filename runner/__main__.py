@@ -49,18 +49,13 @@ class Process:
         self.settings = settings_for_failures(os.environ)
         self._counts: Counts | None = None
         self._success: RunnerResult | None = None
-        self._progress: ProgressLog | None = None
-
-    def configure(self, settings: Settings) -> None:
-        """Use these settings from now on."""
-        self.settings = settings
-        self._progress = ProgressLog(sys.stdout, every=settings.progress_seconds, clock=time.monotonic)
+        self.progress: ProgressLog | None = None
 
     def report(self, counts: Counts) -> None:
         """Store the latest counts and log them from time to time."""
         self._counts = counts
-        if self._progress:
-            self._progress.report(counts)
+        if self.progress:
+            self.progress.report(counts)
 
     def record_success(self, result: RunnerResult) -> None:
         """Store the result of the committed run, which no later error or signal changes."""
@@ -69,8 +64,8 @@ class Process:
     def exit(self, result: RunnerResult, code: ExitCode, *, is_known: bool = True) -> NoReturn:
         """Write the result and end the process immediately. `is_known`: whether it is known if the run is committed."""
         write_result(result, self.settings.termination_log, is_known=is_known)
-        if self._progress and self._counts:
-            self._progress.report_now(self._counts)
+        if self.progress and self._counts:
+            self.progress.report_now(self._counts)
         fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **_resource_usage()}
         _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
         sys.stdout.flush()
@@ -99,7 +94,8 @@ def main() -> NoReturn:
     log_as_json(sys.stderr)
     process = Process()
     try:
-        process.configure(read_settings(os.environ))
+        process.settings = read_settings(os.environ)
+        process.progress = ProgressLog(sys.stdout, every=process.settings.progress_seconds, clock=time.monotonic)
         _watch_deadline(process)
         uvloop.run(_run(process))
     except BaseException as error:  # noqa: BLE001  the top level of the process
@@ -149,7 +145,6 @@ def _cancel_on_sigterm() -> asyncio.Event:
 
 
 def _seconds_left(settings: Settings) -> float | None:
-    """Return the seconds until the deadline; None if there is none."""
     if settings.seconds_left is None:
         return None
     return max(0.0, settings.seconds_left - (time.monotonic() - STARTED))

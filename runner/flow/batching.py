@@ -21,12 +21,6 @@ class _Held:
     def __len__(self) -> int:
         return len(self.block) - self.start
 
-    def take(self, count: int) -> Batch:
-        taken = self.block.part(self.start, self.start + count)
-        self.start += count
-        self.size = max(0, self.size - taken.nbytes)
-        return taken
-
 
 class Batching:
     """Holds the records that are read and not yet part of a request.
@@ -67,7 +61,6 @@ class Batching:
             yield self._cut()
 
     def _cut(self) -> Batch:
-        """Take one request from the front."""
         parts = [self._take(self._wanted(), self._max_bytes)]
         count, size = len(parts[0]), parts[0].nbytes
         while self._held and (left := self._wanted() - count) > 0:
@@ -84,7 +77,9 @@ class Batching:
         held = self._held[0]
         before = held.size
         fitting = max(1, len(held) * max_bytes // max(before, 1))
-        taken = held.take(min(count, fitting, len(held)))
+        stop = held.start + min(count, fitting, len(held))
+        taken = held.block.part(held.start, stop)
+        held.start, held.size = stop, max(0, before - taken.nbytes)
         if not held:
             self._held.popleft()
             held.size = 0

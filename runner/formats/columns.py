@@ -108,11 +108,11 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
             raise InputError(
                 f"{file.name}: column {name!r} has type {field.type}; allowed are {allowed}", is_retryable=False
             )
-    if ID_COLUMN in schema.names and not _is_id(schema.field(ID_COLUMN).type):
+    if ID_COLUMN in schema.names:
         kind = schema.field(ID_COLUMN).type
-        raise InputError(
-            f"{file.name}: column {ID_COLUMN!r} has type {kind}; allowed are strings and integers", is_retryable=False
-        )
+        if not (_is_text(kind) or pyarrow.types.is_integer(kind)):
+            text = f"{file.name}: column {ID_COLUMN!r} has type {kind}; allowed are strings and integers"
+            raise InputError(text, is_retryable=False)
     if not columns.fed_of(schema.names):
         raise InputError(f"{file.name} has no column of numbers", is_retryable=False)
 
@@ -139,18 +139,11 @@ def _is_text(kind: pyarrow.DataType) -> bool:
     )
 
 
-def _is_bytes(kind: pyarrow.DataType) -> bool:
-    types = pyarrow.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
-
-
 def _is_tensor(kind: pyarrow.DataType) -> bool:
     """Whether values of the type can feed an input of the model: single ones, or in lists of any depth."""
-    return _is_tensor(kind.value_type) if is_list(kind) else is_number(kind) or _is_text(kind) or _is_bytes(kind)
-
-
-def _is_id(kind: pyarrow.DataType) -> bool:
-    return _is_text(kind) or bool(pyarrow.types.is_integer(kind))
+    types = pyarrow.types
+    is_bytes = bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
+    return _is_tensor(kind.value_type) if is_list(kind) else is_number(kind) or _is_text(kind) or is_bytes
 
 
 def _members(table: pyarrow.RecordBatch) -> list[bytes]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow
 
-from inferrun.plugins import ID_COLUMN, Json, RecordError
+from inferrun.plugins import ID_COLUMN, Json
 from runner.formats.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
 from runner.formats.json_text import bytes_in, json_of_bytes, text_of
 
@@ -29,13 +29,15 @@ _JSON_TEXT: Final = {b"inferrun": b"json"}
 def table_of(rows: CollectedResults) -> pyarrow.Table:
     """Return rows as a table with the types of their values."""
     values = rows.columns()
-    if ID_COLUMN in values:
-        values[ID_COLUMN] = _of_one_type(values[ID_COLUMN])
+    ids = values.get(ID_COLUMN, ())
+    if not {type(one) for one in ids} <= {int, type(None)}:
+        values[ID_COLUMN] = [None if one is None else str(one) for one in ids]
+    errors = [one and {name: getattr(one, name) for name in _ERROR_TYPE.names} for one in rows.failures()]
     return _table(
         {
             INDEX: _Column(pyarrow.array(rows.indexes, pyarrow.int64())),
             **{name: _typed(column) or _json_texts(column) for name, column in values.items()},
-            ERROR: _Column(pyarrow.array(map(_struct_of, rows.failures()), _ERROR_TYPE)),
+            ERROR: _Column(pyarrow.array(errors, _ERROR_TYPE)),
         }
     )
 
@@ -107,17 +109,6 @@ def _has_members(kind: pyarrow.DataType) -> bool:
 
 def _is_json(field: pyarrow.Field) -> bool:
     return bool((field.metadata or {}).items() >= _JSON_TEXT.items())
-
-
-def _of_one_type(ids: Sequence[Json]) -> Sequence[Json]:
-    """Return integers if all ids are, otherwise texts."""
-    if {type(one) for one in ids} <= {int, type(None)}:
-        return ids
-    return [None if one is None else str(one) for one in ids]
-
-
-def _struct_of(error: RecordError | None) -> dict[str, Json] | None:
-    return {"code": error.code, "message": error.message, "attempts": error.attempts} if error else None
 
 
 def _json_texts(values: Sequence[Json]) -> _Column:

@@ -30,7 +30,7 @@ from runner.flow.pipeline import Pipeline
 from runner.formats.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.program import checks
 from runner.program.committing import find_commit, finish
-from runner.protocols.protocol_detection import with_protocol
+from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
 from runner.registry import Registry
 from runner.sending.error_budget import ErrorBudget, budget_of
@@ -119,7 +119,7 @@ async def _predict(
     pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
-    from runner.shards.sharding import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
+    from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
 
     work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
     work.report = lambda: pipeline.report(work)

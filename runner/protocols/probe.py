@@ -1,12 +1,16 @@
-"""Asks a model server once whether its model is ready, with the protocol of the model or each that it may have."""
+"""Asks a model server: whether its model is ready, with the protocol of the model or each that it may have, and which one it has.
 
+Asked for are the model's metadata or readiness of V2, its status of V1, and the list of models of OpenAI's API, each once.
+"""
+
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from inferrun.contract import Model
-from inferrun.plugins import FaultKind, Limits
+from inferrun.plugins import Fault, FaultKind, Limits, ModelContext, RunnerError
 from runner.network.http_client import (
     ExchangeFailed,
     HttpClient,
@@ -15,10 +19,13 @@ from runner.network.http_client import (
     open_client,
     whole_timeout,
 )
-from runner.network.model_server import JSON_HEADERS
+from runner.network.model_server import JSON_HEADERS, open_model_server
 from runner.network.tls import context_of
-from runner.protocols.protocol_name import candidates, protocol_of
+from runner.protocols.model_urls import description_url, parts_of, protocol_in
+from runner.protocols.protocol_name import candidates, is_answer, named_protocol, protocol_of
 from runner.protocols.readiness import GRPC, PROBED, Finding, judge, judge_guess, probe_url
+
+_log = logging.getLogger(__name__)
 
 PROBE_SECONDS: Final = 60.0
 """Time limit of a probe. Knative holds a request until a replica runs; a replica continues to start if the request is given up."""
@@ -65,3 +72,26 @@ async def _probe(client: HttpClient, model: Model, *, judge_answer: Callable[...
         is_other = answers and protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
         return Finding(is_ready=is_other, seen=str(error))
     return judge_answer(model, status=response.status, body=response.body)
+
+
+async def with_protocol(model: Model, context: ModelContext) -> Model:
+    """Return the model with its protocol: that of the config or of the URL, otherwise one that the server has.
+
+    Without an answer it is the default, whose own requests then report what is wrong. Raises ContractError if the URL is invalid.
+    """
+    if named_protocol(model)[1]:
+        return model
+    possible = candidates(model)
+    if protocol_in(model.model_url):
+        return possible[0]
+    async with open_model_server(model, parts_of(model.model_url).geturl(), context) as server:
+        for one in possible:
+            name = protocol_of(one)
+            try:
+                response = await server.send("GET", description_url(name, server.url, model.model_name))
+            except (Fault, RunnerError):
+                return model
+            if response.status == 200 and is_answer(response.body, protocol=name):
+                _log.info("the protocol was found", extra={"protocol": name})
+                return one
+    return model

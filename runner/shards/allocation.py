@@ -6,7 +6,6 @@ Time is only ever measured by this Pod's clock: for how long it has seen no chan
 the first commit of a chunk wins.
 """
 
-import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -115,14 +114,11 @@ class Allocation:
             return True
         if owner.shard == self.own.shard and owner.launch == self.own.launch:
             return True  # this Pod replaces it
-        is_silent = now - seen.since >= self._patience
-        return is_silent or now - since >= self._longest_wait(claim.chunk)
-
-    def _longest_wait(self, chunk: int) -> float:
-        """Seconds after which a claim of a Pod that is alive is taken over."""
-        if chunk == self._chunks:
-            return math.inf  # its owner reads all commits; nothing is gained if another Pod does the same
-        return max(self._patience, SLOW_FACTOR * self._slowest) if self._slowest else math.inf
+        if now - seen.since >= self._patience:
+            return True  # it gives no sign of life
+        if claim.chunk == self._chunks or not self._slowest:
+            return False  # who commits the run reads all commits; nothing is gained if another Pod does the same
+        return now - since >= max(self._patience, SLOW_FACTOR * self._slowest)
 
 
 def order_of(chunks: int, *, shard: int, shards: int) -> list[int]:

@@ -28,7 +28,7 @@ from inferrun.plugins import (
     Skipped,
 )
 from inferrun.plugins.limits import KIB, MIB
-from runner.stores.skipped_files import without_records
+from runner.stores.skipped_files import NO_RECORDS, listed
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,11 +51,6 @@ class _Range:
 
     size: int
     piece: Piece
-
-    @property
-    def end(self) -> int:
-        """The end of the chunk."""
-        return -self.files if self.files > 1 else self.piece.end
 
 
 class FileRanges:
@@ -86,10 +81,11 @@ class FileRanges:
         first = 0
         without = set(range(len(self._files))) if len(self._files) > 1 else set[int]()
         for one in _grouped(self._ranges(), size=self._chunk_size):
-            chunks.append(Chunk(len(chunks), one.unit, one.piece.start, one.end, first, one.piece.records))
+            end = -one.files if one.files > 1 else one.piece.end
+            chunks.append(Chunk(len(chunks), one.unit, one.piece.start, end, first, one.piece.records))
             first += one.piece.records
             without.difference_update(range(one.unit, one.unit + max(one.files, 1)))
-        empty = without_records([self._files[unit].name for unit in without])
+        empty = listed(dict.fromkeys((self._files[unit].name for unit in without), NO_RECORDS))
         return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks), skipped=(*self.skipped, *empty))
 
     def first_chunk(self) -> Chunk | None:
@@ -146,8 +142,18 @@ class FileRanges:
         found = _form_of(block)
         if self._form is None:
             self._form = found if first == 0 else self._form_of_first()
+        if found.width != self._form.width:
+            raise InputError(
+                f"{file.name}: record {first} has {found.width} numbers, previous records have {self._form.width}; "
+                "all records of a run must have the same number of values",
+                is_retryable=False,
+            )
         if found != self._form:
-            raise InputError(_difference(file.name, first, found, self._form), is_retryable=False)
+            raise InputError(
+                f"{file.name} has other columns, or columns of other types or in another order, than the previous files; name "
+                "those that feed the model in tensors.inputs, or write all files with the same columns",
+                is_retryable=False,
+            )
 
     def _form_of_first(self) -> "_Form":
         """Read the first block, if another Pod has predicted it."""
@@ -173,18 +179,6 @@ def _form_of(block: Block) -> _Form:
         return _Form(block.records.table.schema)
     text = block.records.texts[0]
     return _Form(tuple(block.columns), text.count(b",") + 1 if text.startswith(b"[") else 0)
-
-
-def _difference(name: str, first: int, found: _Form, expected: _Form) -> str:
-    if found.width != expected.width:
-        return (
-            f"{name}: record {first} has {found.width} numbers, previous records have {expected.width}; "
-            "all records of a run must have the same number of values"
-        )
-    return (
-        f"{name} has other columns, or columns of other types or in another order, than the previous files; name those that feed "
-        "the model in tensors.inputs, or write all files with the same columns"
-    )
 
 
 def _grouped(ranges: Iterator[_Range], *, size: int) -> Iterator[_Range]:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 READ_AHEAD: Final = 1 << 20
@@ -40,6 +41,15 @@ class _RangedReader(io.RawIOBase):
         return len(piece)
 
 
-def open_ranges(read_range: Callable[[int, int], bytes], *, size: int) -> io.BufferedReader:
-    """Open a file of `size` bytes; `read_range` returns the bytes of a start and a length."""
-    return io.BufferedReader(_RangedReader(read_range, size=size), buffer_size=READ_AHEAD)
+@dataclass(frozen=True, slots=True)
+class RangedFile:
+    """A remote file, as formats read it."""
+
+    name: str
+    size: int
+    read_range: Callable[[int, int], bytes]
+    """Returns the bytes of a start and a length."""
+
+    def open(self) -> io.BufferedReader:
+        """Open the file for reading at any position."""
+        return io.BufferedReader(_RangedReader(self.read_range, size=self.size), buffer_size=READ_AHEAD)

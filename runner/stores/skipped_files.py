@@ -1,6 +1,6 @@
 """What is not read of a folder, and why: which names are, and how the others are listed and described. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from inferrun.plugins import Skipped
@@ -36,22 +36,13 @@ def why_skipped(name: str, *, suffix: str) -> str:
 
 
 def listed(reasons: Mapping[str, str]) -> tuple[Skipped, ...]:
-    """List what is skipped, given the reason for each name."""
-    return tuple(
-        _skipped(reason, [name for name, why in reasons.items() if why == reason])
-        for reason in _TEXTS
-        if reason in reasons.values()
-    )
-
-
-def without_records(names: Sequence[str]) -> tuple[Skipped, ...]:
-    """List files that are read and have no records."""
-    return (_skipped(NO_RECORDS, names),) if names else ()
-
-
-def _skipped(reason: str, names: Sequence[str]) -> Skipped:
-    first = sorted(names)[:_NAMES_LISTED]
-    return Skipped(reason, len(names), tuple(one_line(name, limit=_CHARACTERS) for name in first))
+    """List what is skipped, given the reason for each name; empty if it is read."""
+    found: list[Skipped] = []
+    for reason in _TEXTS:
+        if names := sorted(name for name, why in reasons.items() if why == reason):
+            first = tuple(one_line(name, limit=_CHARACTERS) for name in names[:_NAMES_LISTED])
+            found.append(Skipped(reason, len(names), first))
+    return tuple(found)
 
 
 def describe(skipped: Iterable[Skipped]) -> str:

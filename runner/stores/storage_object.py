@@ -1,14 +1,15 @@
 """What the storage objects of all labels, and the Secrets that they name, have in common."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from inferrun.plugins import ContractError
+from inferrun.plugins import ContractError, RunnerError
 from runner.contract_file import describe
 
 
@@ -62,6 +63,15 @@ class MountedSecret:
                 raise ValueError(f"key {key} of Secret {self.name!r} must be {kind}")
             return text
         return ""
+
+
+@contextmanager
+def naming_secret_field(field: str, error: type[RunnerError]) -> Iterator[None]:
+    """Raise `error` with the field that names a Secret for a ValueError about the Secret."""
+    try:
+        yield
+    except ValueError as invalid:
+        raise error(f"{field}: {invalid}") from invalid
 
 
 def authorization_of(*, token: str, username: str, password: str) -> str:

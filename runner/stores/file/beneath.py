@@ -52,7 +52,16 @@ def _open_folder(root: Path, path: str, *, create: bool = False) -> int:
                 continue
             target = _link_target(handles[-1], part)
             if target is None:
-                handles.append(_enter(handles[-1], part, create=create))
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, 0o777, dir_fd=handles[-1])
+                        os.fsync(handles[-1])
+                try:
+                    handles.append(os.open(part, _FOLDER, dir_fd=handles[-1]))
+                except OSError as error:
+                    if error.errno == errno.ELOOP:  # it became a link a moment ago
+                        raise LinkOutside(part) from error
+                    raise
                 continue
             links += 1
             if links > _MAX_LINKS or target.is_absolute():
@@ -113,17 +122,4 @@ def _link_target(folder: int, name: str) -> PurePosixPath | None:
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ENOENT):
             return None
-        raise
-
-
-def _enter(folder: int, name: str, *, create: bool) -> int:
-    if create:
-        with suppress(FileExistsError):
-            os.mkdir(name, 0o777, dir_fd=folder)
-            os.fsync(folder)
-    try:
-        return os.open(name, _FOLDER, dir_fd=folder)
-    except OSError as error:
-        if error.errno == errno.ELOOP:  # it became a link a moment ago
-            raise LinkOutside(name) from error
         raise

@@ -164,7 +164,10 @@ def _sync(folder: Path) -> None:
 
 
 def _publish(draft: Path, final: Path) -> bool:
-    """Give a draft its final name, atomically; False if that name exists. The draft may still exist afterwards."""
+    """Give a draft its final name, atomically; False if that name exists. The draft may still exist afterwards.
+
+    File systems without hard links have Linux's renameat2, which Python does not expose.
+    """
     try:
         os.link(draft, final)
     except FileExistsError:
@@ -172,12 +175,8 @@ def _publish(draft: Path, final: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        return _rename(draft, final)
-    return True
-
-
-def _rename(draft: Path, final: Path) -> bool:
-    """Call Linux's renameat2, which Python does not expose, for file systems without hard links."""
+    else:
+        return True
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, bytes(draft), _AT_FDCWD, bytes(final), _RENAME_NOREPLACE) == 0:
         return True

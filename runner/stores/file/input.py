@@ -6,7 +6,7 @@ Files are read in place and never modified. Their names, sizes and times of modi
 import os
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
@@ -72,10 +72,6 @@ def _open(
     if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
         return [_describe(folder, name)], ()
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
-    return _list(folder, wanted, suffix=suffix)
-
-
-def _list(folder: Path, wanted: FileSpec, *, suffix: str) -> tuple[Sequence[LocalFile], tuple[Skipped, ...]]:
     reasons: dict[str, str] = {}
     for entry in os.scandir(folder):
         is_folder = entry.is_dir(follow_symlinks=False)
@@ -114,12 +110,9 @@ def _describe(folder: Path, name: str) -> LocalFile:
 def _nearest(root: Path, wanted: FileSpec) -> str:
     """List the deepest folder of the path that exists."""
     for parent in PurePosixPath(wanted.path).parents:
-        try:
-            with opened_folder(root, str(parent)) as folder:
-                name = "the claim" if str(parent) == "." else f"{parent.as_posix()!r}"
-                return f"{name} {_listing(folder)}"
-        except OSError:
-            continue
+        with suppress(OSError), opened_folder(root, str(parent)) as folder:
+            name = "the claim" if str(parent) == "." else f"{parent.as_posix()!r}"
+            return f"{name} {_listing(folder)}"
     return "the claim is not mounted"
 
 

@@ -1,6 +1,7 @@
-"""Files on a mounted volume or on the Pod's disk, as formats read them."""
+"""Files on a mounted volume, on the Pod's disk or in memory, as formats read them."""
 
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,23 @@ class LocalFile:
     def open(self) -> BinaryIO:
         """Open the file for reading."""
         return (self.folder / self.name).open("rb")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """Bytes with a name: what a store has already received."""
+
+    name: str
+    content: bytes
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return len(self.content)
+
+    def open(self) -> BinaryIO:
+        """Open the content."""
+        return io.BytesIO(self.content)
 
 
 def fingerprint_of(files: Sequence[LocalFile]) -> str:

@@ -1,7 +1,7 @@
 """The output store `file`: the folder of a run on a claim."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 from inferrun.plugins import OutputStore, StorageObject, StoreContext
 from runner.stores.file.claim import ClaimFiles
@@ -16,8 +16,7 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     wanted = read_spec(spec, FileSpec, field="output.file")
     record_format = context.format_named(wanted.format, "output.file.format")
     files = ClaimFiles(context.output_dir, wanted)
-    store = RunStore(files, record_format, context, label="output.file", root=wanted.claim_name, path=wanted.path)
-    try:
+    with closing(
+        RunStore(files, record_format, context, label="output.file", root=wanted.claim_name, path=wanted.path)
+    ) as store:
         yield store
-    finally:
-        store.close()

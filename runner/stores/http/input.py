@@ -11,11 +11,9 @@ import hashlib
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from io import BufferedReader
 from typing import Any, Protocol, TypeVar
 
-from inferrun.plugins import ContractError, InputFile, Source, StorageObject, StoreContext
+from inferrun.plugins import ContractError, InputError, InputFile, Source, StorageObject, StoreContext
 from runner.network.http_client import idle_timeout, open_client
 from runner.stores.compression import decompressed
 from runner.stores.file_ranges import FileRanges
@@ -23,8 +21,8 @@ from runner.stores.http.location import location_of
 from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import Version, WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.ranged_reader import open_ranges
-from runner.stores.storage_object import read_spec
+from runner.stores.ranged_reader import RangedFile
+from runner.stores.storage_object import naming_secret_field, read_spec
 
 T = TypeVar("T")
 
@@ -35,28 +33,6 @@ class Execute(Protocol):
     def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...  # Any: what a coroutine sends and receives
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file that is read in ranges."""
-
-    web: WebFile
-    name: str
-    version: Version
-    execute: Execute
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return self.version.size
-
-    def open(self) -> BufferedReader:
-        """Open the file for reading at any position."""
-        return open_ranges(self._read, size=self.size)
-
-    def _read(self, start: int, length: int) -> bytes:
-        return self.execute(self.web.read_range(start, length, version=self.version))
-
-
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `http` under `input`."""
@@ -64,7 +40,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     if not wanted.url and wanted.credentials_ref is None:
         raise ContractError("input.http.url: required, unless the Secret of credentialsRef has a key url")
     record_format = context.format_named(wanted.format, "input.http.format")
-    location = location_of(wanted, context.endpoints_dir / "input")
+    with naming_secret_field("input.http.credentialsRef", InputError):
+        location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits
     with _event_loop() as execute, spool_folder(context) as folder:
         stack = AsyncExitStack()
@@ -73,7 +50,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         try:
             version = await asyncio.to_thread(lambda: execute(web.version()))
             if version is not None:
-                file: InputFile = RemoteFile(web, location.name, version, execute)
+
+                def read_range(start: int, length: int) -> bytes:
+                    return execute(web.read_range(start, length, version=version))
+
+                file: InputFile = RangedFile(location.name, version.size, read_range)
                 fingerprint = _fingerprint_of(version)
             else:
                 name = location.name.replace("\0", "").replace("/", "_")[-200:]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from inferrun.plugins import InputError
 from runner.stores.http.spec import HttpSpec, check_url
 from runner.stores.storage_object import MountedSecret, authorization_of
 
@@ -33,17 +32,11 @@ class Location:
 
 
 def location_of(spec: HttpSpec, folder: Path) -> Location:
-    """Combine the storage object with the Secret that is mounted at `folder`. Raises InputError with the key."""
-    try:
-        return _location_of(spec, MountedSecret(folder, spec.credentials_ref.name) if spec.credentials_ref else None)
-    except ValueError as error:
-        raise InputError(f"input.http.credentialsRef: {error}") from error
-
-
-def _location_of(spec: HttpSpec, secret: MountedSecret | None) -> Location:
+    """Combine the storage object with the Secret that is mounted at `folder`. Raises ValueError with the Secret and the key."""
     headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "inferrun"}
-    if secret is None:
+    if spec.credentials_ref is None:
         return Location(spec.url, headers, _tls(spec.url, "", secret=""))
+    secret = MountedSecret(folder, spec.credentials_ref.name)
     url = secret.value("url", is_ascii=True) or spec.url
     if not url:
         raise ValueError(f"Secret {secret.name!r} has no key url, and input.http.url is not set")

@@ -24,23 +24,20 @@ _KEYS = ("server-url", "token", "username", "password", "proxy-url", "insecure",
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address and credentials; everything except the address may be empty."""
+    """Address and credentials."""
 
     server_url: str
     tls: ssl.SSLContext = field(repr=False)
-    token: str = field(default="", repr=False)
-    username: str = ""
-    password: str = field(default="", repr=False)
-    proxy_url: str = field(default="", repr=False)
+    authorization: str = field(repr=False)
+    """The value of the header; empty without credentials."""
+
+    proxy_url: str = field(repr=False)
+    """Empty without a proxy."""
 
     def url(self, path: str) -> str:
         """Return the URL of a path on the server, joined by one slash."""
         base = self.server_url.rstrip("/")
         return f"{base}/{path.removeprefix('/')}" if path else base
-
-    def authorization(self) -> str:
-        """Return the value of the Authorization header; empty if there are no credentials."""
-        return authorization_of(token=self.token, username=self.username, password=self.password)
 
 
 def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False) -> Endpoint:
@@ -59,9 +56,7 @@ def read_endpoint(folder: Path, *, secret: str, has_authorization: bool = False)
     return Endpoint(
         server_url=values["server-url"],
         tls=_tls(values, secret),
-        token=values["token"],
-        username=values["username"],
-        password=values["password"],
+        authorization=authorization_of(token=values["token"], username=values["username"], password=values["password"]),
         proxy_url=values["proxy-url"],
     )
 

@@ -14,6 +14,7 @@ from inferrun.text import public_url
 from runner.network.http_client import HttpClient, idle_timeout, open_client
 from runner.stores.krateo.endpoint import Endpoint, read_endpoint
 from runner.stores.krateo.spec import Api
+from runner.stores.storage_object import naming_secret_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,11 @@ async def open_handler(
     api: Api, context: StoreContext, *, side: str, error: type[RunnerError]
 ) -> AsyncIterator[Handler]:
     """Open a client for one API call with the mounted Secrets. Raises `error` with the field, the Secret and the key."""
-    limits, field = context.limits, "endpointRef"
-    try:
-        endpoint = read_endpoint(
-            context.endpoints_dir / side, secret=api.endpoint_ref.name, has_authorization=api.has_authorization
-        )
-        field = "headersFrom"
-        headers = _headers(api, endpoint, _secret_headers(api, context.endpoints_dir / f"{side}-headers"))
-    except ValueError as invalid:
-        raise error(f"{side}.krateo.api.{field}: {invalid}") from invalid
+    limits, folder = context.limits, context.endpoints_dir
+    with naming_secret_field(f"{side}.krateo.api.endpointRef", error):
+        endpoint = read_endpoint(folder / side, secret=api.endpoint_ref.name, has_authorization=api.has_authorization)
+    with naming_secret_field(f"{side}.krateo.api.headersFrom", error):
+        headers = _headers(api, endpoint, _secret_headers(api, folder / f"{side}-headers"))
     async with open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=endpoint.tls) as client:
         yield Handler(client, endpoint.url(api.path), api.verb, headers, endpoint.proxy_url or None)
 
@@ -83,7 +80,7 @@ def _headers(api: Api, endpoint: Endpoint, secret_headers: Mapping[str, str]) ->
         "Content-Type": "application/json",
         "Accept": "application/json",
         "Accept-Encoding": "identity",
-        "Authorization": endpoint.authorization(),
+        "Authorization": endpoint.authorization,
     }
     secret = {name.lower() for name in secret_headers}
     given = {name: value for name, value in api.header_items() if name.lower() not in secret} | dict(secret_headers)

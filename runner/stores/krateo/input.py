@@ -16,7 +16,7 @@ from runner.network.retries import with_retries
 from runner.stores.file_ranges import FileRanges
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.krateo.handler import Handler, open_handler
-from runner.stores.krateo.response import ResultRows, Row
+from runner.stores.krateo.response import ResultRows
 from runner.stores.krateo.spec import KrateoSpec
 from runner.stores.storage_object import read_spec
 
@@ -65,7 +65,9 @@ async def _fetch(handler: Handler, body: bytes, spool: InputSpool, *, row_limit:
                 try:
                     async for piece in response.content.iter_chunked(_PIECE):
                         received += len(piece)
-                        spool.write(_lines(rows.feed(piece)))
+                        if found := rows.feed(piece):
+                            # One row per line. All are encoded in one call: a call per row would allocate a kilobyte for each.
+                            spool.write(b"[" + orjson.dumps(found)[2:-2].replace(b"],[", b"]\n[") + b"]\n")
                     rows.close()
                 except ValueError as error:
                     raise InputError(
@@ -73,8 +75,3 @@ async def _fetch(handler: Handler, body: bytes, spool: InputSpool, *, row_limit:
                     ) from error
     except ExchangeFailed as error:
         raise error.fault(InputError(f"{handler.target}: {error}")) from error
-
-
-def _lines(rows: list[Row]) -> bytes:
-    """Format one row per line. All rows are encoded in one call: a call per row would allocate a kilobyte for each."""
-    return b"[" + orjson.dumps(rows)[2:-2].replace(b"],[", b"]\n[") + b"]\n" if rows else b""

@@ -111,7 +111,13 @@ class KrateoOutput:
         self._escaped += len(escape(lines))
         if not self._is_chunked and self._body_size(self._escaped) > self._limits.post_limit:
             if not await with_retries(self._accepts_chunks, budget=self._limits.retry_seconds):
-                raise OutputError(self._too_large(), is_retryable=False)
+                size, limit = self._body_size(self._escaped) / MIB, self._limits.post_limit / MIB
+                raise OutputError(
+                    f"the predictions need a POST of {size:.1f} MiB or more, the limit is {limit:.1f} MiB, and the data handler at "
+                    f"{self._handler.location} does not accept chunks (its OPTIONS response lacks {': '.join(DECLARATION)}); "
+                    "implement chunks in the handler, or use the file label",
+                    is_retryable=False,
+                )
             self._is_chunked = True
 
     async def finish(self, counts: Counts) -> CommittedRun:
@@ -142,14 +148,6 @@ class KrateoOutput:
                 f"cannot spool the predictions to {self._spool_dir}: {error.strerror}; the Pod needs enough ephemeral "
                 "storage for them"
             ) from error
-
-    def _too_large(self) -> str:
-        size, limit = self._body_size(self._escaped) / MIB, self._limits.post_limit / MIB
-        return (
-            f"the predictions need a POST of {size:.1f} MiB or more, the limit is {limit:.1f} MiB, and the data handler at "
-            f"{self._handler.location} does not accept chunks (its OPTIONS response lacks {': '.join(DECLARATION)}); implement "
-            "chunks in the handler, or use the file label"
-        )
 
     async def _accepts_chunks(self) -> bool:
         name, wanted = DECLARATION
@@ -227,12 +225,9 @@ class KrateoChunkWriter:
         return ChunkCommit(self._counts)
 
 
-_CONFIRMING = (b"", b"ok")
-
-
 def is_confirmed(body: bytes) -> bool:
     """Return whether the body of a 2xx response confirms that the predictions are stored."""
-    if body.strip().lower() in _CONFIRMING:
+    if body.strip().lower() in (b"", b"ok"):
         return True
     try:
         value = orjson.loads(body)

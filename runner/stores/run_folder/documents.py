@@ -1,12 +1,11 @@
 """The JSON documents of a run's output: `run.json`, one commit per chunk, and `manifest.json`. Pure."""
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from inferrun.contract import dump_contract
@@ -14,7 +13,6 @@ from inferrun.plugins import (
     NO_USAGE,
     Chunk,
     ChunkCommit,
-    Claim,
     CommittedRun,
     Contract,
     Counts,
@@ -29,12 +27,13 @@ from inferrun.text import public_url
 from runner.protocols.protocol_name import named_protocol
 from runner.stores.run_folder.spool import Draft, PartDraft
 
-_FOLDERS: Final = ("predictions", "errors")
-
 ERRORS_SUFFIX: Final = ".jsonl"
 
-_COMMIT_NAME: Final = re.compile(r"([0-9]{6,})\.json", re.ASCII)
-_CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json")
+_NAME: Final = r"[^/\x00.][^/\x00]*"
+"""Whoever can write to the store may write a document: it must not name a file of another run."""
+
+_SHOWN: Final = 1024
+"""Maximum length of a location in the status."""
 
 
 class Document(BaseModel):
@@ -84,28 +83,10 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
     )
 
 
-def _check_place(file: str) -> str:
-    """Whoever can write to the store may write a document: it must not name a file of another run."""
-    folder, slash, name = file.partition("/")
-    if folder not in _FOLDERS or not slash or not _is_name(name):
-        raise ValueError("must be in one of the folders of the run")
-    return file
-
-
-def _check_name(name: str) -> str:
-    if not _is_name(name):
-        raise ValueError("must be a name")
-    return name
-
-
-def _is_name(text: str) -> bool:
-    return bool(text) and "/" not in text and "\0" not in text and text not in (".", "..")
-
-
 class StoredFile(Document):
     """A file of the output, relative to the run's folder."""
 
-    file: Annotated[str, AfterValidator(_check_place)]
+    file: str = Field(pattern=f"^(predictions|errors)/{_NAME}$")
     bytes: int
     sha256: str
 
@@ -124,7 +105,7 @@ class ChunkDocument(Document):
 
     inferrun: Literal["v1"] = "v1"
     chunk: int
-    attempt: Annotated[str, AfterValidator(_check_name)]
+    attempt: str = Field(pattern=f"^{_NAME}$")
     part: ManifestPart
     usage: TokenUsage = NO_USAGE
 
@@ -172,14 +153,16 @@ class Manifest(Document):
     skipped: tuple[Skipped, ...] | None = None
     parts: tuple[ManifestPart, ...]
 
-    def committed_run(self, output: Output) -> CommittedRun:
-        """Return the result of the run."""
+    def committed_run(self, *, location: str, manifest: str, content: bytes) -> CommittedRun:
+        """Return the result of the run; `manifest` is where this document is, and `content` what is stored there."""
         records = self.records
         return CommittedRun(
             total=records.total,
             completed=records.completed,
             failed=records.failed,
-            output=output,
+            output=Output(
+                location=location[:_SHOWN], manifest=manifest[:_SHOWN], sha256=hashlib.sha256(content).hexdigest()
+            ),
             usage=self.usage or NO_USAGE,
             skipped=self.skipped or (),
         )
@@ -199,26 +182,6 @@ MEMBER: TypeAdapter[Member] = TypeAdapter(Member)
 
 ENDED_RUN: TypeAdapter[Manifest | AbortedRun] = TypeAdapter(Manifest | AbortedRun)
 """What `manifest.json` contains."""
-
-
-def claim_name(claim: Claim) -> str:
-    """Return the name of the file of a claim: Pods with the same intention write the same name."""
-    return f"{claim.chunk:06}-{claim.generation:03}.json"
-
-
-def latest_claims(names: Iterable[str]) -> dict[int, tuple[int, str]]:
-    """Return generation and name of the latest claim of each chunk; other names are ignored."""
-    found: dict[int, tuple[int, str]] = {}
-    for name in names:
-        if (match := _CLAIM_NAME.fullmatch(name)) is not None:
-            chunk, generation = int(match[1]), int(match[2])
-            found[chunk] = max(found.get(chunk, (-1, "")), (generation, name))
-    return found
-
-
-def committed_chunks(names: Iterable[str]) -> frozenset[int]:
-    """Return the chunks whose commits have these names; other names are ignored."""
-    return frozenset(int(match[1]) for name in names if (match := _COMMIT_NAME.fullmatch(name)) is not None)
 
 
 def run_id_of(contract: Contract) -> str:

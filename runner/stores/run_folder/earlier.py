@@ -56,7 +56,14 @@ def earlier_run(
         return None
     try:
         begun = RunDocument.model_validate_json(stored)
-        parts = _parts(begun, manifest, commits)
+        plan = begun.plan()
+        ended = ENDED_RUN.validate_json(manifest) if manifest is not None else None
+        if isinstance(ended, Manifest):
+            chunk_at = {chunk.first: chunk.index for chunk in plan.chunks}
+            parts = {chunk_at[part.first]: part for part in ended.parts if part.first in chunk_at}
+        else:
+            documents = map(ChunkDocument.model_validate_json, commits())
+            parts = {document.chunk: document.part for document in documents}
     except ValidationError as error:
         raise unusable(f"{location} contains a document that this runner did not write") from error
     if begun.run_id != run.run_id:
@@ -71,19 +78,7 @@ def earlier_run(
         except ValueError as error:
             raise unusable(f"{location}/{part.file}: {error}") from error
 
-    return EarlierRun(begun.plan(), parts, predictions_in)
-
-
-def _parts(
-    begun: RunDocument, manifest: bytes | None, commits: Callable[[], Iterable[bytes]]
-) -> dict[int, ManifestPart]:
-    """The committed parts by chunk: those that the manifest lists; without one, those of the chunks' commits."""
-    ended = ENDED_RUN.validate_json(manifest) if manifest is not None else None
-    if isinstance(ended, Manifest):
-        chunk_at = {chunk.first: chunk.index for chunk in begun.plan().chunks}
-        return {chunk_at[part.first]: part for part in ended.parts if part.first in chunk_at}
-    documents = [ChunkDocument.model_validate_json(content) for content in commits()]
-    return {document.chunk: document.part for document in documents}
+    return EarlierRun(plan, parts, predictions_in)
 
 
 def unusable(why: str) -> OutputError:

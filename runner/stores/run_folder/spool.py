@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol, TypeVar, cast
+from typing import BinaryIO, Final, TypeAlias, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -28,19 +28,13 @@ from inferrun.plugins import (
 
 T = TypeVar("T")
 
+OpenWriter: TypeAlias = Callable[[BinaryIO, BinaryIO], ResultWriter]
+"""Returns a writer of results and errors to two files."""
+
 _BUFFER: Final = 1 << 18
 
 HELD_BYTES: Final = 256 * 1024
 """Memory of results that are held to be written together: handing a result to a thread costs more than a small request."""
-
-
-class ResultFormat(Protocol):
-    """How results are stored: what a record format has for them."""
-
-    results_suffix: str
-
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of results."""
 
 
 class Draft(io.RawIOBase):
@@ -98,7 +92,7 @@ class SpooledChunk:
     """Writes one chunk: results, and errors if there are any."""
 
     def __init__(
-        self, spool: "Spool", chunk: Chunk, record_format: ResultFormat, store: Callable[[PartDraft], ChunkCommit]
+        self, spool: "Spool", chunk: Chunk, writer: OpenWriter, store: Callable[[PartDraft], ChunkCommit]
     ) -> None:
         """`store` commits the finished files. It blocks."""
         self._spool = spool
@@ -106,7 +100,7 @@ class SpooledChunk:
         self._store = store
         path = spool.folder / f"{chunk.index:06}"
         self._results, self._errors = Draft(path), Draft(path.with_suffix(".errors"))
-        self._writer = record_format.writer(cast("BinaryIO", self._results), cast("BinaryIO", self._errors))
+        self._writer = writer(cast("BinaryIO", self._results), cast("BinaryIO", self._errors))
         self._usage = NO_USAGE
         self._held: list[tuple[Batch, Results]] = []
         self._held_bytes = 0
@@ -156,11 +150,9 @@ class Spool:
         self.chunks: set[SpooledChunk] = set()
         self._foreign = foreign
 
-    def writer(
-        self, chunk: Chunk, record_format: ResultFormat, store: Callable[[PartDraft], ChunkCommit]
-    ) -> SpooledChunk:
+    def writer(self, chunk: Chunk, writer: OpenWriter, store: Callable[[PartDraft], ChunkCommit]) -> SpooledChunk:
         """Return the writer of a chunk."""
-        spooled = SpooledChunk(self, chunk, record_format, store)
+        spooled = SpooledChunk(self, chunk, writer, store)
         self.chunks.add(spooled)
         return spooled
 

@@ -16,7 +16,7 @@ Pod, or one that was presumed dead, changes nothing that is committed, and the n
 """
 
 import asyncio
-import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -36,7 +36,6 @@ from inferrun.plugins import (
     EarlierResults,
     InputPlan,
     Member,
-    Output,
     OutputError,
     RecordFormat,
     RetriedRun,
@@ -52,10 +51,7 @@ from runner.stores.run_folder.documents import (
     ManifestPart,
     RunDocument,
     chunk_document_of,
-    claim_name,
-    committed_chunks,
     document_of,
-    latest_claims,
     manifest_of,
     run_id_of,
 )
@@ -63,8 +59,9 @@ from runner.stores.run_folder.earlier import earlier_run
 from runner.stores.run_folder.files import RunFiles
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 
-_CHARACTERS: Final = 1024
-"""Maximum length of a location in the status."""
+_COMMIT_NAME: Final = re.compile(r"([0-9]{6,})\.json", re.ASCII)
+_CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json", re.ASCII)
+"""Beside these files may be drafts, which Pods that died have left behind."""
 
 _READS_AT_A_TIME: Final = 8
 """Commits that are read at a time: each is a small file, so the latency of the server counts."""
@@ -72,6 +69,10 @@ _READS_AT_A_TIME: Final = 8
 
 class Aborted(OutputError):
     """The run was aborted, and can never be committed."""
+
+    def __init__(self, label: str, location: str) -> None:
+        text = f"{label}: the run in {location} has failed and was aborted; start a new run"
+        super().__init__(text, is_retryable=False)
 
 
 class RunStore:
@@ -111,7 +112,7 @@ class RunStore:
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
-        return self._spool.writer(chunk, self._format, self._commit_chunk)
+        return self._spool.writer(chunk, self._format.writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Create the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""
@@ -139,8 +140,8 @@ class RunStore:
         return await self._spool.on_thread(store_abort)
 
     async def claim(self, claim: Claim) -> bool:
-        """Create a claim."""
-        name = self._name(f"claims/{claim_name(claim)}")
+        """Create a claim. Pods with the same intention write the same name."""
+        name = self._name(f"claims/{claim.chunk:06}-{claim.generation:03}.json")
         return await self._spool.on_thread(lambda: self._files.create(name, claim.owner.encode()))
 
     async def report(self, member: Member) -> None:
@@ -259,14 +260,18 @@ class RunStore:
         return {chunk: document.commit(won=False) for chunk, document in self._commits.items()}
 
     def _committed_chunks(self, folder: str) -> frozenset[int]:
-        """Beside the commits may be drafts, which Pods that died have left behind."""
-        return committed_chunks(PurePosixPath(name).name for name in self._names_below(f"{folder}/commits/"))
+        names = (PurePosixPath(name).name for name in self._names_below(f"{folder}/commits/"))
+        return frozenset(int(match[1]) for name in names if (match := _COMMIT_NAME.fullmatch(name)))
 
     def _read_survey(self) -> Survey:
         if self._read_manifest() is not None:
             self._delete_shared()  # something may have been written since they were deleted
             return Survey(is_run_committed=True)
-        listed = {PurePosixPath(name).name: name for name in self._names_below(self._name("claims/"))}
+        latest: dict[int, tuple[int, str]] = {}
+        for name in self._names_below(self._name("claims/")):
+            if match := _CLAIM_NAME.fullmatch(PurePosixPath(name).name):
+                chunk, generation = int(match[1]), int(match[2])
+                latest[chunk] = max(latest.get(chunk, (-1, "")), (generation, name))
         members = [
             MEMBER.validate_json(content)
             for name in self._names_below(self._name("members/"))
@@ -274,18 +279,12 @@ class RunStore:
         ]
         # Last: the claim of a chunk that is already committed does not matter.
         committed = self._committed_chunks(self._folder)
-        claims = {
-            chunk: Claim(chunk, generation, content.decode(errors="replace"))
-            for chunk, (generation, name) in latest_claims(listed).items()
-            if chunk not in committed and (content := self._read_claim(listed[name]))
-        }
+        claims: dict[int, Claim] = {}
+        for chunk, (generation, name) in latest.items():
+            if chunk not in committed and (owner := self._claims.get(name) or self._files.read(name)):
+                self._claims[name] = owner  # a claim never changes
+                claims[chunk] = Claim(chunk, generation, owner.decode(errors="replace"))
         return Survey(committed=committed, claims=claims, members={member.name: member for member in members})
-
-    def _read_claim(self, name: str) -> bytes:
-        """Read a claim, which never changes, unless it is known; empty if it was deleted."""
-        if not self._claims.get(name):
-            self._claims[name] = self._files.read(name) or b""
-        return self._claims[name]
 
     def _store_manifest(self, counts: Counts) -> CommittedRun:
         if self._plan is None:
@@ -293,16 +292,6 @@ class RunStore:
         if committed_run := self._read_manifest():
             return committed_run
         manifest = manifest_of(self._contract, self._plan, self._commits, counts)
-        self._check_complete(manifest, counts)
-        self._files.create(self._name("manifest.json"), manifest.text())
-        run = self._read_manifest()
-        if run is None:
-            raise self._deleted("manifest.json")
-        self._delete_rest()
-        return run
-
-    def _check_complete(self, manifest: Manifest, counts: Counts) -> None:
-        """Raise OutputError if the committed chunks do not have all results."""
         stored = sum(part.records for part in manifest.parts)
         failed = sum(part.failed for part in manifest.parts)
         if (stored, failed) != (counts.completed + counts.failed, counts.failed):
@@ -311,6 +300,12 @@ class RunStore:
                 f"{counts.failed}; the run was not committed; do not modify its files during a run"
             )
         self._check_parts(manifest.parts)
+        self._files.create(self._name("manifest.json"), manifest.text())
+        run = self._read_manifest()
+        if run is None:
+            raise self._deleted("manifest.json")
+        self._delete_rest()
+        return run
 
     def _check_parts(self, parts: Sequence[ManifestPart]) -> None:
         """Raise OutputError if the file of a committed chunk is missing or has another size."""
@@ -343,22 +338,14 @@ class RunStore:
         document = ENDED_RUN.validate_json(content)
         self._check_owner(document.run_id)
         if isinstance(document, AbortedRun):
-            raise Aborted(
-                f"{self._label}: the run in {self._location} has failed and was aborted; start a new run",
-                is_retryable=False,
-            )
-        output = Output(
-            location=self._location[:_CHARACTERS],
-            manifest=f"{self._location}/manifest.json"[:_CHARACTERS],
-            sha256=hashlib.sha256(content).hexdigest(),
-        )
-        return document.committed_run(output)
+            raise Aborted(self._label, self._location)
+        manifest = f"{self._location}/manifest.json"
+        return document.committed_run(location=self._location, manifest=manifest, content=content)
 
     def _read_commit(self) -> CommittedRun | None:
-        try:
+        with suppress(Aborted):
             return self._read_manifest()
-        except Aborted:
-            return None
+        return None
 
     def _check_owner(self, run_id: str) -> None:
         if run_id != run_id_of(self._contract):

@@ -9,12 +9,10 @@ obstore resolves names itself and follows the redirects of reads. So the address
 and a redirect to another host leads to a proxy that does not exist. What a name resolves to later is left to network policies.
 """
 
-import io
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -35,10 +33,9 @@ from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
-from runner.stores.ranged_reader import open_ranges
 from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.spec import S3Spec
-from runner.stores.storage_object import MountedSecret
+from runner.stores.storage_object import MountedSecret, naming_secret_field
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -114,7 +111,7 @@ class Bucket:
 
         return self._read(key, get)
 
-    def read_range(self, key: str, *, start: int, length: int) -> bytes:
+    def read_range(self, key: str, start: int, length: int) -> bytes:
         """Return a part of an object."""
         return self._read(key, lambda: bytes(obstore.get_range(self._store, key, start=start, length=length)))
 
@@ -211,44 +208,20 @@ class Bucket:
     def _failure(self, error: Exception) -> str:
         """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
         if connecting := _NOT_CONNECTED.search(str(error)):
-            return self._unconnected(*connecting.groups())
+            stage, proxy, text, timeout = connecting.groups()
+            if proxy:
+                return "it redirects to another server, which is not followed; use that server's address"
+            if stage == "dns":
+                return describe_unresolved(urlsplit(self._spec.url).hostname or "")
+            if timeout:
+                return describe_connect_timeout(CONNECT_SECONDS)
+            return f"cannot connect to {self._spec.url}: {text}; check that the server is running and ready"
         if expired := _EXPIRED.search(str(error)):
             return f"the server returned {expired[1]}; renew the credentials in the Secret of {self._side}.s3.credentialsRef"
         found = _STATUS.search(str(error))
         what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
         bucket = f"{self._side}.s3.bucket and " if found and found[1] == "404" else ""
         return f"{what}; check {bucket}{self._side}.s3.endpoint"
-
-    def _unconnected(self, stage: str, proxy: str | None, text: str | None, timeout: str | None) -> str:
-        if proxy:
-            return "it redirects to another server, which is not followed; use that server's address"
-        if stage == "dns":
-            return describe_unresolved(urlsplit(self._spec.url).hostname or "")
-        if timeout:
-            return describe_connect_timeout(CONNECT_SECONDS)
-        return f"cannot connect to {self._spec.url}: {text}; check that the server is running and ready"
-
-
-@dataclass(frozen=True, slots=True)
-class S3File:
-    """An object, as formats read it."""
-
-    bucket: Bucket
-    key: str
-    size: int
-    etag: str
-
-    @property
-    def name(self) -> str:
-        """The last part of the key."""
-        return self.key.rsplit("/", 1)[-1]
-
-    def open(self) -> io.BufferedReader:
-        """Open the object for reading at any position."""
-        return open_ranges(self._read, size=self.size)
-
-    def _read(self, start: int, length: int) -> bytes:
-        return self.bucket.read_range(self.key, start=start, length=length)
 
 
 @asynccontextmanager
@@ -259,7 +232,8 @@ async def open_bucket(
 
     Raises `error` if the Secret is incomplete, or if runs must not connect to the server.
     """
-    config: S3Config = _credentials(spec, folder, side=side, error=error)
+    with naming_secret_field(f"{side}.s3.credentialsRef", error):
+        config: S3Config = _credentials(spec, folder)
     config["skip_signature"] = not config
     config["region"] = spec.region
     config["virtual_hosted_style_request"] = not spec.endpoint
@@ -270,8 +244,7 @@ async def open_bucket(
     try:
         await connections.check(server.hostname or "", server.port or (443 if server.scheme == "https" else 80))
     except AddressRefused as refused:
-        text = str(refused)
-        raise error(f"{side}.s3.endpoint: server at {spec.url}: {text}") from refused
+        raise error(f"{side}.s3.endpoint: server at {spec.url}: {refused}") from refused
     budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
     store = S3Store(
         spec.bucket,
@@ -288,17 +261,14 @@ async def open_bucket(
     yield Bucket(spec, store, side=side, error=error, retry_seconds=budget)
 
 
-def _credentials(spec: S3Spec, folder: Path, *, side: str, error: type[RunnerError]) -> "S3Config":
+def _credentials(spec: S3Spec, folder: Path) -> "S3Config":
     if spec.credentials_ref is None:
         return {}
     secret = MountedSecret(folder, spec.credentials_ref.name)
-    try:
-        found = {name: secret.value(*keys, is_ascii=True) for name, keys in _KEYS.items()}
-    except ValueError as invalid:
-        raise error(f"{side}.s3.credentialsRef: {invalid}") from invalid
+    found = {name: secret.value(*keys, is_ascii=True) for name, keys in _KEYS.items()}
     missing = [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
     if missing:
-        raise error(f"{side}.s3.credentialsRef: Secret {secret.name!r} has no key {' and no key '.join(missing)}")
+        raise ValueError(f"Secret {secret.name!r} has no key {' and no key '.join(missing)}")
     config: S3Config = {"access_key_id": found["access_key_id"], "secret_access_key": found["secret_access_key"]}
     if found["session_token"]:
         config["session_token"] = found["session_token"]

@@ -7,12 +7,14 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
 from runner.stores.compression import decompressed
 from runner.stores.file_ranges import FileRanges
+from runner.stores.ranged_reader import RangedFile
 from runner.stores.run_folder.files import ListedFile
-from runner.stores.s3.bucket import Bucket, S3File, open_bucket
+from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3Spec
 from runner.stores.skipped_files import NESTED_FOLDER, listed, why_skipped
 from runner.stores.storage_object import read_spec
@@ -32,7 +34,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             return _find(bucket, wanted, suffix=record_format.suffix)
 
         found, skipped = await asyncio.to_thread(find)
-        files = [S3File(bucket, one.name, one.size, one.tag) for one in found]
+        files = [
+            RangedFile(one.name.rpartition("/")[2], one.size, partial(bucket.read_range, one.name)) for one in found
+        ]
         with decompressed(files, context) as readable:
             yield FileRanges(
                 readable,

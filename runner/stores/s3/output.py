@@ -1,7 +1,7 @@
 """The output store `s3`: the objects of a run in a bucket, committed by conditional writes (`If-None-Match: *`)."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 from inferrun.plugins import OutputError, OutputStore, StorageObject, StoreContext
 from runner.stores.run_folder.store import RunStore
@@ -18,8 +18,5 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     folder = context.endpoints_dir / "output"
     async with open_bucket(wanted, folder, context.limits, side="output", error=OutputError) as bucket:
         root = f"s3://{wanted.bucket}"
-        store = RunStore(bucket, record_format, context, label="output.s3", root=root, path=wanted.path)
-        try:
+        with closing(RunStore(bucket, record_format, context, label="output.s3", root=root, path=wanted.path)) as store:
             yield store
-        finally:
-            store.close()

@@ -34,29 +34,12 @@ class CopyLines:
         return self._counts
 
 
-class CopyText:
-    """The format of the file that is copied into the table."""
-
-    results_suffix = ".copy"
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> CopyLines:  # noqa: ARG002  errors are rows of the same table
-        """Return a writer of lines."""
-        return CopyLines(self._run, out)
-
-
 def _line(index: int, custom_id: CustomId, text: bytes, error: RecordError | None) -> bytes:
+    has_id = custom_id is not None
+    name = _escaped(str(custom_id).replace("\0", "\ufffd").encode(errors="replace")) if has_id else _NULL
     prediction = _NULL if error else _escaped(text)
     reason = _escaped(error_text(error)) if error else _NULL
-    return b"\t%d\t%b\t%b\t%b" % (index, _id(custom_id), prediction, reason)
-
-
-def _id(custom_id: CustomId) -> bytes:
-    if custom_id is None:
-        return _NULL
-    return _escaped(str(custom_id).replace("\0", "\ufffd").encode(errors="replace"))
+    return b"\t%d\t%b\t%b\t%b" % (index, name, prediction, reason)
 
 
 def _escaped(text: bytes) -> bytes:

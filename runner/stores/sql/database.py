@@ -4,21 +4,20 @@ libpq is given the addresses that were judged under the policy of all connection
 values nor the server's text about them become part of a message.
 """
 
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 import psycopg
 
-from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
 from inferrun.text import one_line
-from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections
+from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, open_connections
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
-from runner.stores.storage_object import MountedSecret
+from runner.stores.storage_object import MountedSecret, naming_secret_field
 
 T = TypeVar("T")
 
@@ -47,15 +46,9 @@ class Credentials:
     """The file with the certificate of the server's authority."""
 
 
-def read_credentials(folder: Path, *, secret: str, side: str, error: type[RunnerError]) -> Credentials:
-    """Read the mounted Secret. Raises `error` with the key."""
-    try:
-        return _credentials(MountedSecret(folder, secret))
-    except ValueError as invalid:
-        raise error(f"{side}.sql.credentialsRef: {invalid}") from invalid
+def read_credentials(secret: MountedSecret) -> Credentials:
+    """Read the mounted Secret. Raises ValueError with its name and the key."""
 
-
-def _credentials(secret: MountedSecret) -> Credentials:
     def value(*keys: str, default: str = "") -> str:
         if found := secret.value(*keys) or default:
             return found
@@ -86,6 +79,13 @@ def _credentials(secret: MountedSecret) -> Credentials:
     )
 
 
+async def open_database(context: StoreContext, *, secret: str, side: str, error: type[RunnerError]) -> "Database":
+    """Return the database that the mounted Secret names. Raises `error` with the field, the Secret and the key."""
+    with naming_secret_field(f"{side}.sql.credentialsRef", error):
+        credentials = read_credentials(MountedSecret(context.endpoints_dir / side, secret))
+    return Database(credentials, await open_connections(context.limits), context.limits, side=side, error=error)
+
+
 class Database:
     """The database of one side of a run."""
 
@@ -110,17 +110,25 @@ class Database:
 
         Raises the error of this side.
         """
-        return self._retried(lambda: self._once(work))
 
-    def _once(self, work: Callable[[Connection], T]) -> T:
-        with self._connected() as connection, connection.transaction():
-            return work(connection)
+        def attempt() -> T:
+            try:
+                with closing(self._connect()) as connection, connection.transaction():
+                    return work(connection)
+            except (psycopg.Error, OSError) as error:
+                text, kind = self._describe(error)
+                is_retryable = kind is not FaultKind.FAILED
+                failed = self._error(f"{self._side}.sql: {self.location}: {text}", is_retryable=is_retryable)
+                raise Fault(failed, kind=kind) from None  # its text may contain values
 
-    @contextmanager
-    def _connected(self) -> Iterator[Connection]:
+        return with_blocking_retries(attempt, budget=self._limits.retry_seconds)
+
+    def _connect(self) -> Connection:
         found = self._credentials
+        # libpq supports the authorities of the image and of the config's CA bundle in one mode only.
+        system = "system" if found.ssl_mode == "verify-full" else None
         addresses = self._connections.addresses(found.host, found.port)
-        connection = psycopg.connect(
+        return psycopg.connect(
             host=",".join([found.host] * len(addresses)),
             hostaddr=",".join(addresses),
             port=str(found.port),
@@ -136,52 +144,26 @@ class Database:
             tcp_user_timeout=int(self._limits.handler_timeout * 1000),
             application_name="inferrun",
             autocommit=True,
-            sslrootcert=str(found.authority) if found.authority else _authorities(found.ssl_mode),
+            sslrootcert=str(found.authority) if found.authority else system,
         )
-        try:
-            yield connection
-        finally:
-            connection.close()
 
-    def _retried(self, attempt: Callable[[], T]) -> T:
-        def classified() -> T:
-            try:
-                return attempt()
-            except (psycopg.Error, OSError) as error:
-                raise self._fault_of(error) from None  # its text may contain values
-
-        return with_blocking_retries(classified, budget=self._limits.retry_seconds)
-
-    def _fault_of(self, error: Exception) -> Fault:
-        text, kind = self._describe(error)
-        failed = self._error(f"{self._side}.sql: {self.location}: {text}", is_retryable=kind is not FaultKind.FAILED)
-        return Fault(failed, kind=kind)
-
-    def _describe(self, error: Exception) -> tuple[str, FaultKind]:
+    def _describe(self, error: psycopg.Error | OSError) -> tuple[str, FaultKind]:
         found = self._credentials
         if isinstance(error, AddressRefused):
             return str(error), FaultKind.FAILED
-        if isinstance(error, (socket.gaierror, OSError)):
+        if isinstance(error, OSError):
             return describe_socket_failure(error, host=found.host, port=found.port), FaultKind.UNAVAILABLE
-        state = error.sqlstate if isinstance(error, psycopg.Error) else None
+        state = error.sqlstate
         if state is None:
             return _connecting(str(error))
         if state.startswith(("08", "57P", "53", "40")):  # connection, shutdown, resources, rollback
             return f"the server reported {state}", FaultKind.UNAVAILABLE
-        primary = _primary(error) if isinstance(error, psycopg.Error) and state.startswith(_SHOWN) else ""
+        # The text of a function or trigger, which is in the context, may say anything, also values.
+        context = error.diag.context or ""
+        is_its_own = not context or (context.startswith("COPY ") and "\n" not in context)
+        shows_text = state.startswith(_SHOWN) and is_its_own
+        primary = one_line(error.diag.message_primary or "", limit=_SHOWN_CHARACTERS) if shows_text else ""
         return f"the statement failed with {state}{f' ({primary})' if primary else ''}", FaultKind.FAILED
-
-
-def _primary(error: psycopg.Error) -> str:
-    """The server's text. That of a function or trigger, which is in the context, may say anything, also values."""
-    context = error.diag.context or ""
-    is_its_own = not context or (context.startswith("COPY ") and "\n" not in context)
-    return one_line(error.diag.message_primary or "", limit=_SHOWN_CHARACTERS) if is_its_own else ""
-
-
-def _authorities(ssl_mode: str) -> str | None:
-    """The authorities of the image and of the config's CA bundle, which libpq supports in one mode only."""
-    return "system" if ssl_mode == "verify-full" else None
 
 
 def _connecting(text: str) -> tuple[str, FaultKind]:

@@ -28,11 +28,10 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.formats.csv.format import ESCAPES, NULL, Csv
-from runner.network.connections import open_connections
+from runner.stores.file.local_files import MemoryFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.memory_file import MemoryFile
-from runner.stores.sql.database import Connection, Database, read_credentials
+from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlInputSpec
 from runner.stores.storage_object import read_spec
 
@@ -52,11 +51,8 @@ _RANGE_BYTES: Final = 256 << 20
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `sql` under `input`."""
     wanted = read_spec(spec, SqlInputSpec, field="input.sql")
-    credentials = read_credentials(
-        context.endpoints_dir / "input", secret=wanted.credentials_ref.name, side="input", error=InputError
-    )
+    database = await open_database(context, secret=wanted.credentials_ref.name, side="input", error=InputError)
     limits = context.limits
-    database = Database(credentials, await open_connections(limits), limits, side="input", error=InputError)
     table = cast("Csv", context.format_named("csv", "input.sql")).with_escapes()
     if wanted.key:
         yield await asyncio.to_thread(KeyRanges, database, wanted, table, limits)

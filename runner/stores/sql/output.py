@@ -11,10 +11,9 @@ number of Pods may execute the same run, and each record is stored once. Results
 """
 
 import asyncio
-import hashlib
 import io
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeVar
 
@@ -33,7 +32,6 @@ from inferrun.plugins import (
     EarlierResults,
     InputPlan,
     JsonRecords,
-    Output,
     OutputError,
     OutputStore,
     RecordError,
@@ -44,7 +42,6 @@ from inferrun.plugins import (
     failed,
 )
 from runner.formats.named_columns import columns_of
-from runner.network.connections import open_connections
 from runner.stores.run_folder.documents import (
     ChunkDocument,
     Manifest,
@@ -58,8 +55,8 @@ from runner.stores.run_folder.documents import (
 from runner.stores.run_folder.earlier import EarlierRun, unusable
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
-from runner.stores.sql.copy_text import CopyText
-from runner.stores.sql.database import Connection, Database, read_credentials
+from runner.stores.sql.copy_text import CopyLines
+from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlOutputSpec
 from runner.stores.storage_object import read_spec
 
@@ -106,7 +103,8 @@ class SqlOutput:
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
-        return self._spool.writer(chunk, CopyText(self._run), self._commit_chunk)
+        # Errors are rows of the same table.
+        return self._spool.writer(chunk, lambda out, _: CopyLines(self._run, out), self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Store the manifest. If the call is cancelled, the transaction that is under way decides."""
@@ -166,7 +164,7 @@ class SqlOutput:
             self._sql("insert into {chunks} (run, chunk, attempt, document) values (%s, 0, '', '')"), [run]
         )
         lines = io.BytesIO()
-        writer = CopyText(run).writer(lines, lines)
+        writer = CopyLines(run, lines)
         copied = [b'"probe":true'] if self._copies_columns else ()
         one = JsonRecords([b"1"])
         writer.write(Batch(first=0, records=one, ids=["probe"], copied=copied), Results(one))
@@ -206,27 +204,21 @@ class SqlOutput:
         text = f"select manifest, aborted from {{runs}} where run = %s {lock}"  # noqa: S608  a constant of this module
         row = connection.execute(self._sql(text), [self._run]).fetchone()
         if row and row[1]:
-            raise Aborted(
-                f"output.sql: the run in {self._location} has failed and was aborted; start a new run",
-                is_retryable=False,
-            )
+            raise Aborted("output.sql", self._location)
         return self._committed(str(row[0])) if row and row[0] else None
 
     def _find_commit(self, connection: Connection) -> CommittedRun | None:
         if not self._exists(connection, "runs"):
             return None
-        try:
+        with suppress(Aborted):
             return self._read_manifest(connection)
-        except Aborted:
-            return None
+        return None
 
     def _committed(self, manifest: str) -> CommittedRun:
-        output = Output(
-            location=self._location[:1024],
-            manifest=f"{self._location.rpartition('/')[0]}/inferrun_runs"[:1024],
-            sha256=hashlib.sha256(manifest.encode()).hexdigest(),
+        place, content = f"{self._location.rpartition('/')[0]}/inferrun_runs", manifest.encode()
+        return Manifest.model_validate_json(content).committed_run(
+            location=self._location, manifest=place, content=content
         )
-        return Manifest.model_validate_json(manifest).committed_run(output)
 
     def _store_plan(self, connection: Connection, plan: InputPlan) -> InputPlan:
         document = document_of(plan, self._contract)
@@ -333,12 +325,6 @@ class SqlOutput:
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `sql` under `output`."""
     wanted = read_spec(spec, SqlOutputSpec, field="output.sql")
-    folder = context.endpoints_dir / "output"
-    credentials = read_credentials(folder, secret=wanted.credentials_ref.name, side="output", error=OutputError)
-    limits = context.limits
-    database = Database(credentials, await open_connections(limits), limits, side="output", error=OutputError)
-    output = SqlOutput(database, wanted, context)
-    try:
+    database = await open_database(context, secret=wanted.credentials_ref.name, side="output", error=OutputError)
+    with closing(SqlOutput(database, wanted, context)) as output:
         yield output
-    finally:
-        output.close()

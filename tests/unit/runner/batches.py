@@ -9,7 +9,7 @@ import orjson
 
 from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
 from runner.formats.json_text import json_texts
-from runner.stores.memory_file import MemoryFile
+from runner.stores.file.local_files import MemoryFile
 
 
 def records(values: Iterable[object]) -> JsonRecords:

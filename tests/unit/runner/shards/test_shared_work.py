@@ -26,8 +26,7 @@ from inferrun.plugins import (
 from runner.errors import RunCommittedElsewhere, TooManyErrors, first_error
 from runner.flow.pipeline import Pipeline
 from runner.sending.error_budget import ErrorBudget
-from runner.shards.sharding import counts_of
-from runner.shards.shared_work import SharedWork
+from runner.shards.shared_work import SharedWork, counts_of
 from tests.unit.runner.batches import records
 from tests.unit.runner.flow.test_pipeline import FaultyModel
 from tests.unit.runner.shards.memory_store import Handle, Shared

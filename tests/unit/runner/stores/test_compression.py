@@ -9,7 +9,7 @@ import pytest
 
 from inferrun.plugins import InputError
 from runner.stores.compression import decompressed
-from runner.stores.memory_file import MemoryFile
+from runner.stores.file.local_files import MemoryFile
 from tests.unit.runner.stores.contexts import context_of
 
 TEXT = b"".join(b"[%d, 2.5]\n" % index for index in range(5000))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inferrun.plugins import Chunk, ColumnSelection, InputError, Limits, RecordError
 from runner.formats.csv.format import CSV
-from runner.stores.memory_file import MemoryFile
+from runner.stores.file.local_files import MemoryFile
 from tests.unit.runner.batches import chunks_of, decoded
 
 

@@ -13,7 +13,7 @@ from inferrun.plugins import Block, Chunk, InputError, Limits
 from runner.formats.csv.format import CSV
 from runner.formats.json_text import json_texts
 from runner.formats.number_text import number_of
-from runner.stores.memory_file import MemoryFile
+from runner.stores.file.local_files import MemoryFile
 
 CELLS: Final = ("0", "1", "-0.0", "5.1", "1e3", "-2.5E+10", str(1 << 64), " 7", "8 ")
 ODD_CELLS: Final = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inferrun.plugins import Chunk, Limits
 from runner.formats.json_text import json_texts
 from runner.formats.jsonl.format import JSONL
-from runner.stores.memory_file import MemoryFile
+from runner.stores.file.local_files import MemoryFile
 
 MANY: Final = settings(max_examples=300, deadline=None)
 

@@ -20,16 +20,16 @@ def test_a_token_becomes_a_bearer_header_and_paths_are_joined_by_one_slash(tmp_p
     assert endpoint.url("/compute/x") == "http://handler:8088/base/compute/x"
     assert endpoint.url("compute/x") == "http://handler:8088/base/compute/x"
     assert endpoint.url("") == "http://handler:8088/base"
-    assert endpoint.authorization() == "Bearer abc"
+    assert endpoint.authorization == "Bearer abc"
 
 
 def test_a_user_name_and_a_password_become_a_basic_header(tmp_path: Path) -> None:
     endpoint = mounted(tmp_path, username="crate", password="pässword")
-    assert endpoint.authorization() == "Basic " + base64.b64encode("crate:pässword".encode()).decode()
+    assert endpoint.authorization == "Basic " + base64.b64encode("crate:pässword".encode()).decode()
 
 
 def test_without_credentials_there_is_no_header(tmp_path: Path) -> None:
-    assert mounted(tmp_path).authorization() == ""
+    assert mounted(tmp_path).authorization == ""
 
 
 def test_credentials_do_not_appear_in_the_representation(tmp_path: Path) -> None:
