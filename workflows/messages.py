@@ -110,7 +110,6 @@ class RunInput(RunRef, RunProgress):
     disruptions: int = 0
     submitter: str = Field(default="", description="Workflow id of the run's submission; empty if it has none")
     unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
-
     following: LaunchResult | None = Field(default=None, description="The launch that is under way")
     pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
     ended: Ended | None = Field(default=None, description="The latest signal that says how Pods of that launch ended")

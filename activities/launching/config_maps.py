@@ -7,7 +7,6 @@ the run's status, which has the digest of its texts.
 
 import base64
 import binascii
-import hmac
 import logging
 from collections.abc import Mapping
 
@@ -101,17 +100,7 @@ async def find_snapshot(api: KubeClient, runs: RunStore, run: RunRef, *, remembe
 
 def is_start_of(run: InferenceRun, texts: Mapping[str, str]) -> bool:
     """Whether these are the texts with which the run was started, according to its status."""
-    known = run.status.snapshot_hash
-    return bool(known) and hmac.compare_digest(known or "", hash_of(texts))
-
-
-async def read_time_to_live(api: KubeClient, run: InferenceRun, *, default: int) -> int:
-    """For how many seconds the run's Jobs are kept after their end; `default` if its snapshot is gone or cannot be read."""
-    try:
-        compiled = await find_config_map(api, run)
-    except LaunchBlocked:
-        return default
-    return compiled.snapshot.ttl_seconds_after_finished if compiled is not None else default
+    return run.status.snapshot_hash == hash_of(texts)
 
 
 def read_from_job(job: Object, run: InferenceRun, *, defaults: Defaults) -> CompiledRun:
