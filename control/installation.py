@@ -5,7 +5,6 @@ negotiated between them.
 """
 
 import logging
-from typing import Final
 
 from inferrun import wellknown
 from inferrun.installation import RECORD, join_id, recorded_cluster
@@ -15,8 +14,6 @@ from inferrun.kube.namespaces import SERVED_TWICE_FIX, Namespaces
 from inferrun.kube.objects import JOBS, LEASES, NAMESPACES
 
 logger = logging.getLogger(__name__)
-
-PAGE: Final = 500
 
 
 async def installation_id(api: KubeClient, *, release: str, namespace: str) -> str:
@@ -42,7 +39,7 @@ async def warn_of_others(api: KubeClient, *, watched: Namespaces, installation: 
     found: dict[str, str] = {}
     for place in watched.names or (None,):
         try:
-            async for job in api.items(JOBS, place, page_size=PAGE, labelSelector=selector):
+            async for job in api.items(JOBS, place, page_size=500, labelSelector=selector):
                 found.setdefault(str(job["metadata"]["labels"][label]), str(job["metadata"]["namespace"]))
         except KubeError as error:
             fields = {"served": place or "all namespaces", "error": str(error)[:300]}

@@ -1,6 +1,6 @@
 """What a run says if the object that it refers to is missing, or its kind. Pure."""
 
-from inferrun.kserve.kinds import GROUP, KINDS
+from inferrun.kserve import GROUP, KINDS
 
 
 def missing(service: str) -> str:

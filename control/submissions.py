@@ -23,27 +23,22 @@ MAX_ID_LENGTH: Final = 1000
 TIME_DIGITS: Final = 14
 """The end of the name of a schedule's run: its nominal time."""
 
-_NO_SUCH_WORKFLOW = (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT)
-
 
 async def notify_submitter(client: Client, submitter: str, run: RunRef, *, signal: str) -> None:
     """Signal the workflow that submitted the run; if its id is empty, or it has closed, nothing happens."""
     if not 0 < len(submitter) <= MAX_ID_LENGTH:
         return
     submission = await _submission_of(client, submitter)
-    if submission is not None and is_submitted_by(run, submission, workflow_id=submitter):
-        await signal_workflow(client, submitter, signal)
-
-
-def is_submitted_by(run: RunRef, submission: Submission, *, workflow_id: str) -> bool:
-    """Whether a workflow with this id and this argument created the run."""
-    if submission.namespace != run.namespace:
-        return False
+    if submission is None or submission.namespace != run.namespace:
+        return
     if submission.following is not None:
-        return submission.following.uid == run.uid
-    if submission.parent is not None:
-        return scheduled_run_name(submission.parent.name, run.name[-TIME_DIGITS:]) == run.name
-    return submitted_run_name(workflow_id) == run.name
+        has_submitted = submission.following.uid == run.uid
+    elif submission.parent is not None:
+        has_submitted = scheduled_run_name(submission.parent.name, run.name[-TIME_DIGITS:]) == run.name
+    else:
+        has_submitted = submitted_run_name(submitter) == run.name
+    if has_submitted:
+        await signal_workflow(client, submitter, signal)
 
 
 async def _submission_of(client: Client, workflow_id: str) -> Submission | None:
@@ -59,7 +54,7 @@ async def _submission_of(client: Client, workflow_id: str) -> Submission | None:
                 return None
             values = await decode_foreign(client, started.input.payloads)
     except RPCError as error:
-        if error.status in _NO_SUCH_WORKFLOW:
+        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
             return None
         raise
     except StopAsyncIteration:

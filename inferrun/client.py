@@ -31,30 +31,28 @@ class SubmittedRun:
     """A run that was submitted under a workflow id, by this program or by an earlier one."""
 
     def __init__(self, client: Client, *, workflow_id: str) -> None:
-        self._client = client
-        self._workflow_id = workflow_id
-
-    @property
-    def name(self) -> str:
+        self.name = submitted_run_name(workflow_id)
         """The name of the InferenceRun resource."""
-        return submitted_run_name(self._workflow_id)
+
+        self._handle: WorkflowHandle[object, object] = client.get_workflow_handle(workflow_id)
 
     async def result(self) -> RunResult:
         """Wait until the run has ended. Raises RunFailed unless it succeeded."""
         try:
-            value = await self._handle().result()
+            value = await self._handle.result()
         except WorkflowFailureError as failure:
-            if isinstance(failure.cause, ApplicationError | CancelledError):
-                raise _run_failed(failure.cause) from failure
-            raise
+            cause = failure.cause
+            if isinstance(cause, CancelledError):
+                raise RunFailed("the submission was cancelled", reason=Reason.CANCELLED) from failure
+            if not isinstance(cause, ApplicationError):
+                raise
+            result = RunResult.model_validate(cause.details[0]) if cause.details else None
+            raise RunFailed(cause.message, reason=known_reason(cause.type), result=result) from failure
         return RunResult.model_validate(value)
 
     async def cancel(self) -> None:
         """Request cancellation; the submission ends once the run has ended."""
-        await self._handle().cancel()
-
-    def _handle(self) -> WorkflowHandle[object, object]:
-        return self._client.get_workflow_handle(self._workflow_id)
+        await self._handle.cancel()
 
 
 async def submit_run(
@@ -68,10 +66,3 @@ async def submit_run(
     argument = submission.model_dump(mode="json", by_alias=True, exclude_none=True)
     await client.start_workflow(WORKFLOW_TYPE, argument, id=workflow_id, task_queue=task_queue)
     return SubmittedRun(client, workflow_id=workflow_id)
-
-
-def _run_failed(cause: ApplicationError | CancelledError) -> RunFailed:
-    if isinstance(cause, CancelledError):
-        return RunFailed("the submission was cancelled", reason=Reason.CANCELLED)
-    result = RunResult.model_validate(cause.details[0]) if cause.details else None
-    return RunFailed(cause.message, reason=known_reason(cause.type), result=result)

@@ -12,12 +12,24 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from inferrun.service_ref import ServiceRef
-
 MAX_BYTES = 256 * 1024
 """Maximum size in bytes of contract and snapshot together. etcd accepts 1.5 MiB, and the status holds a copy of the contract."""
 
 FreeForm: TypeAlias = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
+
+
+class ServiceRef(BaseModel):
+    """Identifies an object of KServe that serves a model by its kind, namespace and name, as a config refers to it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return f"{self.kind} {self.namespace}/{self.name}"
 
 
 class ModelService(ServiceRef):
@@ -126,16 +138,6 @@ class Contract(BaseModel):
 
 def dump_contract(contract: Contract) -> str:
     """Return the contract as compact JSON without empty members; `kserve` is kept even if it is empty."""
-    value = contract.model_dump(by_alias=True)
-    value["kserve"] = {key: text for key, text in value["kserve"].items() if text}
-    if "service" in value["kserve"]:
-        value["kserve"]["service"] = {key: one for key, one in value["kserve"]["service"].items() if one}
-    if value["retryOf"]:
-        value["retryOf"] = {key: text for key, text in value["retryOf"].items() if text}
-    value["tensors"] = {
-        side: [{key: one for key, one in tensor.items() if one} for tensor in tensors]
-        for side, tensors in value["tensors"].items()
-        if tensors
-    }
-    kept = {key: member for key, member in value.items() if member or key == "kserve"}
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    value = contract.model_dump(by_alias=True, exclude_defaults=True)
+    value.setdefault("kserve", {})
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

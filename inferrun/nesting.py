@@ -23,8 +23,17 @@ class TooDeep(ValueError):
 
 
 def check_depth(raw: bytes) -> None:
-    """Raise TooDeep if the JSON in `raw` is nested more than MAX_DEPTH levels deep. Does not check that it is valid."""
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(raw) > MAX_DEPTH:
+    """Raise TooDeep if the JSON in `raw` is nested more than MAX_DEPTH levels deep. Does not check that it is valid.
+
+    Without escaped quotes, a bracket is inside a string if the number of quotes before it is odd. Two adjacent quotes can be
+    removed without changing that.
+    """
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+        return
+    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
+    skeleton = plain.translate(None, _SKELETON).replace(b'""', b"")
+    brackets = b"".join(skeleton.split(b'"')[::2])
+    if max(accumulate(2 * step - 1 for step in brackets.translate(_STEPS)), default=0) > MAX_DEPTH:
         raise TooDeep
 
 
@@ -32,16 +41,3 @@ def load_bounded(text: str) -> Any:  # Any: JSON
     """The value of untrusted JSON. Raises ValueError if it is invalid or nested too deeply."""
     check_depth(text.encode(errors="replace"))
     return json.loads(text)
-
-
-def _depth(raw: bytes) -> int:
-    """The deepest nesting of brackets outside strings.
-
-    Without escaped quotes, a bracket is inside a string if the number of quotes before it is odd. Two adjacent quotes can be
-    removed without changing that.
-    """
-    plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
-    skeleton = plain.translate(None, _SKELETON).replace(b'""', b"")
-    brackets = b"".join(skeleton.split(b'"')[::2])
-    steps = brackets.translate(_STEPS)
-    return max(accumulate(2 * step - 1 for step in steps), default=0)

@@ -3,16 +3,36 @@
 The conditions are derived from the phase, for use with `kubectl wait`: `Succeeded` (Unknown until the run ends), `Finished`,
 and for users of the Krateo controller `Ready` (same as `Succeeded`; True for a schedule that is in place) and `Synced` (the spec
 was accepted). `Stalled` is for tools that compute a health from conditions, such as Flux (kstatus): without it, they would
-wait for a run that has failed. `Succeeded` is the sum of the run's stages (`inferrun.run_stages`).
+wait for a run that has failed.
+
+`Succeeded` is the sum of the stages of a run, as in Knative and KServe: True if all stages are, False if one is, and Unknown
+until then. Each stage is True once it is done. Of those that are not, the first one says what the run waits for, or why it failed:
+its reason and message are those of the run. If that is the model, it is `ModelReady`, for which the contract waits.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceRun, InferenceRunStatus
-from inferrun.run_stages import stages_of
+
+CONTRACT_WRITTEN: Final = "ContractWritten"
+MODEL_READY: Final = "ModelReady"
+JOB_COMPLETE: Final = "JobComplete"
+OUTPUT_COMMITTED: Final = "OutputCommitted"
+STAGES: Final = (CONTRACT_WRITTEN, MODEL_READY, JOB_COMPLETE, OUTPUT_COMMITTED)
+
+_MODEL_REASONS: Final = frozenset(
+    {
+        Reason.MODEL_NOT_READY,
+        Reason.KSERVE_NOT_INSTALLED,
+        Reason.MODEL_NAMESPACE_NOT_ALLOWED,
+        Reason.MODEL_FAILED,
+        Reason.WARM_UP_FAILED,
+    }
+)
+"""What keeps a launch from using its model, whatever an earlier launch has seen of it."""
 
 _SUCCEEDED = {Phase.SUCCEEDED: ConditionStatus.TRUE, Phase.FAILED: ConditionStatus.FALSE}
 
@@ -50,11 +70,7 @@ def status_after(
     }
     after = InferenceRunStatus.model_validate({**merged, "conditions": ()})
     conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
-    stages = [
-        _condition(run, kind=stage.kind, status=stage.status, reason=stage.reason, message=stage.message, now=now)
-        for stage in stages_of(run, after)
-    ]
-    return after.model_copy(update={"conditions": (*conditions, *stages)})
+    return after.model_copy(update={"conditions": (*conditions, *_stages(run, after, now=now))})
 
 
 def ended_status(
@@ -147,6 +163,45 @@ def _conditions(
         _condition(run, kind=kind, status=status, reason=str(reason), message=message, now=now)
         for kind, status in wanted.items()
     )
+
+
+def _stages(run: InferenceRun, after: InferenceRunStatus, *, now: datetime) -> list[Condition]:
+    """The stages of a run whose status becomes `after`; none for a schedule. A stage that is done has no reason, and neither has
+    one that a run in progress has not come to.
+    """
+    if run.spec.is_schedule:
+        return []
+    is_done, has_failed = _done(run.status, after), after.phase is Phase.FAILED
+    first = next((kind for kind, done in is_done.items() if not done), None)
+    current = MODEL_READY if after.reason in _MODEL_REASONS else first
+    found = []
+    for kind, done in is_done.items():
+        is_current = kind == current and not done
+        status = ConditionStatus.TRUE if done else ConditionStatus.FALSE if has_failed else ConditionStatus.UNKNOWN
+        reason = after.reason if is_current or (has_failed and not done) else None
+        message = after.message if is_current else None
+        found.append(_condition(run, kind=kind, status=status, reason=reason, message=message, now=now))
+    return found
+
+
+def _done(before: InferenceRunStatus, after: InferenceRunStatus) -> dict[str, bool]:
+    """Whether each stage of the run is done. Its status may come from a watch, which does not keep the contract."""
+    has_succeeded = after.phase is Phase.SUCCEEDED
+    found = {
+        CONTRACT_WRITTEN: has_succeeded or bool(after.contract or after.job_status) or _was(before, CONTRACT_WRITTEN)
+    }
+    if after.model is not None or after.reason in _MODEL_REASONS or before.condition(MODEL_READY) is not None:
+        is_in_use = after.phase is Phase.RUNNING or _was(before, MODEL_READY)
+        found[MODEL_READY] = has_succeeded or (is_in_use and after.reason not in _MODEL_REASONS)
+    found[JOB_COMPLETE] = has_succeeded or (after.phase is Phase.FAILED and after.exit_code == 0)
+    if after.reason != Reason.DRY_RUN_SUCCEEDED:  # a dry run has no output
+        found[OUTPUT_COMMITTED] = has_succeeded
+    return found
+
+
+def _was(status: InferenceRunStatus, kind: str) -> bool:
+    condition = status.condition(kind)
+    return condition is not None and condition.status is ConditionStatus.TRUE
 
 
 def _condition(

@@ -51,7 +51,8 @@ def _check_storable(count: int) -> int:
 Count = Annotated[int, Field(ge=0), AfterValidator(_check_storable)]
 
 
-Line = TypeVar("Line", bound=BaseModel)
+Report = TypeVar("Report", bound="TerminationMessage")
+Line = TypeVar("Line", "ProgressLine", "WarmUp")
 
 
 class RecordCounts(BaseModel):
@@ -167,7 +168,7 @@ class Pace(BaseModel):
     """Current number of requests that may be in flight."""
 
 
-class Progress(BaseModel):
+class ProgressLine(BaseModel):
     """A progress line in a runner's log."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -191,18 +192,10 @@ def dump_result(result: TerminationMessage) -> str:
         message = message[: max(0, len(message) - max(excess // 4, 16))].rstrip()
 
 
-def parse_result(message: str) -> RunnerResult | None:
-    """The runner's result in a termination message, or None if the message is not one."""
+def parse_report(kind: type[Report], message: str) -> Report | None:
+    """The report of a runner or of a verification in a termination message, or None if the message is not one."""
     try:
-        return RunnerResult.model_validate_json(message)
-    except ValidationError:
-        return None
-
-
-def parse_finding(message: str) -> OutputFinding | None:
-    """What a verification found, from its termination message, or None if the message is something else."""
-    try:
-        return OutputFinding.model_validate_json(message)
+        return kind.model_validate_json(message)
     except ValidationError:
         return None
 
@@ -223,19 +216,10 @@ class WarmUp(BaseModel):
         return f"{self.seen}; the Pod gives up after {self.limit} s (kserve.warmUpSeconds)" if self.limit else self.seen
 
 
-def parse_warm_up(log: str) -> WarmUp | None:
-    """What the warm-up has seen last, from an excerpt of its log; None if that says nothing."""
-    return _latest(WarmUp, log, event="warm-up")
-
-
-def parse_progress(log: str) -> Progress | None:
-    """The latest progress in a log excerpt, or None; other lines are ignored."""
-    return _latest(Progress, log, event="progress")
-
-
-def _latest(kind: type[Line], log: str, *, event: str) -> Line | None:
+def latest_line(kind: type[Line], log: str) -> Line | None:
+    """The last line of that kind in a log excerpt, or None; other lines are ignored."""
     for line in reversed(log.splitlines()):
-        if f'"{event}"' in line:
+        if f'"{kind.model_fields["event"].default}"' in line:
             with suppress(ValueError):
                 return kind.model_validate(load_bounded(line))
     return None

@@ -97,15 +97,8 @@ class _Part(BaseModel):
     )
 
 
-class Parent(_Part):
-    """The scheduled InferenceRun for which a Temporal schedule submits; its spec determines the run."""
-
-    name: str
-    uid: str
-
-
-class Following(_Part):
-    """The run that the submission is already waiting for; set when its workflow continues as new."""
+class KnownRun(_Part):
+    """An InferenceRun in the namespace of the submission."""
 
     name: str
     uid: str
@@ -143,13 +136,20 @@ class Submission(_Part):
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LABELS
     )
-    parent: Parent | None = None
-    following: Following | None = None
+    parent: KnownRun | None = None
+    """The scheduled InferenceRun for which a Temporal schedule submits; its spec determines the run."""
+
+    following: KnownRun | None = None
+    """The run that the submission is already waiting for; set when its workflow continues as new."""
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if self.parent is not None:
-            self._check_parent_is_alone()
+            asked = self.model_dump(by_alias=True, exclude_defaults=True, exclude={"namespace", "parent", "following"})
+            if asked:
+                raise ValueError(
+                    f"{next(iter(asked))}: not allowed with parent; the spec of the schedule determines its runs"
+                )
         elif self.config_ref is None:
             raise ValueError("configRef: missing; set it to the name of an InferenceConfig or to {name, namespace}")
         reserved = sorted(set(self.parameters or {}) & set(RESERVED_PARAMETERS))
@@ -163,13 +163,6 @@ class Submission(_Part):
                 f"labels: {internal[0]!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
             )
         return self
-
-    def _check_parent_is_alone(self) -> None:
-        asked = self.model_dump(by_alias=True, exclude_defaults=True, exclude={"namespace", "parent", "following"})
-        if asked:
-            raise ValueError(
-                f"{next(iter(asked))}: not allowed with parent; the spec of the schedule determines its runs"
-            )
 
     @property
     def request_hash(self) -> str:

@@ -41,15 +41,6 @@ def shell_command(*words: str, limit: int = 512) -> str:
     return shlex.join(one_line(word, limit=limit) for word in words)
 
 
-def fitting(text: str, *, limit: int, max_bytes: int) -> str:
-    """`text` on one line, truncated to `limit` characters and to `max_bytes` bytes of UTF-8."""
-    flat = one_line(text, limit=limit)
-    encoded = flat.encode()
-    if len(encoded) <= max_bytes:
-        return flat
-    return encoded[: max_bytes - len("…".encode())].decode(errors="ignore") + "…"
-
-
 def code_span(text: str, *, limit: int = 2048) -> str:
     """`text` as a code span of Markdown, in which no link, image, HTML or other markup has an effect."""
     flat = one_line(text, limit=limit)

@@ -28,8 +28,6 @@ LAUNCH_DELAY: Final = 5.0
 ACCEPTED: Final = Action(ActionKind.START, Reason.ACCEPTED, "accepted; the workflow is being started")
 ACCEPTED_SCHEDULE: Final = Action(ActionKind.SCHEDULE, Reason.ACCEPTED, "accepted; the schedule is being created")
 
-WAITS_FOR_ROOM: Final = "this run starts automatically when one of them has ended"
-
 
 class Acceptance:
     """One lane of the shim; `read` returns a run as last seen by the watch, `is_under_way` whether the launch of the run with
@@ -92,7 +90,8 @@ def first_status(run: InferenceRun, *, defaults: Defaults, has_too_many: bool) -
     action = decide(run, defaults=defaults)
     if action.kind is ActionKind.START and has_too_many:
         limit = f"{defaults.max_active_runs_per_namespace} active runs, the maximum (setting maxActiveRunsPerNamespace)"
-        return Action(ActionKind.START, Reason.TOO_MANY_ACTIVE_RUNS, f"the namespace has {limit}; {WAITS_FOR_ROOM}")
+        message = f"the namespace has {limit}; this run starts automatically when one of them has ended"
+        return Action(ActionKind.START, Reason.TOO_MANY_ACTIVE_RUNS, message)
     if action.kind is ActionKind.REJECT:
         return None if run.spec.is_schedule else action
     accepted = {ActionKind.START: ACCEPTED, ActionKind.SCHEDULE: ACCEPTED_SCHEDULE}.get(action.kind)

@@ -5,6 +5,7 @@ configs (`operator_shim.config_digest`) and the stubs of those that were not par
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from pydantic import ValidationError
 
@@ -62,10 +63,8 @@ class ConfigStatuses:
             "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
             "status": wanted.to_manifest(),
         }
-        try:
+        with suppress(Conflict, NotFound):
             await self._api.patch(CONFIGS, metadata["namespace"], metadata["name"], body, sub="status")
-        except (Conflict, NotFound):
-            return
 
     async def _report(self, item: Object) -> None:
         """Emit Events, before the status is written; if that fails, they are emitted again, with no effect.

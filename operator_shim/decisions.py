@@ -40,8 +40,6 @@ class Action:
 
 NOTHING = Action(ActionKind.NOTHING)
 
-SUSPENSION = '{"spec":{"suspend":true}}'
-
 NAMED_RUNS = 5
 """How many runs the Event on an edited config names."""
 
@@ -87,7 +85,8 @@ def cancellation_notice(schedule: InferenceRun) -> str:
     if metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) != "true":
         return ""
     kubectl = ("kubectl", "-n", metadata.namespace)
-    stop = shell_command(*kubectl, "patch", "inferencerun", metadata.name, "--type=merge", "-p", SUSPENSION)
+    patch = ("patch", "inferencerun", metadata.name, "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    stop = shell_command(*kubectl, *patch)
     selector = f"{wellknown.LABEL_SCHEDULE_UID}={metadata.uid}"
     cancel = shell_command(
         *kubectl, "annotate", "inferenceruns", "-l", selector, f"{wellknown.ANNOTATION_CANCEL_REQUESTED}=true"

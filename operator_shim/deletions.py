@@ -6,6 +6,7 @@ a few deletions are dealt with at once, and a crowd leaves Temporal and the work
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from control.work_queue import WorkQueue
@@ -66,7 +67,5 @@ class Deletions:
         others = [name for name in metadata.finalizers if name != wellknown.LEGACY_FINALIZER]
         condition = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         body = {"metadata": {**condition, "finalizers": others}}
-        try:
+        with suppress(Conflict, NotFound):  # the watch delivers the newer run
             await self._api.patch(RUNS, metadata.namespace, metadata.name, body)
-        except (Conflict, NotFound):
-            return  # the watch delivers the newer run

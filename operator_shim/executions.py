@@ -11,7 +11,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from temporalio.service import RPCError
@@ -226,10 +225,14 @@ class Executions:
         """
         if not has_unacknowledged_edit(run):
             return
+
+        def acknowledge(current: InferenceRun) -> InferenceRunStatus | None:
+            return acknowledged_status(current, generation=sent) if current.metadata.generation == sent else None
+
         for _ in range(MAX_EDITS):
             sent = run.metadata.generation
             await self._workflows.spec_changed(run)
-            written = await self._runs.update_status(run.ref, partial(_acknowledge, sent=sent), read=run)
+            written = await self._runs.update_status(run.ref, acknowledge, read=run)
             if written.run is None or written.run.metadata.generation == sent:
                 return
             run = written.run
@@ -257,8 +260,3 @@ def _has_come_further(item: Object | None, *, since: Object) -> bool:
         return True
     now, before = item.get("status") or {}, since.get("status") or {}
     return is_started(item) and any(now.get(name) != before.get(name) for name in ("reason", "message", "jobStatus"))
-
-
-def _acknowledge(current: InferenceRun, *, sent: int) -> InferenceRunStatus | None:
-    """The status with the generation that was sent; None if the spec has been edited again."""
-    return acknowledged_status(current, generation=sent) if current.metadata.generation == sent else None

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Final
 
 from control.kserve_absence import too_large
+from inferrun.contract import ServiceRef
 from inferrun.kserve import Answer, NotYet, Wanted, resolve
 from inferrun.kube.objects import Object, unreadable_because
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
-from inferrun.service_ref import ServiceRef
 from inferrun.text import one_line
 
 MODEL_WAITS: Final = (Reason.MODEL_NOT_READY, Reason.KSERVE_NOT_INSTALLED)

@@ -17,11 +17,11 @@ from control.kserve_absence import missing, not_installed
 from control.kserve_kinds import served_kinds
 from control.namespaced_informers import NamespacedInformers
 from control.work_queue import WorkQueue
+from inferrun.contract import ServiceRef
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource, unreadable_because
-from inferrun.service_ref import ServiceRef
 from operator_shim.model_waits import ModelWaits, digest_model, is_outdated, seconds_left, wait_of
 
 logger = logging.getLogger(__name__)

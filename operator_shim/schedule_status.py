@@ -28,11 +28,16 @@ def schedule_status(
     shown = (
         () if is_suspended else tuple(moment.replace(microsecond=0) for moment in sorted(next_times)[:NEXT_TIMES_SHOWN])
     )
+    message = f"the next run is due at {rfc3339(shown[0])}" if shown else "no further run is due"
+    if is_suspended:
+        message = "suspended: no runs are started until spec.suspend is set to false"
+    if (unfinished := len(_unfinished(created))) > ACTIVE_LIMIT:
+        message += f"; {unfinished} runs are unfinished, {ACTIVE_LIMIT} of them are listed"
     return status_after(
         run,
         phase=Phase.SUSPENDED if is_suspended else Phase.SCHEDULED,
         reason=Reason.SUSPENDED if is_suspended else Reason.SCHEDULED,
-        message=_message(run, shown, unfinished=len(_unfinished(created))),
+        message=message,
         now=now,
         read_generation=run.metadata.generation,
         next_schedule_times=shown,
@@ -92,12 +97,3 @@ def _active(children: Iterable[InferenceRun]) -> tuple[ActiveRun, ...]:
 def _latest(*moments: datetime | None) -> datetime | None:
     known = [moment.astimezone(UTC).replace(microsecond=0) for moment in moments if moment is not None]
     return max(known, default=None)
-
-
-def _message(run: InferenceRun, times: Sequence[datetime], *, unfinished: int) -> str:
-    message = f"the next run is due at {rfc3339(times[0])}" if times else "no further run is due"
-    if run.spec.suspend:
-        message = "suspended: no runs are started until spec.suspend is set to false"
-    if unfinished > ACTIVE_LIMIT:
-        message += f"; {unfinished} runs are unfinished, {ACTIVE_LIMIT} of them are listed"
-    return message

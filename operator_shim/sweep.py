@@ -93,16 +93,14 @@ class Sweep:
             tasks.create_task(self._repeat_restarts())
 
     async def _repeat_all(self) -> None:
-        pause = FIRST_SWEEP_SECONDS
+        is_soon = True
         while True:
-            await asyncio.sleep(pause)
-            pause = SWEEP_SECONDS
+            await asyncio.sleep(FIRST_SWEEP_SECONDS if is_soon else SWEEP_SECONDS)
+            is_soon = True
             try:
-                if await self.sweep():
-                    pause = FIRST_SWEEP_SECONDS
+                is_soon = await self.sweep()
             except (RPCError, KubeError, TimeoutError) as error:
                 logger.warning("the sweep failed", extra={"error": str(error)[:500]})
-                pause = FIRST_SWEEP_SECONDS
 
     async def _repeat_restarts(self) -> None:
         since = utc_now()

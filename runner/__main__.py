@@ -145,7 +145,6 @@ def _cancel_on_sigterm() -> asyncio.Event:
 
 
 def _seconds_left(settings: Settings) -> float | None:
-    """Return the seconds until the deadline; None if there is none."""
     if settings.seconds_left is None:
         return None
     return max(0.0, settings.seconds_left - (time.monotonic() - STARTED))

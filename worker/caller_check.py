@@ -91,8 +91,11 @@ class CallerCheck(Interceptor):
     def _refusal(self, argument: object, info: activity.Info) -> str:
         """Why the workflow must not call the activity with this argument, empty if it may."""
         named = getattr(argument, "run", None) or getattr(argument, "parent", None)
-        if isinstance(named, RunRef) and not _is_possible(named):
-            return "the argument names a run that cannot exist"
+        if isinstance(named, RunRef):  # with names that no object can have, a run would have a second workflow
+            is_namespace = re.fullmatch(LABEL_PATTERN, named.namespace) is not None
+            is_uid = re.fullmatch("[-A-Za-z0-9]{1,128}", named.uid) is not None
+            if not (is_namespace and is_uid and is_subdomain(named.name)):
+                return "the argument names a run that cannot exist"
         if isinstance(argument, OriginInput):
             is_ours = info.workflow_type in (messages.RUN_WORKFLOW, WORKFLOW_TYPE)
             return "" if is_ours else "only workflows of this installation may do that"
@@ -168,12 +171,6 @@ class _CheckedActivity(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name; any result
         await self._check.check(input.args[0] if input.args else None)
         return await self.next.execute_activity(input)
-
-
-def _is_possible(run: RunRef) -> bool:
-    """Whether an object can have these names. Otherwise a run would have a second one, and a second workflow."""
-    is_namespace = re.fullmatch(LABEL_PATTERN, run.namespace) is not None
-    return is_namespace and is_subdomain(run.name) and re.fullmatch("[-A-Za-z0-9]{1,128}", run.uid) is not None
 
 
 def _is_fire_time(spec: ScheduleSpec, due: datetime) -> bool:

@@ -21,8 +21,8 @@ from inferrun.run_result import RunResult, deleted_result
 from inferrun.submission import (
     MAX_PAYLOAD_BYTES,
     WORKFLOW_TYPE,
-    Following,
     InvalidSubmission,
+    KnownRun,
     Submission,
     parse_submission,
 )
@@ -142,7 +142,7 @@ class SubmitInferenceRun:
             if submission is not None:
                 _show_progress(run)
             if submission is not None and workflow.info().is_continue_as_new_suggested() and not self._has_news:
-                following = Following(name=run.name, uid=run.uid)
+                following = KnownRun(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
             if await wait_until(lambda: self._has_news, seconds=seconds, summary=f"check {run.name}"):
                 self._has_news = False

@@ -14,7 +14,7 @@ from activities.watching.pod_state import ContainerEnd
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import RunnerResult, parse_progress, parse_result
+from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
 from inferrun.text import one_line
 from inferrun.timestamps import parse
 from workflows.messages import Verdict, VerdictKind
@@ -200,7 +200,7 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
 
 def _result_of(snapshot: Snapshot, end: ContainerEnd) -> RunnerResult | None:
     """The result of our own runner; what another image writes is only shown as text."""
-    return parse_result(end.message) if snapshot.is_our_runner else None
+    return parse_report(RunnerResult, end.message) if snapshot.is_our_runner else None
 
 
 def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | None) -> str:
@@ -212,7 +212,7 @@ def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | 
     is_log = snapshot.is_our_runner and end.message.lstrip().startswith("{")
     if not is_log:
         return one_line(end.message)
-    progress = parse_progress(end.message)
+    progress = latest_line(ProgressLine, end.message)
     if progress is None:
         return ""
     total = progress.records.total

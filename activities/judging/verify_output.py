@@ -25,7 +25,7 @@ from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_status import status_after
-from inferrun.runner_report import OutputFinding, OutputState, parse_finding
+from inferrun.runner_report import OutputFinding, OutputState, parse_report
 from inferrun.text import one_line
 from inferrun.timestamps import utc_now
 from workflows import activity_options
@@ -132,7 +132,7 @@ class OutputVerifier:
         pods, _ = await list_pods_and_others(self._api, namespace, uid_of(job), shape=shape)
         ends = [end for pod in pods if (end := pod_state.container_end(pod)) is not None]
         for end in ends:
-            finding = parse_finding(end.message) if end.exit_code == 0 else None
+            finding = parse_report(OutputFinding, end.message) if end.exit_code == 0 else None
             if finding is not None:
                 return finding
         if not is_finished:

@@ -25,8 +25,8 @@ from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
-from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
+from inferrun.resources.store_rules import shard_obstacle
 from inferrun.resources.validation import amount
 from inferrun.run_defaults import Defaults, amounts_of
 

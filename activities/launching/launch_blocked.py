@@ -1,9 +1,9 @@
 """Why a run cannot be launched, as an exception that the launch turns into its result. Pure."""
 
+from inferrun.contract import ServiceRef
 from inferrun.kube.errors import AdmissionUnavailable, Invalid, KubeError
 from inferrun.reasons import Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
-from inferrun.service_ref import ServiceRef
 from inferrun.text import one_line
 
 PATIENT_TRIES = 3

@@ -3,8 +3,8 @@
 from typing import Any
 
 from activities.launching.snapshot import CompiledRun
+from inferrun.contract import ServiceRef
 from inferrun.resources import ModelStatus
-from inferrun.service_ref import ServiceRef
 from inferrun.text import public_url
 
 

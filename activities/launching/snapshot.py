@@ -13,12 +13,11 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from inferrun import contract as contracts
-from inferrun.contract import Model
+from inferrun.contract import Model, ServiceRef
 from inferrun.kserve import Wanted
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
 from inferrun.resources.config import AUTO_DELETE_DELAY_SECONDS, RUN_AS_USER
-from inferrun.service_ref import ServiceRef
 
 End = Literal["input", "output"]
 SecretUser = Literal["input", "output", "model"]

@@ -18,7 +18,7 @@ from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state, pod_state
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
-from inferrun.runner_report import parse_result
+from inferrun.runner_report import RunnerResult, parse_report
 from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
@@ -125,7 +125,7 @@ def _left_result(pod: Object, snapshot: Snapshot | None) -> bool:
     end = pod_state.container_end(pod)
     if end is None or snapshot is None or not snapshot.is_our_runner:
         return end is not None
-    result = parse_result(end.message)
+    result = parse_report(RunnerResult, end.message)
     return result is not None and (end.exit_code == 0) == (result.reason is snapshot.success)
 
 

@@ -22,7 +22,7 @@ from inferrun.kube.objects import Object
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import parse_result
+from inferrun.runner_report import RunnerResult, parse_report
 from inferrun.timestamps import parse, rfc3339
 
 REPLACEMENT_SECONDS = 10.0
@@ -203,7 +203,7 @@ def is_success(end: PodEnd, job: Object) -> bool:
     runner = (job["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_RUNNER)
     if runner != wellknown.RUNNER_BUILTIN:
         return runner != wellknown.RUNNER_VERIFY
-    result = parse_result(end.message)
+    result = parse_report(RunnerResult, end.message)
     return result is not None and result.reason is Reason.SUCCEEDED
 
 

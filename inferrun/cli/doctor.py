@@ -6,7 +6,7 @@
 import argparse
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -16,30 +16,18 @@ from inferrun.cli.definitions import FIX as DEFINITIONS_FIX
 from inferrun.cli.definitions import MODELS, judge_definition
 from inferrun.cli.findings import Finding, exit_code, lines, ok, problem, summary, unknown
 from inferrun.cli.kubeconfig import run_in_cluster
-from inferrun.cli.permissions import (
-    AT_HOME,
-    PERSON,
-    SHIM,
-    WORKER,
-    Permission,
-    access_review,
-    judge_account,
-    judge_person,
-)
-from inferrun.cli.pollers import judge_queue
-from inferrun.cli.programs import SHIMS, Installed, judge_programs, selector
-from inferrun.cli.temporal_server import Connected
-from inferrun.installation import join_id, recorded_cluster
+from inferrun.cli.permissions import AT_HOME, PERSON, SHIM, WORKER, access_review, judge_permissions
+from inferrun.cli.programs import SHIMS, Installed, judge_programs, judge_queue
+from inferrun.cli.temporal_server import TemporalServer
+from inferrun.installation import Objects, join_id, recorded_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.namespaces import SERVED_TWICE_FIX
-from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
+from inferrun.kube.objects import CONFIG_MAPS, DEFINITIONS, DEPLOYMENTS, Object, Resource
 from inferrun.run_defaults import Defaults, parse_defaults
 from inferrun.submission import DEFAULT_TASK_QUEUE
 from inferrun.temporal.connection import ATTRIBUTES, TemporalUnavailable
 
-DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
-DEPLOYMENTS: Final = Resource("apps/v1", "deployments")
 SELF_REVIEWS: Final = Resource("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 REVIEWS: Final = Resource("authorization.k8s.io/v1", "subjectaccessreviews")
 SETTINGS: Final = "inferrun-config"
@@ -62,14 +50,11 @@ class Question:
     namespace: str
 
 
-class Cluster(Protocol):
+class Cluster(Objects, Protocol):
     """The requests that doctor needs; `KubeClient` implements them."""
 
     async def version(self) -> Object:
         """The server's version."""
-
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        """One object."""
 
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
         """A list object."""
@@ -78,9 +63,7 @@ class Cluster(Protocol):
         """Create an access review, which is not stored."""
 
 
-_TABLES: Final = (("shim", SHIM), ("worker", WORKER))
-
-Connect = Callable[[Installed], Awaitable[Connected]]
+Connect = Callable[[Installed], Awaitable[TemporalServer]]
 """Connects to Temporal with the settings of the installation. Raises TemporalUnavailable."""
 
 
@@ -150,7 +133,8 @@ async def _definition(cluster: Cluster, name: str) -> Finding:
 async def _programs(question: Question, cluster: Cluster) -> tuple[list[Finding], Installed]:
     namespace = question.install_namespace
     try:
-        found = await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector(question.release))
+        selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={question.release}"
+        found = await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)
     except KubeError as error:
         return [unknown(f"Deployments in namespace {namespace}", str(error))], Installed(accounts={})
     deployments = found.get("items") or []
@@ -170,35 +154,33 @@ async def _settings(what: str, question: Question, cluster: Cluster) -> list[Fin
 
 async def _permissions(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
     """The findings about the user, and about the service accounts in each namespace; empty means all namespaces."""
-    home = question.install_namespace
-
-    async def denied(permissions: tuple[Permission, ...], *, namespace: str, account: str = "") -> list[Permission]:
-        found = []
-        for one in permissions:
-            review = access_review(one, namespace=namespace, account=account, account_namespace=home)
-            answer = await cluster.create(REVIEWS if account else SELF_REVIEWS, None, review)
-            if not answer.get("status", {}).get("allowed"):
-                found.append(one)
-        return found
-
-    async def judge_user() -> list[Finding]:
-        return [judge_person(await denied(PERSON, namespace=question.namespace), namespace=question.namespace)]
-
-    findings = await _tried(f"your permissions in namespace {question.namespace}", judge_user())
-    for component, permissions, place in [
-        *((component, table, place) for place in installed.watched for component, table in _TABLES),
-        *((component, AT_HOME, home) for component, _ in _TABLES),
+    home, shim, worker = question.install_namespace, installed.accounts.get("shim"), installed.accounts.get("worker")
+    findings = []
+    for account, permissions, place in [
+        ("", PERSON, question.namespace),
+        *(
+            (account, table, place)
+            for place in installed.watched
+            for account, table in ((shim, SHIM), (worker, WORKER))
+        ),
+        *((account, AT_HOME, home) for account in (shim, worker)),
     ]:
-        account = installed.accounts.get(component)
-        if not account:
+        if account is None:
             continue
         where = f"namespace {place}" if place else "all namespaces"
+        what = f"permissions of service account {account} in {where}" if account else f"your permissions in {where}"
+        denied = []
         try:
-            lacking = await denied(permissions, namespace=place, account=account)
-            findings.append(judge_account(account, lacking, where=where))
+            for one in permissions:
+                review = access_review(one, namespace=place, account=account, account_namespace=home)
+                answer = await cluster.create(REVIEWS if account else SELF_REVIEWS, None, review)
+                if not answer.get("status", {}).get("allowed"):
+                    denied.append(one)
         except KubeError as error:
-            why = "only administrators may check them" if isinstance(error, Forbidden) else str(error)
-            findings.append(unknown(f"permissions of service account {account} in {where}", why))
+            is_reserved = bool(account) and isinstance(error, Forbidden)
+            findings.append(unknown(what, "only administrators may check them" if is_reserved else str(error)))
+        else:
+            findings.append(judge_permissions(what, denied, namespace="" if account else place))
     return findings
 
 
@@ -233,10 +215,10 @@ async def _temporal(
     installed: Installed, installation: str, question: Question, connect_temporal: Connect
 ) -> list[Finding]:
     try:
-        connected = await connect_temporal(installed)
+        server = await connect_temporal(installed)
     except TemporalUnavailable as error:
         return [problem("Temporal", f"no response from {error}", fix=TEMPORAL_FIX)]
-    server, namespace = connected.server, connected.namespace
+    namespace = server.namespace
     queue = os.environ.get("INFERRUN_TASK_QUEUE") or installed.task_queue or DEFAULT_TASK_QUEUE
     restart = (
         f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
@@ -248,42 +230,40 @@ async def _temporal(
         fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
         return [problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
 
-    async def find_attributes() -> list[Finding]:
-        return [judge_search_attributes(await server.search_attributes(), namespace=namespace)]
-
     async def find_pollers(kind: str) -> list[Finding]:
         pollers = await server.pollers(queue, kind)
         return [judge_queue(queue, kind, pollers, installation=installation, restart=restart)]
 
-    found = [ok("Temporal", f"connected to {connected.address}")]
+    found = [ok("Temporal", f"connected to {server.address}")]
     found += await _tried("Temporal namespace", find_namespace())
     if found[-1].fix:
         return found
-    found += await _tried("search attributes", find_attributes())
+    found += await _tried("search attributes", _search_attributes(server))
     for kind in ("workflows", "activities"):
         found += await _tried(f"pollers of task queue {queue} ({kind})", find_pollers(kind))
     return found
 
 
-def judge_search_attributes(found: Mapping[str, str], *, namespace: str) -> Finding:
-    """The finding about the search attributes, which are used to find runs in the Temporal UI."""
+async def _search_attributes(server: TemporalServer) -> list[Finding]:
+    """Whether the search attributes are registered, which are used to find runs in the Temporal UI."""
+    found = await server.search_attributes()
     wrong = [key.name for key in ATTRIBUTES if found.get(key.name, "Keyword") != "Keyword"]
     missing = [key.name for key in ATTRIBUTES if key.name not in found]
     if wrong:
-        fix = f"remove or rename them in Temporal namespace {namespace}; the shim registers its own on startup"
-        return problem("search attributes", f"not of type Keyword: {', '.join(wrong)}", fix=fix)
+        fix = f"remove or rename them in Temporal namespace {server.namespace}; the shim registers its own on startup"
+        return [problem("search attributes", f"not of type Keyword: {', '.join(wrong)}", fix=fix)]
     if missing:
         flags = " ".join(f"--name {name} --type Keyword" for name in missing)
-        fix = f"temporal operator search-attribute create -n {namespace} {flags}; then restart the shim"
-        return problem("search attributes", f"not registered: {', '.join(missing)}", fix=fix)
-    return ok("search attributes", "registered")
+        fix = f"temporal operator search-attribute create -n {server.namespace} {flags}; then restart the shim"
+        return [problem("search attributes", f"not registered: {', '.join(missing)}", fix=fix)]
+    return [ok("search attributes", "registered")]
 
 
 def run(words: argparse.Namespace) -> int:
     """Examine the user's cluster and print the findings; returns the exit code."""
     question = Question(install_namespace=words.install_namespace, release=words.release, namespace=words.namespace)
 
-    async def connect(installed: Installed) -> Connected:
+    async def connect(installed: Installed) -> TemporalServer:
         address = installed.temporal_address or "127.0.0.1:7233"
         return await temporal_server.connect(address=address, namespace=installed.temporal_namespace)
 

@@ -46,11 +46,8 @@ def run_in_cluster(words: argparse.Namespace, work: Callable[[KubeClient, str], 
     except CommandFailed as error:
         code, fix, message = FAILED, error.fix, str(error)
     except (KubeError, OSError) as error:
-        code, fix, message = (
-            FAILED,
-            "check the connection and your permissions, then run the same command again",
-            str(error),
-        )
+        fix = "check the connection and your permissions, then run the same command again"
+        code, message = FAILED, str(error)
     sys.stderr.write(f"error: {message}\nfix:   {fix}\n")
     return code
 

@@ -28,12 +28,10 @@ from inferrun.cli.migration import (
 )
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.objects import CONFIGS, JOBS, PODS, RUNS, Object, Resource
+from inferrun.kube.objects import CONFIGS, DEFINITIONS, DEPLOYMENTS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.resources import parse_config, parse_run
 from inferrun.timestamps import utc_now
 
-DEFINITIONS: Final = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
-DEPLOYMENTS: Final = Resource("apps/v1", "deployments")
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs")
 
 DONE: Final = 0

@@ -89,22 +89,14 @@ def access_review(permission: Permission, *, namespace: str, account: str = "", 
     return {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
 
 
-def judge_person(denied: Sequence[Permission], *, namespace: str) -> Finding:
-    """The finding about the user's own permissions in a namespace."""
-    what = f"your permissions in namespace {namespace}"
+def judge_permissions(what: str, denied: Sequence[Permission], *, namespace: str) -> Finding:
+    """The finding about the permissions of the user in a namespace, or of a service account if there is none."""
     if not denied:
-        return ok(what, "sufficient for configs and runs")
-    fix = (
-        "ask an administrator for the role edit in this namespace, which includes the two resources, for example\n"
-        f"kubectl create rolebinding inference --clusterrole=edit --user=YOU -n {namespace}"
-    )
-    return problem(what, f"missing: {', '.join(map(str, denied))}", fix=fix)
-
-
-def judge_account(account: str, denied: Sequence[Permission], *, where: str) -> Finding:
-    """The finding about the permissions of a service account."""
-    what = f"permissions of service account {account} in {where}"
-    if not denied:
-        return ok(what, "sufficient")
+        return ok(what, "sufficient for configs and runs" if namespace else "sufficient")
     fix = "helm upgrade with the chart of this version, which contains the roles; or add the permissions to the existing role"
+    if namespace:
+        fix = (
+            "ask an administrator for the role edit in this namespace, which includes the two resources, for example\n"
+            f"kubectl create rolebinding inference --clusterrole=edit --user=YOU -n {namespace}"
+        )
     return problem(what, f"missing: {', '.join(map(str, denied))}", fix=fix)

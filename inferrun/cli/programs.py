@@ -1,6 +1,6 @@
-"""Checks the Deployments of shim and worker, and reads their settings. Pure."""
+"""Checks the Deployments of shim and worker and which workers poll a task queue, and reads their settings. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
@@ -11,15 +11,12 @@ from inferrun.kube.objects import Object
 
 COMPONENTS: Final = ("shim", "worker")
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
-
-
 SHIMS: Final = f"app.kubernetes.io/name=inferrun,{COMPONENT_LABEL}=shim"
 """The label selector of the shims of all releases."""
 
 
-def selector(release: str) -> str:
-    """The label selector of a release's Deployments."""
-    return f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={release}"
+STALE_SECONDS: Final = 120
+"""Age at which a poller counts as gone: a poll takes at most one minute, and Temporal lists pollers for five."""
 
 
 @dataclass(frozen=True)
@@ -92,3 +89,34 @@ def _judge(component: str, deployment: Object | None, *, namespace: str, release
 
 def _component_of(deployment: Object) -> str:
     return str((deployment["metadata"].get("labels") or {}).get(COMPONENT_LABEL, ""))
+
+
+@dataclass(frozen=True)
+class Poller:
+    """A worker that polled a queue: its identity, and the time since its last poll."""
+
+    identity: str
+    seconds_ago: float
+
+    @property
+    def installation(self) -> str:
+        """The installation in an identity `inferrun/<installation>/<pod>`; empty for other identities."""
+        parts = self.identity.split("/")
+        return parts[1] if len(parts) == 3 and parts[0] == "inferrun" else ""
+
+
+def judge_queue(queue: str, kind: str, pollers: Sequence[Poller], *, installation: str, restart: str) -> Finding:
+    """The finding about a queue. `installation` is empty if unknown; `restart` is the command that restarts the worker."""
+    what = f"pollers of task queue {queue} ({kind})"
+    alive = [poller for poller in pollers if poller.seconds_ago <= STALE_SECONDS]
+    if not alive:
+        fix = (
+            "check that the worker runs with this temporal.address, temporal.namespace and temporal.taskQueue, or restart it:\n"
+            f"{restart}"
+        )
+        return problem(what, "no worker polls it, so runs are not executed", fix=fix)
+    others = sorted({poller.identity for poller in alive if poller.installation != installation})
+    if installation and others:
+        fix = "use a different task queue for each installation: helm upgrade --set temporal.taskQueue=NAME"
+        return problem(what, f"workers of another installation also poll it: {', '.join(others[:3])}", fix=fix)
+    return ok(what, f"{len(alive)} worker{'s' if len(alive) > 1 else ''}")

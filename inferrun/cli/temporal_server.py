@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
@@ -15,7 +14,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from inferrun.cli.pollers import Poller
+from inferrun.cli.programs import Poller
 from inferrun.temporal.connection import TemporalUnavailable
 
 ANSWER_SECONDS = 10.0
@@ -30,6 +29,9 @@ Response = TypeVar("Response")
 class TemporalServer(Protocol):
     """The queries that doctor needs. They raise TemporalUnavailable if the server does not respond or does not allow them."""
 
+    address: str
+    namespace: str
+
     async def has_namespace(self) -> bool:
         """Whether the namespace exists."""
 
@@ -43,12 +45,14 @@ class TemporalServer(Protocol):
 class Frontend:
     """The server of a connected client."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, address: str) -> None:
         self._client = client
+        self.address = address
+        self.namespace = client.namespace
 
     async def has_namespace(self) -> bool:
         """Whether the namespace exists."""
-        request = DescribeNamespaceRequest(namespace=self._client.namespace)
+        request = DescribeNamespaceRequest(namespace=self.namespace)
         try:
             await self._client.workflow_service.describe_namespace(request)
         except RPCError as error:
@@ -59,7 +63,7 @@ class Frontend:
 
     async def search_attributes(self) -> dict[str, str]:
         """The custom search attributes with their types."""
-        request = ListSearchAttributesRequest(namespace=self._client.namespace)
+        request = ListSearchAttributesRequest(namespace=self.namespace)
         found = await _answered(self._client.operator_service.list_search_attributes(request))
         names = {name: IndexedValueType.Name(number) for name, number in found.custom_attributes.items()}
         return {name: kind.removeprefix("INDEXED_VALUE_TYPE_").title().replace("_", "") for name, kind in names.items()}
@@ -67,7 +71,7 @@ class Frontend:
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
         """The pollers of a task queue."""
         request = DescribeTaskQueueRequest(
-            namespace=self._client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=KINDS[kind]
+            namespace=self.namespace, task_queue=TaskQueue(name=queue), task_queue_type=KINDS[kind]
         )
         found = await _answered(self._client.workflow_service.describe_task_queue(request))
         now = datetime.now(UTC)
@@ -84,16 +88,7 @@ async def _answered(request: Awaitable[Response]) -> Response:
         raise TemporalUnavailable(f"{error.status.name}: {error.message}") from error
 
 
-@dataclass(frozen=True)
-class Connected:
-    """A connected server, with its address and namespace."""
-
-    server: TemporalServer
-    address: str
-    namespace: str
-
-
-async def connect(*, address: str, namespace: str) -> Connected:
+async def connect(*, address: str, namespace: str) -> TemporalServer:
     """Connect to the server in the environment or in Temporal's configuration file, or else to `address`.
 
     The namespace is selected in the same way. Raises TemporalUnavailable.
@@ -109,4 +104,4 @@ async def connect(*, address: str, namespace: str) -> Connected:
         of_system = re.search(r'message: "([^"]+)"', str(error))  # that of the operating system, if there is one
         text = of_system[1] if of_system else str(error)[:300]
         raise TemporalUnavailable(f"{target}: {text or 'no response in time'}") from error
-    return Connected(Frontend(client), target, client.namespace)
+    return Frontend(client, address=target)

@@ -55,9 +55,6 @@ LOADED_AFTER: Final = timedelta(minutes=10)
 KNATIVE_SECONDS: Final = 300
 """Knative's default limit of a request, `revision-timeout-seconds`."""
 
-WHOLE: Final = 100
-"""Percent."""
-
 REVISION_LIMIT: Final = 253
 """Characters of the name of a revision, which is that of an object."""
 
@@ -86,6 +83,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
     protocol = _protocol(item, wanted, others)
     address, authorities = _address(item, others, protocol=protocol)
     model = wanted.model_name or _model_name(item)
+    limits = [number(item, "spec", part, "timeout") for part in ("predictor", "transformer")]
     is_prefixed = text(item, "spec", "predictor", "model", "modelFormat", "name") == "huggingface"
     return ModelAddress(
         url=model_url(base_of(address), protocol=protocol, model=model, is_prefixed=is_prefixed),
@@ -94,7 +92,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
         generation=number(item, "metadata", "generation") or 0,
         revision=revision_of(item),
         concurrency=_concurrency(item),
-        request_seconds=_request_seconds(item),
+        request_seconds=min(filter(None, limits), default=KNATIVE_SECONDS if _mode(item) in KNATIVE_MODES else 0),
         ca_certificates=authorities,
         warnings=_warnings(item),
     )
@@ -151,23 +149,19 @@ def _not_ready(item: Stored) -> NotYet | None:
 
 def _in_transition(item: Stored) -> NotYet | None:
     status = member(item, "status", "modelStatus")
-    transition = text(status, "transitionStatus")
-    if transition in ("", "UpToDate") or _is_scaled_to_zero(status):
+    transition, copies = text(status, "transitionStatus"), member(status, "copies")
+    has_none = not number(copies, "totalCopies") and not number(copies, "failedCopies")
+    is_scaled_to_zero = has_none and text(status, "states", "targetModelState") in ("", "Pending")
+    if transition in ("", "UpToDate") or is_scaled_to_zero:  # then the first request starts a replica
         return None
     before, after = (text(status, "states", f"{which}ModelState") or "none" for which in ("active", "target"))
     states = f"its model is {after}" if before == "none" else f"its model is {before}, and the next one is {after}"
     return NotYet(f"{name_of(item)} is not up to date: {states} ({transition}); the run starts when it is")
 
 
-def _is_scaled_to_zero(status: object) -> bool:
-    """Whether nothing runs and nothing failed: the first request starts a replica."""
-    copies = member(status, "copies")
-    has_none = not number(copies, "totalCopies") and not number(copies, "failedCopies")
-    return has_none and text(status, "states", "targetModelState") in ("", "Pending")
-
-
 def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
-    """What the config says, else what the object says, else the first one of its runtime that the built-in runner speaks.
+    """What the config says, else what the object or the environment of its custom container says, else the first one of its
+    runtime that the built-in runner speaks.
 
     A runtime that lists several speaks them all, except for TorchServe, which KServe starts with one. For the format vLLM,
     KServe's webhook adds `protocolVersion: v2`, although its runtime lists no protocol and speaks only OpenAI's.
@@ -175,7 +169,9 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
     if wanted.protocol:
         return wanted.protocol
     model = member(item, "spec", "predictor", "model")
-    declared = text(model, "protocolVersion").lower() or _custom_protocol(item)
+    variables = [one for container in items(item, "spec", "predictor", "containers") for one in items(container, "env")]
+    of_container = next((text(one, "value") for one in variables if text(one, "name") == "PROTOCOL"), "")
+    declared = (text(model, "protocolVersion") or of_container).lower()
     is_vllm = text(model, "modelFormat", "name") == "vLLM"
     if not is_vllm and (declared in _SPEAKS or (declared and not wanted.is_our_runner)):
         return declared
@@ -202,15 +198,6 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
         )
         raise Answered(Never(message))
     return spoken
-
-
-def _custom_protocol(item: Stored) -> str:
-    """KServe reads the protocol of a custom container from its environment."""
-    for container in items(item, "spec", "predictor", "containers"):
-        for variable in items(container, "env"):
-            if text(variable, "name") == "PROTOCOL":
-                return text(variable, "value").lower()
-    return ""
 
 
 def _runtime(item: Stored) -> Other | None:
@@ -318,14 +305,6 @@ def _concurrency(item: Stored) -> int:
     return per_replica * max(1, running, number(predictor, "minReplicas") or 0)
 
 
-def _request_seconds(item: Stored) -> int:
-    limits = [number(item, "spec", part, "timeout") for part in ("predictor", "transformer")]
-    given = [limit for limit in limits if limit]
-    if given:
-        return min(given)
-    return KNATIVE_SECONDS if _mode(item) in KNATIVE_MODES else 0
-
-
 def _warnings(item: Stored) -> tuple[str, ...]:
     predictor = member(item, "spec", "predictor")
     found = []
@@ -340,7 +319,7 @@ def _warnings(item: Stored) -> tuple[str, ...]:
             "the predictor alone; to call a canary, set kserve.modelUrl to its Service in the InferenceConfig"
         )
     percent = number(predictor, "canaryTrafficPercent")
-    if percent and percent < WHOLE:
+    if percent and percent < 100:
         found.append(
             f"{name_of(item)} sends {percent} % of the requests to its latest revision, so the predictions come from two models; "
             "call one of them with kserve.modelUrl in the InferenceConfig if that must not be"

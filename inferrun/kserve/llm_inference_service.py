@@ -55,19 +55,22 @@ _Bases: TypeAlias = Mapping[str, "Stored | Unreadable"]
 
 def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> ModelAddress:
     """The address of the model of an LLMInferenceService. Raises Answered."""
-    closed = (
-        stopped(item)
-        or _misconfigured(item)
-        or _not_ready(item)
-        or outdated(item, now=now)
-        or _rolling_out(item, others)
-    )
+    closed = stopped(item) or _misconfigured(item) or _not_ready(item) or outdated(item, now=now)
+    primary = member(item, "status", "workloads", "primary")
+    if closed is None and text(primary, "kind") == "Deployment":  # Pods of the previous spec may still serve
+        deployment = Other("deployments", text(item, "metadata", "namespace"), text(primary, "name"))
+        closed = rolling_out(item, needed(others, deployment))
     if closed is not None:
         raise Answered(closed)
     bases = _bases(item, others)
     model = wanted.model_name or _served_name(item, bases)
-    if wanted.model_name and wanted.is_our_runner:
-        _check_model(item, bases, model)
+    unread = _unread(item, bases)
+    if wanted.model_name and wanted.is_our_runner and model not in _listed(item) and not unread:
+        adapters = [one for spec in (item, *bases.values()) for one in items(spec, "spec", "model", "lora", "adapters")]
+        served = [_served_name(item, bases), *filter(None, (text(one, "name") for one in adapters))]
+        if model not in served:
+            message = f"kserve.modelName is {model!r}, but {name_of(item)} serves {', '.join(served)}"
+            raise Answered(Never(f"{message}; set one of these in the InferenceConfig, or omit modelName"))
     entry, parts = _address(item, bases, model)
     is_of_workload = member(entry, "origin") is None and not _has_route(item, bases)  # and not of a gateway
     namespace = text(item, "metadata", "namespace")
@@ -87,7 +90,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
         generation=number(item, "metadata", "generation") or 0,
         ca_certificates=text(entry, "CACerts"),
         ca_secret=_child_name(text(item, "metadata", "name"), _SELF_SIGNED) if has_own_certificate else "",
-        warnings=() if wanted.model_name else _unread(item, bases),
+        warnings=() if wanted.model_name else unread,
     )
 
 
@@ -108,15 +111,6 @@ def _not_ready(item: Stored) -> NotYet | None:
     parts = ("WorkloadsReady", "RouterReady")
     worst = next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready")
     return not_ready(item, shown(item, worst), pods="app.kubernetes.io/name")
-
-
-def _rolling_out(item: Stored, others: Others) -> NotYet | None:
-    """The answer while Pods of the previous spec serve, as for an InferenceService."""
-    primary = member(item, "status", "workloads", "primary")
-    if text(primary, "kind") != "Deployment":
-        return None
-    deployment = Other("deployments", text(item, "metadata", "namespace"), text(primary, "name"))
-    return rolling_out(item, needed(others, deployment))
 
 
 def _bases(item: Stored, others: Others) -> _Bases:
@@ -154,15 +148,6 @@ def _unread(item: Stored, bases: _Bases) -> tuple[str, ...]:
         f"InferenceConfig, because {name_of(item)} is served under that name"
     )
     return (warning,) if names else ()
-
-
-def _check_model(item: Stored, bases: _Bases, name: str) -> None:
-    """Raise Answered if the config names a model that the object does not serve."""
-    adapters = [one for spec in (item, *bases.values()) for one in items(spec, "spec", "model", "lora", "adapters")]
-    served = [_served_name(item, bases), *filter(None, (text(one, "name") for one in adapters))]
-    if name not in served and name not in _listed(item) and not _unread(item, bases):
-        message = f"kserve.modelName is {name!r}, but {name_of(item)} serves {', '.join(served)}"
-        raise Answered(Never(f"{message}; set one of these in the InferenceConfig, or omit modelName"))
 
 
 def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResult]:

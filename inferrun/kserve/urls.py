@@ -35,17 +35,12 @@ def model_url(base: str, *, protocol: str, model: str, is_prefixed: bool = False
     """The URL that a runner of this protocol gets. `is_prefixed`: the server has OpenAI's API below `/openai`."""
     name = quote(model, safe="")
     if protocol == GRPC:
-        return _grpc_url(base)
+        parts = urlsplit(base)  # gRPC has no paths
+        host = parts.netloc if parts.port else f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
+        return f"{_GRPC_SCHEMES[parts.scheme]}://{host}"
     if protocol == "openai":
         return f"{base}/openai/v1" if is_prefixed else f"{base}/v1"
     return f"{base}/v1/models/{name}:predict" if protocol == "v1" else f"{base}/v2/models/{name}/infer"
-
-
-def _grpc_url(base: str) -> str:
-    """Host and port: gRPC has no paths."""
-    parts = urlsplit(base)
-    host = parts.netloc if parts.port else f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
-    return f"{_GRPC_SCHEMES[parts.scheme]}://{host}"
 
 
 def is_internal(parts: SplitResult) -> bool:

@@ -260,7 +260,9 @@ class KubeClient:
                     if answer.status < 300:
                         yield answer
                         return
-                    error, pause = error_of(answer.status, await answer.read()), _retry_after(answer)
+                    error, after = error_of(answer.status, await answer.read()), answer.headers.get("Retry-After", "")
+                    # Only these say that the request was not executed.
+                    pause = int(after) if answer.status in (429, 503) and after.isdecimal() else 0
             except (TimeoutError, aiohttp.ClientError, OSError) as failure:
                 raise Unreachable(f"{method} {path}: {type(failure).__name__} {failure}") from failure
             waited += pause
@@ -268,12 +270,6 @@ class KubeClient:
                 raise error
             logger.info("the API server is overloaded", extra={"method": method, "path": path, "again_in": pause})
             await asyncio.sleep(pause)
-
-
-def _retry_after(answer: aiohttp.ClientResponse) -> int:
-    """After how many seconds the server, which has not executed the request, wants it again; 0 if it does not say."""
-    text = answer.headers.get("Retry-After", "")
-    return int(text) if answer.status in (429, 503) and text.isdecimal() else 0
 
 
 class _Connections(RESTClientObject):

@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from inferrun.kube.errors import KubeError, PageTooLarge, error_of
+from inferrun.kube.errors import PageTooLarge, error_of
 from inferrun.kube.objects import MAX_FREE_FORM_BYTES, MAX_FREE_FORM_CONTAINERS, UNREADABLE, Object, Resource
 from inferrun.nesting import TooDeep, check_depth
 
@@ -91,14 +91,9 @@ def read_event(line: bytes, resource: Resource) -> tuple[str, Object]:
     except (ValueError, KeyError, TypeError):
         return _read_malformed_event(line, _NOT_DECODED)
     if kind == "ERROR":
-        raise error_of_event(item)
+        code = item.get("code") if isinstance(item, dict) else None
+        raise error_of(code if isinstance(code, int) else 500, orjson.dumps(item))
     return kind, item
-
-
-def error_of_event(status: object) -> KubeError:
-    """The error for the `Status` object of an ERROR event."""
-    code = status.get("code") if isinstance(status, dict) else None
-    return error_of(code if isinstance(code, int) else 500, orjson.dumps(status))
 
 
 def read_page(raw: bytes, resource: Resource) -> Page:

@@ -89,10 +89,13 @@ class NotConfigured(KubeError):
 def error_of(status: int, body: bytes) -> KubeError:
     """The error for a response other than 2xx; `body` is a `Status` object or arbitrary text."""
     reason, message = _read_status(body)
+    # Admission denies with any code: a webhook that gives none is answered with 400, a policy that gives no reason with 422.
+    is_denied_by_webhook = "admission webhook" in message and "denied the request" in message
+    is_denied_by_policy = "ValidatingAdmissionPolicy" in message and "denied request" in message
     kind: type[KubeError]
     if status == 409:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict
-    elif status == 403 or _is_admission_denial(message):
+    elif status == 403 or is_denied_by_webhook or is_denied_by_policy:
         kind = Forbidden
     elif status == 404:
         kind = NotFound
@@ -105,14 +108,6 @@ def error_of(status: int, body: bytes) -> KubeError:
     else:
         kind = Invalid
     return kind(message, status=status, reason=reason)
-
-
-def _is_admission_denial(message: str) -> bool:
-    """Whether an admission webhook or a ValidatingAdmissionPolicy denied the request. The code proves nothing: a webhook that
-    gives none is answered with 400, and a policy that gives no reason with 422.
-    """
-    is_of_webhook = "admission webhook" in message and "denied the request" in message
-    return is_of_webhook or ("ValidatingAdmissionPolicy" in message and "denied request" in message)
 
 
 def _read_status(body: bytes) -> tuple[str, str]:

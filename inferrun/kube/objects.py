@@ -66,6 +66,8 @@ NAMESPACES = Resource("v1", "namespaces")
 QUOTAS = Resource("v1", "resourcequotas")
 SECRETS = Resource("v1", "secrets")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
+DEPLOYMENTS = Resource("apps/v1", "deployments")
+DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 UNREADABLE: Final = "unreadable"
 """Key of a stub, which replaces an object that was not parsed: why. Besides, it has only the identity in `metadata`."""

@@ -75,8 +75,14 @@ class RunStore:
             wanted = decide(current)
             if wanted is None or wanted == current.status:
                 return Written(current)
+            patch = {
+                "apiVersion": wellknown.API_VERSION,
+                "kind": wellknown.RUN_KIND,
+                "metadata": {"uid": current.metadata.uid, "resourceVersion": current.metadata.resource_version},
+                "status": merge_patch(current.status.to_manifest(), wanted.to_manifest()),
+            }
             try:
-                stored = await self._api.patch(RUNS, run.namespace, run.name, _patch(current, wanted), sub="status")
+                stored = await self._api.patch(RUNS, run.namespace, run.name, patch, sub="status")
             except NotFound:
                 return Written(None)
             except Conflict:
@@ -84,16 +90,6 @@ class RunStore:
                 continue
             return Written(parse_run(stored), changed=True)
         raise Conflict(f"the status of run {run} kept changing", status=409)
-
-
-def _patch(run: InferenceRun, wanted: InferenceRunStatus) -> Object:
-    """A merge patch with the differences; fields that are no longer set are removed."""
-    return {
-        "apiVersion": wellknown.API_VERSION,
-        "kind": wellknown.RUN_KIND,
-        "metadata": {"uid": run.metadata.uid, "resourceVersion": run.metadata.resource_version},
-        "status": merge_patch(run.status.to_manifest(), wanted.to_manifest()),
-    }
 
 
 def merge_patch(before: Object, after: Object) -> Object:

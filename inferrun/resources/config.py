@@ -22,6 +22,8 @@ RUN_AS_USER: Final = 65532
 AUTO_DELETE_DELAY_SECONDS: Final = 300
 CA_BUNDLE_KEY: Final = "cabundle.crt"
 MODEL_VERSIONS: Final = ("v1", "v2")
+MODEL_FIELDS: Final = {"model_name", "model_url", "model_version", "model_input_name"}
+"""The fields of spec.kserve that may be placed in spec, too."""
 
 ModelText = Annotated[str, Field(max_length=2048)]
 StorageMap = Annotated[dict[str, JsonValue], Field(max_length=16)]
@@ -295,17 +297,8 @@ class InferenceConfigSpec(ResourceModel):
         counts as not set.
         """
         nested = self.kserve or KServeModel()
-        return KServeModel(
-            model_name=nested.model_name or self.model_name or None,
-            model_url=nested.model_url or self.model_url or None,
-            service_ref=nested.service_ref,
-            model_version=nested.model_version or self.model_version or None,
-            model_input_name=nested.model_input_name or self.model_input_name or None,
-            protocol_version=nested.protocol_version,
-            credentials_ref=nested.credentials_ref,
-            token_audience=nested.token_audience,
-            warm_up_seconds=nested.warm_up_seconds,
-        )
+        found = {name: getattr(nested, name) or getattr(self, name) or None for name in MODEL_FIELDS}
+        return nested.model_copy(update=found)
 
 
 class InferenceConfig(ResourceModel):

@@ -110,9 +110,16 @@ def parse_schedule(expression: str) -> CronTimes:
     """The values in `expression`. Raises InvalidSchedule if it is invalid or never fires."""
     words = _five_fields(expression)
     minutes, hours, days, months, weekdays = (
-        _values(word, field=field) for word, field in zip(words, FIELDS, strict=True)
+        tuple(sorted({value for item in word.split(",") for value in _item(item, field=field)}))
+        for word, field in zip(words, FIELDS, strict=True)
     )
-    _check_that_it_fires(words, expression=expression)
+    try:
+        croniter(" ".join(words).replace("?", "*"), _LEAP_YEAR).get_next(datetime)
+    except CroniterBadDateError:
+        raise InvalidSchedule(
+            f'"{expression}" never fires: no month in "{words[3]}" has a day "{words[2]}"; '
+            "choose a day that exists in one of the months"
+        ) from None
     return CronTimes(
         minutes=minutes,
         hours=hours,
@@ -160,13 +167,6 @@ def _five_fields(expression: str) -> list[str]:
     return words
 
 
-def _values(word: str, *, field: _Field) -> tuple[int, ...]:
-    found: set[int] = set()
-    for item in word.split(","):
-        found.update(_item(item, field=field))
-    return tuple(sorted(found))
-
-
 def _item(item: str, *, field: _Field) -> range:
     """The values of a list item: `*`, `5` or `1-5`, with or without a step."""
     span, slash, step_text = item.partition("/")
@@ -191,13 +191,3 @@ def _item(item: str, *, field: _Field) -> range:
 def _restricts(word: str) -> bool:
     """Whether a day field excludes any day; an unrestricted item in a list makes the whole list unrestricted."""
     return not any(item in {"*", "?", "*/1", "?/1"} for item in word.split(","))
-
-
-def _check_that_it_fires(words: list[str], *, expression: str) -> None:
-    try:
-        croniter(" ".join(words).replace("?", "*"), _LEAP_YEAR).get_next(datetime)
-    except CroniterBadDateError:
-        raise InvalidSchedule(
-            f'"{expression}" never fires: no month in "{words[3]}" has a day "{words[2]}"; '
-            "choose a day that exists in one of the months"
-        ) from None

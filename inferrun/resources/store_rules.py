@@ -1,20 +1,23 @@
-"""What is required of the settings of a store besides their types. Pure.
+"""What is required of the settings of a store besides their types, and of a run that is divided among several Pods. Pure.
 
 The runner checks the same; a config that says so itself needs no Pod to be found invalid.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from inferrun.resources.storage import HttpStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import FILE_LABEL, S3_LABEL, HttpStorage, S3Storage, SqlStorage
 from inferrun.text import public_url
 
 End = Literal["input", "output"]
+
+SHARED_LABELS: Final = (FILE_LABEL, S3_LABEL)
+"""The labels whose stores several Pods can share: every Pod reads the same ranges, and each chunk is committed once."""
 
 _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
@@ -78,3 +81,25 @@ def _sql_output(storage: SqlStorage) -> Iterator[SettingFault]:
     elif _TABLE.fullmatch(storage.table) is None:
         text = "must be a name of letters, digits and underscores, such as predictions or results.predictions"
         yield SettingFault("table", storage.table, text)
+
+
+def shard_obstacle(
+    shards: int,
+    *,
+    image: str | None,
+    input_labels: Iterable[str],
+    output_labels: Iterable[str],
+    canary_records: int | None,
+) -> str:
+    """Why a run cannot be divided among that many Pods, with the fix; empty if it can. `image` is that of a custom runner."""
+    if shards <= 1:
+        return ""
+    if image is not None:
+        return f"more than 1 requires the built-in runner, but the InferenceConfig names the image {image!r}"
+    for side, labels in (("input", input_labels), ("output", output_labels)):
+        if (other := next((label for label in labels if label not in SHARED_LABELS), None)) is not None:
+            allowed = " or ".join(SHARED_LABELS)
+            return f"more than 1 requires an {side} of the label {allowed}, but spec.storage.{side} has {other}"
+    if canary_records:
+        return f"more than 1 is not allowed together with spec.canaryRecords ({canary_records}); remove one of them"
+    return ""

@@ -22,6 +22,7 @@ from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import (
+    MODEL_FIELDS,
     MODEL_VERSIONS,
     QUANTITY,
     InferenceConfigSpec,
@@ -31,7 +32,6 @@ from inferrun.resources.config import (
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.scalars import MESSAGE_LIMIT
-from inferrun.resources.sharding import shard_obstacle
 from inferrun.resources.storage import (
     HTTP_VERBS,
     KNOWN_LABELS,
@@ -40,7 +40,7 @@ from inferrun.resources.storage import (
     FileStorage,
     KrateoStorage,
 )
-from inferrun.resources.store_rules import End, store_faults
+from inferrun.resources.store_rules import End, shard_obstacle, store_faults
 from inferrun.text import one_line, public_url
 
 API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
@@ -50,8 +50,6 @@ OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
 GRPC: Final = "grpc-v2"
 TENSOR_PROTOCOLS: Final = ("v2", GRPC)
 OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, "openai")
-MODEL_FIELDS: Final = {"model_name", "model_url", "model_version", "model_input_name"}
-"""The fields of spec.kserve that may be placed in spec, too."""
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 SHOWN_VALUE_LIMIT: Final = 120
 
@@ -142,13 +140,7 @@ def shown(value: object) -> str:
 
 def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) -> tuple[Problem, ...]:
     """The first problems of a run or a schedule, which must not fire more often than every so many seconds."""
-    problems = chain(
-        _schedule_problems(run.spec, min_schedule_interval_seconds),
-        _parameter_problems(run.spec.parameters or {}),
-        _threshold_problems(run.spec.error_threshold),
-        _single_run_problems(run.spec),
-    )
-    return tuple(islice(problems, MAX_PROBLEMS + 1))
+    return tuple(islice(_run_problems(run.spec, min_schedule_interval_seconds), MAX_PROBLEMS + 1))
 
 
 def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
@@ -190,7 +182,7 @@ def _at(value: object, *keys: str) -> object:
     return value
 
 
-def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
+def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
     if spec.schedule is not None:
         try:
             seconds = parse_schedule(spec.schedule).shortest_interval_seconds
@@ -206,9 +198,11 @@ def _schedule_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Pr
             check_time_zone(spec.time_zone)
         except InvalidTimeZone as wrong:
             yield _wrong("spec.timeZone", spec.time_zone, str(wrong))
-
-
-def _single_run_problems(spec: InferenceRunSpec) -> Iterator[Problem]:
+    parameters, reserved = spec.parameters or {}, ", ".join(RESERVED_PARAMETERS)
+    for name in sorted(set(parameters) & set(RESERVED_PARAMETERS)):
+        yield _wrong(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
+    yield from _size_problems("spec.parameters", parameters)
+    yield from _threshold_problems(spec.error_threshold)
     if spec.schedule is not None and spec.dry_run:
         yield _wrong("spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own")
     if spec.schedule is not None and spec.retry_of:
@@ -265,13 +259,6 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         yield _wrong(f"spec.storage.input.{KRATEO_LABEL}", "used with columns", remedy)
     if copies and KRATEO_LABEL in (spec.storage.output or {}):
         yield _wrong(f"spec.storage.output.{KRATEO_LABEL}", "used with columns", remedy)
-
-
-def _parameter_problems(parameters: Mapping[str, str]) -> Iterator[Problem]:
-    reserved = ", ".join(RESERVED_PARAMETERS)
-    for name in sorted(set(parameters) & set(RESERVED_PARAMETERS)):
-        yield _wrong(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
-    yield from _size_problems("spec.parameters", dict(parameters))
 
 
 def _size_problems(field: str, value: object) -> Iterator[Problem]:

@@ -72,7 +72,8 @@ class Observer:
 
     async def _act(self) -> None:
         """One term: its state begins empty and ends with it."""
-        events, logs = EventReader(self._list_events), LogReader(self._read_log)
+        events = EventReader(self._list_events)
+        logs = LogReader(lambda namespace, pod, name: read_log(self._client, namespace, pod, container=name))
         reconciler = Reconciler(
             self._watch,
             signals=self._signals,
@@ -119,6 +120,3 @@ class Observer:
             "a namespace has too many Events to be read", extra={"namespace": namespace, "read": len(events)}
         )
         return events
-
-    async def _read_log(self, namespace: str, pod_name: str, container: str) -> str:
-        return await read_log(self._client, namespace, pod_name, container=container)

@@ -38,7 +38,7 @@ from activities.watching.pod_state import is_warming_up, newest
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
-from inferrun.runner_report import Progress as RunnerProgress
+from inferrun.runner_report import ProgressLine
 from operator_shim.observer.status_writer import Progress
 
 NEVER: Final = math.inf
@@ -132,7 +132,7 @@ class View:
     ends: tuple[PodEnd, ...]
     run: Object | None
     node_lost_seconds: int
-    report: RunnerProgress | None = None
+    report: ProgressLine | None = None
     warm_up: str = ""
     written: Progress | None = None
     news: News = NO_NEWS

@@ -19,8 +19,7 @@ from activities.watching.observation import Doing, Launch, is_concluded
 from control.informer import Key
 from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
-from inferrun.runner_report import Progress as RunnerProgress
-from inferrun.runner_report import parse_progress, parse_warm_up
+from inferrun.runner_report import ProgressLine, WarmUp, latest_line
 from operator_shim.observer.cluster_jobs import ClusterJobs
 from operator_shim.observer.plan import NEVER, NO_NEWS, Command, Memory, News, View, plan
 from operator_shim.observer.readers import EventReader, LogReader
@@ -46,7 +45,7 @@ class _Followed:
 
     memory: Memory
     news: News = NO_NEWS
-    report: RunnerProgress | None = None
+    report: ProgressLine | None = None
     warm_up: str = ""
     written: Progress | None = None
 
@@ -245,8 +244,8 @@ class Reconciler:
             return
         known = followed.report, followed.warm_up
         if followed.memory.log[1] == CONTAINER:
-            followed.report = parse_progress(log) or followed.report
+            followed.report = latest_line(ProgressLine, log) or followed.report
         else:
-            followed.warm_up = str(parse_warm_up(log) or followed.warm_up)
+            followed.warm_up = str(latest_line(WarmUp, log) or followed.warm_up)
         if (followed.report, followed.warm_up) != known:
             self._queue.add(key)

@@ -61,7 +61,6 @@ class Batching:
             yield self._cut()
 
     def _cut(self) -> Batch:
-        """Take one request from the front."""
         parts = [self._take(self._wanted(), self._max_bytes)]
         count, size = len(parts[0]), parts[0].nbytes
         while self._held and (left := self._wanted() - count) > 0:

@@ -81,7 +81,6 @@ def client_certificate_of(endpoints: Path) -> tuple[bytes, bytes] | None:
 
 
 def _client_certificate_files(endpoints: Path) -> tuple[Path, Path] | None:
-    """Return the files with the certificate and its key; None if there are none."""
     files = endpoints / FOLDER / "tls.crt", endpoints / FOLDER / "tls.key"
     found = [file.exists() for file in files]
     if any(found) and not all(found):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from inferrun.plugins import Checkpoint, Claim, Counts, Member, OutputStore, SharedStore, TokenUsage
-from inferrun.resources.sharding import SHARED_LABELS
+from inferrun.resources.store_rules import SHARED_LABELS
 from tests.conformance.test_output_stores import CHUNKS, PLAN, WHOLE, predict
 from tests.conformance.worlds import OUTPUTS, Disk, OutputWorld
 

@@ -19,8 +19,6 @@ MOST: Final = 16
 
 @dataclass(eq=False)
 class _Channel:
-    """A channel in use."""
-
     channel: grpc.aio.Channel
     until: float
     calls: int = 0

@@ -109,7 +109,7 @@ async def test_queues_without_workers_are_reported(kubeconfig: Path, installed: 
 
 async def until_polled(client: Client, task_queue: str) -> None:
     """Wait until the server lists the workers."""
-    server = Frontend(client)
+    server = Frontend(client, address="")
     deadline = time.monotonic() + 30
     for kind in ("workflows", "activities"):
         while not await server.pollers(task_queue, kind):

@@ -16,7 +16,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from inferrun.runner_report import parse_progress
+from inferrun.runner_report import ProgressLine, latest_line
 from tests.integration.runner.mortal_server import MortalServer, mortal_server
 from tests.integration.runner.pods import Ended, Machine
 
@@ -110,7 +110,7 @@ async def test_the_search_for_the_record_is_part_of_the_progress(file: Machine, 
     async with mortal_server(tmp_path / "journal", poison=[217]) as server:
         ended = await prepared(file, server.url).process(**SETTINGS)
     assert_only_failed(file, ended, [217])
-    notes = [found.note for line in ended.stdout.splitlines() if (found := parse_progress(line))]
+    notes = [found.note for line in ended.stdout.splitlines() if (found := latest_line(ProgressLine, line))]
     search = "requests with records 200 to 249 get no response, so one of them is searched for, and the others wait"
     assert search in notes
     assert notes[-1] == ""

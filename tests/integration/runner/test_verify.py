@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferrun.runner_report import OutputFinding, OutputState, parse_finding
+from inferrun.runner_report import OutputFinding, OutputState, parse_report
 from tests.integration.runner.pausing import pause_at
 from tests.integration.runner.pods import REPOSITORY, Machine, until
 
@@ -27,7 +27,7 @@ async def verified(machine: Machine, *words: str) -> tuple[int | None, OutputFin
     )
     code = await asyncio.wait_for(process.wait(), 30)
     text = await asyncio.to_thread(Path(environment["INFERRUN_TERMINATION_LOG"]).read_text)
-    return code, parse_finding(text), text
+    return code, parse_report(OutputFinding, text), text
 
 
 @pytest.mark.parametrize("step", ["after_link", "folder", "cleanup"])

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from inferrun.contract import Model
-from inferrun.runner_report import parse_warm_up
+from inferrun.runner_report import WarmUp, latest_line
 from runner.network.http_client import Refused
 from runner.settings import Settings
 from runner.warm_up import IN_A_ROW, Seen, wait_until_ready
@@ -241,7 +241,7 @@ async def test_an_address_and_a_name_of_thousands_of_characters_are_reported_sho
     async with server(lambda at: (503 if at < 2 else 200, "")) as (url, _):
         await warm_up(f"{url}/{'p' * 1500}", model_name="n" * 2048)
     [report, *_] = capsys.readouterr().out.splitlines()
-    found = parse_warm_up(report)
+    found = latest_line(WarmUp, report)
     assert found is not None
     assert found.seen.endswith("status 503")
     assert found.seen.startswith(f"{url}/ppp")
@@ -276,7 +276,7 @@ async def test_the_program_ends_when_the_model_is_ready(tmp_path: Path) -> None:
     async with server(lambda at: (200, "") if at else (503, "")) as (url, _):
         code, message, log = await run_program(tmp_path, url, seconds=60)
     assert (code, message) == (0, "the model is ready")
-    seen = parse_warm_up(log.splitlines()[0])
+    seen = latest_line(WarmUp, log.splitlines()[0])
     assert seen is not None
     assert str(seen) == f"{url}/v2/models/iris/ready: status 503; the Pod gives up after 60 s (kserve.warmUpSeconds)"
 

@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 from inferrun import wellknown
-from inferrun.cli.migrate import CRON_JOBS, DEPLOYMENTS
+from inferrun.cli.migrate import CRON_JOBS
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, DEPLOYMENTS, JOBS, PODS, RUNS, Object
 from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun, parse_run
 

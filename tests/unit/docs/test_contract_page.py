@@ -11,7 +11,7 @@ from activities.launching.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import parse_progress, parse_result
+from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
 from runner import registry
 from tests.unit.docs.pages import CONTRACT, CUSTOM_IMAGE, ROOT, STORE, blocks
 from tests.unit.objects import snapshot
@@ -28,13 +28,13 @@ def test_the_example_contract_is_what_the_worker_writes() -> None:
 
 
 def test_the_example_of_a_final_message_is_accepted() -> None:
-    result = parse_result(RESULT_EXAMPLE)
+    result = parse_report(RunnerResult, RESULT_EXAMPLE)
     assert result is not None
     assert set(json.loads(RESULT_EXAMPLE)) == set(result.model_dump())
 
 
 def test_the_example_of_progress_is_accepted() -> None:
-    assert parse_progress(PROGRESS_EXAMPLE) is not None
+    assert latest_line(ProgressLine, PROGRESS_EXAMPLE) is not None
 
 
 def test_every_member_of_the_contract_is_described() -> None:

@@ -22,7 +22,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
 from inferrun.run_result import RunResult
-from inferrun.run_stages import STAGES
+from inferrun.run_status import STAGES
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
 from tests.unit.docs.pages import (

@@ -4,8 +4,15 @@ import pytest
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
-from inferrun.run_stages import CONTRACT_WRITTEN, JOB_COMPLETE, MODEL_READY, OUTPUT_COMMITTED, STAGES
-from inferrun.run_status import ended_status, status_after
+from inferrun.run_status import (
+    CONTRACT_WRITTEN,
+    JOB_COMPLETE,
+    MODEL_READY,
+    OUTPUT_COMMITTED,
+    STAGES,
+    ended_status,
+    status_after,
+)
 from operator_shim.trimming import trim_run
 from tests.unit.objects import NOW, Json, run
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from inferrun.reasons import Phase, Reason
-from inferrun.run_stages import STAGES
-from inferrun.run_status import duration_text, ended_status, status_after
+from inferrun.run_status import STAGES, duration_text, ended_status, status_after
 from tests.unit.objects import NOW, Json, run
 
 EARLIER = "2026-11-21T07:30:00Z"

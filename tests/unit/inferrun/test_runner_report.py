@@ -8,13 +8,14 @@ from inferrun.reasons import Reason
 from inferrun.runner_report import (
     MESSAGE_LIMIT,
     Output,
+    ProgressLine,
     RecordCounts,
     RunnerResult,
     TokenUsage,
     dump_result,
     last_messages,
-    parse_progress,
-    parse_result,
+    latest_line,
+    parse_report,
 )
 from inferrun.text import one_line
 
@@ -28,13 +29,13 @@ RESULT = RunnerResult(
 
 
 def test_a_result_round_trips() -> None:
-    assert parse_result(dump_result(RESULT)) == RESULT
+    assert parse_report(RunnerResult, dump_result(RESULT)) == RESULT
 
 
 def test_tokens_are_reported_under_the_names_that_the_status_has() -> None:
     used = RESULT.model_copy(update={"usage": TokenUsage(prompt_tokens=3, completion_tokens=2, total_tokens=5)})
     assert json.loads(dump_result(used))["usage"] == {"promptTokens": 3, "completionTokens": 2, "totalTokens": 5}
-    assert parse_result(dump_result(used)) == used
+    assert parse_report(RunnerResult, dump_result(used)) == used
 
 
 @pytest.mark.parametrize("char", ["a", "ä", "漢", "🦀", '"', "\\", "\n", "\x00", "\u2028"])
@@ -47,7 +48,7 @@ def test_a_result_fits_in_3_kib_whatever_its_characters(char: str) -> None:
     )
     text = dump_result(long)
     assert len(text.encode()) <= MESSAGE_LIMIT
-    read = parse_result(text)
+    read = parse_report(RunnerResult, text)
     assert read is not None
     assert read.output == long.output
     assert long.message.startswith(read.message)
@@ -83,7 +84,7 @@ def test_a_message_that_fits_is_not_truncated() -> None:
     ],
 )
 def test_anything_else_is_not_a_result_and_raises_no_error(hostile: str) -> None:
-    assert parse_result(hostile) is None
+    assert parse_report(RunnerResult, hostile) is None
 
 
 def progress(completed: int) -> str:
@@ -91,7 +92,7 @@ def progress(completed: int) -> str:
 
 
 def test_the_latest_progress_in_a_log_is_returned() -> None:
-    found = parse_progress("\n".join(["starting", progress(10), progress(4000), "2026 some other line"]))
+    found = latest_line(ProgressLine, "\n".join(["starting", progress(10), progress(4000), "2026 some other line"]))
     assert found is not None
     assert found.records == RecordCounts(total=20_000, completed=4000)
 
@@ -111,14 +112,14 @@ def test_the_latest_progress_in_a_log_is_returned() -> None:
     ],
 )
 def test_a_line_without_valid_progress_is_ignored(latest: str) -> None:
-    found = parse_progress(f"{progress(10)}\n{latest}")
+    found = latest_line(ProgressLine, f"{progress(10)}\n{latest}")
     assert found is not None
     assert found.records.completed == 10
 
 
 @pytest.mark.parametrize("log", ["", "\n\n", "nothing of ours"])
 def test_a_log_without_progress_gives_none(log: str) -> None:
-    assert parse_progress(log) is None
+    assert latest_line(ProgressLine, log) is None
 
 
 def log_line(message: str, **fields: object) -> str:

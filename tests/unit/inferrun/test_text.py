@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from inferrun.text import code_span, fitting, one_line, public_url
+from inferrun.text import code_span, one_line, public_url
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,6 @@ def test_a_long_text_is_truncated_without_being_read_as_a_whole() -> None:
     began = time.perf_counter()
     assert len(one_line(long)) <= 512
     assert time.perf_counter() - began < 0.05
-
-
-def test_a_text_is_truncated_to_bytes_at_a_character() -> None:
-    assert fitting("é" * 10, limit=100, max_bytes=10) == "ééé…"
-    assert fitting("abc", limit=100, max_bytes=10) == "abc"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from control.kserve_absence import too_large
+from inferrun.contract import ServiceRef
 from inferrun.kube.objects import UNREADABLE
-from inferrun.service_ref import ServiceRef
 from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, is_outdated, seconds_left, wait_of
 from operator_shim.trimming import trim_run
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from inferrun.cli.pollers import Poller
+from inferrun.cli.programs import Poller
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.objects import Object, Resource
 
@@ -97,6 +97,8 @@ class FakeTemporal:
     """A server whose namespace exists, with one live worker on every queue."""
 
     def __init__(self) -> None:
+        self.address = ""
+        self.namespace = "default"
         self.namespace_exists = True
         self.attributes = dict.fromkeys(("InferrunInstallation", "InferrunRun", "InferrunConfig"), "Keyword")
         self.attributes_error: Exception | None = None

@@ -8,9 +8,7 @@ import pytest
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.cli.doctor import Question, examine
 from inferrun.cli.findings import Finding, State, exit_code, lines, summary
-from inferrun.cli.pollers import Poller
-from inferrun.cli.programs import Installed
-from inferrun.cli.temporal_server import Connected
+from inferrun.cli.programs import Installed, Poller
 from inferrun.kube.errors import Unreachable
 from inferrun.temporal.connection import TemporalUnavailable
 from tests.unit.inferrun.cli.fakes import INSTALLATION, FakeCluster, FakeTemporal, deployment, established, forbidden
@@ -42,10 +40,11 @@ class Site:
         assert exit_code(findings) == 1
         return problems[0]
 
-    async def _connect(self, installed: Installed) -> Connected:
+    async def _connect(self, installed: Installed) -> FakeTemporal:
         if self.temporal is None:
             raise TemporalUnavailable(f"{installed.temporal_address}: Connection refused")
-        return Connected(self.temporal, installed.temporal_address, "default")
+        self.temporal.address = installed.temporal_address
+        return self.temporal
 
 
 @pytest.fixture

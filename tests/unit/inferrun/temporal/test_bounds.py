@@ -6,18 +6,23 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import BaseModel, ValidationError
 from temporalio.api.failure.v1 import Failure
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.submission import MAX_PAYLOAD_BYTES
-from inferrun.temporal.bounds import BoundedPayloadConverter, PayloadTooLarge, bounded_data_converter
+from inferrun.temporal.plugin import BoundedFailureConverter, BoundedPayloadConverter, PayloadTooLarge
 from workflows.messages import LaunchResult, LaunchState, RecordInput
 
 RUN = RunRef(namespace="n" * 63, name="r" * 253, uid="5be07ada-0000-0000-0000-000000000000")
 CANARY = "c4" + "nary"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+CONVERTER = DataConverter(
+    payload_converter_class=BoundedPayloadConverter, failure_converter_class=BoundedFailureConverter
+)
 
 
 def attempt(number: int) -> Attempt:
@@ -26,7 +31,7 @@ def attempt(number: int) -> Attempt:
 
 
 def payload_of(value: object) -> bytes:
-    (payload,) = bounded_data_converter.payload_converter.to_payloads([value])
+    (payload,) = CONVERTER.payload_converter.to_payloads([value])
     return payload.data
 
 
@@ -70,7 +75,7 @@ class Sample(BaseModel):
 
 def failure_of(error: BaseException) -> Failure:
     failure = Failure()
-    converter = bounded_data_converter
+    converter = CONVERTER
     converter.failure_converter.to_failure(error, converter.payload_converter, failure)
     return failure
 

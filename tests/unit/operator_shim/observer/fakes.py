@@ -14,8 +14,7 @@ from control.informer import Key
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Progress as RunnerProgress
-from inferrun.runner_report import RecordCounts
+from inferrun.runner_report import ProgressLine, RecordCounts
 from operator_shim.observer.cluster_jobs import ClusterJobs
 from operator_shim.observer.readers import EventReader, LogReader, OnEvents, OnLog
 from operator_shim.observer.run_signals import RunSignals
@@ -159,7 +158,7 @@ class FakeLogs(LogReader):
 
     def report(self, key: Key, records: RecordCounts, *, note: str = "") -> None:
         """What a log read brings."""
-        progress = RunnerProgress(records=records, note=note)
+        progress = ProgressLine(records=records, note=note)
         self.followed[key][2](key, json.dumps({"event": "progress", **progress.model_dump(mode="json")}))
 
 

@@ -4,7 +4,7 @@ import io
 import json
 
 from inferrun.plugins import Counts
-from inferrun.runner_report import NOTE_LIMIT, parse_progress
+from inferrun.runner_report import NOTE_LIMIT, ProgressLine, latest_line
 from runner.program.progress_log import ProgressLog
 
 
@@ -22,7 +22,7 @@ def test_progress_is_rate_limited_except_on_demand() -> None:
 def test_the_control_plane_can_parse_progress_lines() -> None:
     out = io.StringIO()
     ProgressLog(out, every=2.0, clock=lambda: 0.0).report(Counts(total=20, completed=4, failed=1))
-    progress = parse_progress(out.getvalue())
+    progress = latest_line(ProgressLine, out.getvalue())
     assert progress
     assert (progress.records.total, progress.records.completed, progress.records.failed) == (20, 4, 1)
 
@@ -47,12 +47,12 @@ def test_the_control_plane_reads_the_pace_and_lines_without_one() -> None:
     now, out = [0.0], io.StringIO()
     log = ProgressLog(out, every=0.0, clock=lambda: now[0])
     log.report(Counts(total=20))
-    progress = parse_progress(out.getvalue())
+    progress = latest_line(ProgressLine, out.getvalue())
     assert progress is not None
     assert progress.pace is None
     now[0] = 2.0
     log.report(Counts(total=20, completed=10))
-    progress = parse_progress(out.getvalue())
+    progress = latest_line(ProgressLine, out.getvalue())
     assert progress is not None
     assert progress.pace is not None
     assert (progress.pace.records_per_second, progress.pace.seconds_left) == (5, 2)
@@ -73,7 +73,7 @@ def test_a_new_note_is_written_at_once() -> None:
 def test_the_control_plane_reads_a_note_and_shortens_a_long_one() -> None:
     out = io.StringIO()
     ProgressLog(out, every=2.0, clock=lambda: 0.0).report(Counts(total=20, note="a\n" + "b" * 10_000))
-    progress = parse_progress(out.getvalue())
+    progress = latest_line(ProgressLine, out.getvalue())
     assert progress is not None
     assert progress.note.startswith("a b")
     assert len(progress.note) == NOTE_LIMIT

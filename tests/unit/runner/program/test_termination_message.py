@@ -7,7 +7,7 @@ import pytest
 from inferrun.exitcodes import ExitCode
 from inferrun.plugins import ContractError, Counts, InferenceError, InputError, OutputError, RunnerError
 from inferrun.reasons import Reason
-from inferrun.runner_report import MESSAGE_LIMIT, parse_result
+from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult, parse_report
 from runner.errors import DeadlineReached, Stopped, TooManyErrors, first_error
 from runner.program.termination_message import failure, write_result
 
@@ -28,7 +28,7 @@ def test_every_error_has_its_exit_code_and_reason(
 ) -> None:
     assert error.code is code
     write_result(failure(error("the problem"), Counts(total=5, completed=3)), tmp_path / "log")
-    result = parse_result((tmp_path / "log").read_text())
+    result = parse_report(RunnerResult, (tmp_path / "log").read_text())
     assert result
     assert (result.reason, result.message, result.records.completed) == (reason, "the problem", 3)
 
@@ -49,7 +49,7 @@ def test_a_result_fits_whatever_the_error_contains(character: str, tmp_path: Pat
     write_result(failure(InputError(f"begin {character * 100_000}"), None), tmp_path / "log")
     text = (tmp_path / "log").read_bytes()
     assert len(text) <= MESSAGE_LIMIT
-    result = parse_result(text.decode())
+    result = parse_report(RunnerResult, text.decode())
     assert result
     assert result.message.startswith("begin")
     assert "\n" not in result.message
