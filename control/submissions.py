@@ -29,19 +29,16 @@ async def notify_submitter(client: Client, submitter: str, run: RunRef, *, signa
     if not 0 < len(submitter) <= MAX_ID_LENGTH:
         return
     submission = await _submission_of(client, submitter)
-    if submission is not None and is_submitted_by(run, submission, workflow_id=submitter):
-        await signal_workflow(client, submitter, signal)
-
-
-def is_submitted_by(run: RunRef, submission: Submission, *, workflow_id: str) -> bool:
-    """Whether a workflow with this id and this argument created the run."""
-    if submission.namespace != run.namespace:
-        return False
+    if submission is None or submission.namespace != run.namespace:
+        return
     if submission.following is not None:
-        return submission.following.uid == run.uid
-    if submission.parent is not None:
-        return scheduled_run_name(submission.parent.name, run.name[-TIME_DIGITS:]) == run.name
-    return submitted_run_name(workflow_id) == run.name
+        has_submitted = submission.following.uid == run.uid
+    elif submission.parent is not None:
+        has_submitted = scheduled_run_name(submission.parent.name, run.name[-TIME_DIGITS:]) == run.name
+    else:
+        has_submitted = submitted_run_name(submitter) == run.name
+    if has_submitted:
+        await signal_workflow(client, submitter, signal)
 
 
 async def _submission_of(client: Client, workflow_id: str) -> Submission | None:

@@ -47,18 +47,16 @@ class CollectedResults:
     def columns(self) -> dict[str, Sequence[Json]]:
         """Return ids if there are any, copied columns and predictions; a value that a row does not have is null."""
         ids: dict[str, Sequence[Json]] = {ID_COLUMN: self._ids} if any(one is not None for one in self._ids) else {}
-        return {**ids, **self._copied_columns(), PREDICTION: _decoded(self._predictions)}
+        copied: dict[str, Sequence[Json]] = {}
+        if any(self._copied):
+            rows = cast("list[dict[str, Json]]", _decoded([b"{%b}" % members for members in self._copied]))
+            names = dict.fromkeys(name for row in rows for name in row)
+            copied = {name: [row.get(name) for row in rows] for name in names}
+        return {**ids, **copied, PREDICTION: _decoded(self._predictions)}
 
     def failures(self) -> list[RecordError | None]:
         """Return the error of each row that has failed."""
         return [self._failures.get(row) for row in range(len(self.indexes))]
-
-    def _copied_columns(self) -> dict[str, list[Json]]:
-        if not any(self._copied):
-            return {}
-        rows = cast("list[dict[str, Json]]", _decoded([b"{%b}" % members for members in self._copied]))
-        names = dict.fromkeys(name for row in rows for name in row)
-        return {name: [row.get(name) for row in rows] for name in names}
 
 
 class PiecewiseWriter(Generic[T]):

@@ -27,9 +27,6 @@ class _RangedReader(io.RawIOBase):
         self._position = base + offset
         return self._position
 
-    def tell(self) -> int:
-        return self._position
-
     def readinto(self, buffer: Any, /) -> int:  # Any: the buffer protocol has no type in Python 3.11
         view = memoryview(buffer)
         length = min(len(view), self._size - self._position)

@@ -13,8 +13,8 @@ from inferrun.plugins import ContractError, RunnerError
 from runner.contract_file import describe
 
 
-class CredentialsRef(BaseModel):
-    """The Secret with credentials; the control plane mounts it from the run's namespace."""
+class MountedRef(BaseModel):
+    """The name of a Secret, which the control plane mounts from the run's namespace."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -22,7 +22,7 @@ class CredentialsRef(BaseModel):
 
 
 class StorageSpec(BaseModel):
-    """A storage object. Unknown members are an error."""
+    """A storage object or a part of one. Unknown members are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import CredentialsRef, StorageSpec
+from runner.stores.storage_object import MountedRef, StorageSpec
 
 
 def check_url(url: str) -> str:
@@ -23,7 +23,7 @@ class HttpSpec(StorageSpec):
     """Location and format of the file."""
 
     url: str = ""
-    credentials_ref: CredentialsRef | None = Field(default=None, alias="credentialsRef")
+    credentials_ref: MountedRef | None = Field(default=None, alias="credentialsRef")
     format: str = Field(default="jsonl", min_length=1)
 
     @field_validator("url")

@@ -54,14 +54,23 @@ async def open_handler(
     with naming_secret_field(f"{side}.krateo.api.endpointRef", error):
         endpoint = read_endpoint(folder / side, secret=api.endpoint_ref.name, has_authorization=api.has_authorization)
     with naming_secret_field(f"{side}.krateo.api.headersFrom", error):
-        headers = _headers(api, endpoint, _secret_headers(api, folder / f"{side}-headers"))
+        headers = _headers(api, endpoint, folder / f"{side}-headers")
     async with open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=endpoint.tls) as client:
         yield Handler(client, endpoint.url(api.path), api.verb, headers, endpoint.proxy_url or None)
 
 
-def _secret_headers(api: Api, folder: Path) -> dict[str, str]:
-    """Read the values of `headersFrom`, one mounted file each. Raises ValueError with the Secret and the key."""
-    found = {}
+def _headers(api: Api, endpoint: Endpoint, folder: Path) -> dict[str, str]:
+    """Return our headers, overridden by the configured ones, Authorization included. Names are compared without case.
+
+    The values of `headersFrom` are mounted in a folder, one file each. Raises ValueError with the Secret and the key.
+    """
+    own = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "Authorization": endpoint.authorization,
+    }
+    secret = {}
     for index, source in enumerate(api.headers_from):
         reference = source.secret_key_ref
         try:
@@ -70,19 +79,8 @@ def _secret_headers(api: Api, folder: Path) -> dict[str, str]:
             raise ValueError(f"cannot read key {reference.key} of Secret {reference.name!r} as text") from error
         if fault := value_fault(value):
             raise ValueError(f"key {reference.key} of Secret {reference.name!r}: {fault}")
-        found[source.name] = value
-    return found
-
-
-def _headers(api: Api, endpoint: Endpoint, secret_headers: Mapping[str, str]) -> dict[str, str]:
-    """Return our headers, overridden by the configured ones, Authorization included. Names are compared without case."""
-    own = {
-        "Content-Type": "application/json",
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-        "Authorization": endpoint.authorization,
-    }
-    secret = {name.lower() for name in secret_headers}
-    given = {name: value for name, value in api.header_items() if name.lower() not in secret} | dict(secret_headers)
+        secret[source.name] = value
+    hidden = {name.lower() for name in secret}
+    given = {name: value for name, value in api.header_items() if name.lower() not in hidden} | secret
     taken = {name.lower() for name in given}
     return {name: value for name, value in own.items() if value and name.lower() not in taken} | given

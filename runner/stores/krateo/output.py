@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, BinaryIO, cast
 
-import aiohttp
 import orjson
 
 from inferrun.plugins import (
@@ -178,7 +177,16 @@ class KrateoOutput:
                 if not error.was_sent:
                     raise error.fault(OutputError(text)) from error
                 raise OutputError(f"{text}; {_UNKNOWN}") from error
-            self._check(response, body)
+            failure = f"{self._handler.target} returned {response.status} with {size_of(body)}; see the log of the data handler"
+            if response.status == _NOT_PROCESSED:
+                retry_after = retry_after_of(response.headers)
+                raise Fault(OutputError(failure), kind=FaultKind.BUSY, retry_after=retry_after, was_sent=False)
+            if response.status >= 500:
+                raise OutputError(f"{failure}; {_UNKNOWN}")
+            if not 200 <= response.status < 300:
+                raise OutputError(failure)
+            if not is_confirmed(body):
+                raise OutputError(f"{failure}; expected an empty body, ok, or JSON without error")
 
         await with_retries(attempt, budget=self._limits.retry_seconds)
 
@@ -191,21 +199,6 @@ class KrateoOutput:
             left -= len(piece)
             yield escape(piece if left else piece[:-1]).replace(b"\n", b",")
         yield b']"}'
-
-    def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
-        failure = (
-            f"{self._handler.target} returned {response.status} with {size_of(body)}; see the log of the data handler"
-        )
-        if response.status == _NOT_PROCESSED:
-            raise Fault(
-                OutputError(failure), kind=FaultKind.BUSY, retry_after=retry_after_of(response.headers), was_sent=False
-            )
-        if response.status >= 500:
-            raise OutputError(f"{failure}; {_UNKNOWN}")
-        if not 200 <= response.status < 300:
-            raise OutputError(failure)
-        if not is_confirmed(body):
-            raise OutputError(f"{failure}; expected an empty body, ok, or JSON without error")
 
 
 class KrateoChunkWriter:

@@ -4,38 +4,30 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from inferrun.http_headers import header_fault, name_fault, split_header
 from inferrun.plugins import Contract, ContractError
-from runner.stores.storage_object import StorageSpec
+from runner.stores.storage_object import MountedRef, StorageSpec
 
 RESERVED = ("job_uid", "pod_uid", "predictions", "chunk", "offset")
 """Keys of a request body that only the runner sets."""
 
 
-class EndpointRef(BaseModel):
-    """The Secret with address and credentials; the control plane mounts it from the run's namespace."""
+class EndpointRef(MountedRef):
+    """The Secret with address and credentials."""
 
-    model_config = ConfigDict(frozen=True)
-
-    name: str = Field(min_length=1)
     namespace: str = ""
 
 
-class SecretKeyRef(BaseModel):
-    """The key of a Secret; the control plane mounts it."""
+class SecretKeyRef(MountedRef):
+    """The key of a Secret."""
 
-    model_config = ConfigDict(frozen=True)
-
-    name: str = Field(min_length=1)
     key: str = Field(min_length=1)
 
 
-class HeaderSource(BaseModel):
+class HeaderSource(StorageSpec):
     """A header whose value is in a Secret."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     name: str
     secret_key_ref: SecretKeyRef = Field(alias="secretKeyRef")
@@ -48,10 +40,8 @@ class HeaderSource(BaseModel):
         return name
 
 
-class Api(BaseModel):
+class Api(StorageSpec):
     """One API call of the data handler."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     endpoint_ref: EndpointRef = Field(alias="endpointRef")
     path: str = ""

@@ -104,6 +104,7 @@ class SpooledChunk:
         self._usage = NO_USAGE
         self._held: list[tuple[Batch, Results]] = []
         self._held_bytes = 0
+        spool.chunks.add(self)
 
     async def write(self, batch: Batch, results: Results) -> None:
         """Append to the files of the chunk, as soon as enough is held."""
@@ -149,12 +150,6 @@ class Spool:
         self.folder = context.spool_dir / f"output-{self.attempt}"
         self.chunks: set[SpooledChunk] = set()
         self._foreign = foreign
-
-    def writer(self, chunk: Chunk, writer: OpenWriter, store: Callable[[PartDraft], ChunkCommit]) -> SpooledChunk:
-        """Return the writer of a chunk."""
-        spooled = SpooledChunk(self, chunk, writer, store)
-        self.chunks.add(spooled)
-        return spooled
 
     async def on_thread(self, work: Callable[[], T]) -> T:
         """Do blocking work on a thread. Raises OutputError for a full disk and for an invalid document."""

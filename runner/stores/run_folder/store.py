@@ -112,7 +112,7 @@ class RunStore:
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
-        return self._spool.writer(chunk, self._format.writer, self._commit_chunk)
+        return SpooledChunk(self._spool, chunk, self._format.writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Create the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""

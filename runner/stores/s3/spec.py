@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import CredentialsRef, StorageSpec
+from runner.stores.storage_object import MountedRef, StorageSpec
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
@@ -18,7 +18,7 @@ class S3Spec(StorageSpec):
     path: str = Field(min_length=1)
     endpoint: str = ""
     region: str = "us-east-1"
-    credentials_ref: CredentialsRef | None = Field(default=None, alias="credentialsRef")
+    credentials_ref: MountedRef | None = Field(default=None, alias="credentialsRef")
     format: str = Field(default="jsonl", min_length=1)
 
     @field_validator("path")

@@ -2,7 +2,7 @@
 
 from typing import BinaryIO, Final
 
-from inferrun.plugins import Batch, CustomId, RecordError, ResultCounts, Results
+from inferrun.plugins import Batch, ResultCounts, Results
 from runner.formats.json_text import error_text, json_texts
 
 _NULL: Final = b"\\N"
@@ -22,24 +22,21 @@ class CopyLines:
         ids = batch.ids or [None] * len(batch)
         texts = json_texts(results.values)
         ends = [b"\t" + _escaped(b"{%b}" % one) + b"\n" for one in batch.copied] or [b"\n"] * len(batch)
-        lines = [
-            self._run + _line(batch.first + at, custom_id, text, results.errors.get(at)) + end
-            for at, (custom_id, text, end) in enumerate(zip(ids, texts, ends, strict=True))
-        ]
+        lines: list[bytes] = []
+        for at, (custom_id, text, end) in enumerate(zip(ids, texts, ends, strict=True)):
+            error = results.errors.get(at)
+            name = _NULL
+            if custom_id is not None:
+                name = _escaped(str(custom_id).replace("\0", "\ufffd").encode(errors="replace"))
+            prediction = _NULL if error else _escaped(text)
+            reason = _escaped(error_text(error)) if error else _NULL
+            lines.append(b"%b\t%d\t%b\t%b\t%b%b" % (self._run, batch.first + at, name, prediction, reason, end))
         self._out.write(b"".join(lines))
         self._counts += results.counts
 
     def close(self) -> ResultCounts:
         """Return the numbers of results."""
         return self._counts
-
-
-def _line(index: int, custom_id: CustomId, text: bytes, error: RecordError | None) -> bytes:
-    has_id = custom_id is not None
-    name = _escaped(str(custom_id).replace("\0", "\ufffd").encode(errors="replace")) if has_id else _NULL
-    prediction = _NULL if error else _escaped(text)
-    reason = _escaped(error_text(error)) if error else _NULL
-    return b"\t%d\t%b\t%b\t%b" % (index, name, prediction, reason)
 
 
 def _escaped(text: bytes) -> bytes:

@@ -104,7 +104,7 @@ class SqlOutput:
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
         # Errors are rows of the same table.
-        return self._spool.writer(chunk, lambda out, _: CopyLines(self._run, out), self._commit_chunk)
+        return SpooledChunk(self._spool, chunk, lambda out, _: CopyLines(self._run, out), self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Store the manifest. If the call is cancelled, the transaction that is under way decides."""

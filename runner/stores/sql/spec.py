@@ -2,11 +2,11 @@
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import CredentialsRef, StorageSpec
+from runner.stores.storage_object import MountedRef, StorageSpec
 
 
 class _Spec(StorageSpec):
-    credentials_ref: CredentialsRef = Field(alias="credentialsRef")
+    credentials_ref: MountedRef = Field(alias="credentialsRef")
 
 
 class SqlInputSpec(_Spec):
