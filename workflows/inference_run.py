@@ -275,7 +275,6 @@ class RunWorkflow:
         return await self._fail(Reason.CANCELLED, "the run was cancelled", is_unclear=is_unclear)
 
     async def _fail(self, reason: Reason, message: str, *, is_unclear: bool = False) -> RecordInput:
-        """The outcome of a run that ends without the verdict on a launch."""
         failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, is_unclear=is_unclear)
         verdict = await self._verify(failed, is_final=True)
         phase = Phase.SUCCEEDED if success_of(verdict) is not None else Phase.FAILED

@@ -159,7 +159,6 @@ class LaunchFollowing:
         workflow.set_current_details(f"**Running** since {since}, attempt {self._state.progress.attempt}.")
 
     async def _inspect(self) -> Verdict | None:
-        """The verdict on the launch, None if it continues."""
         job_uid = self._launched.job_uid
         started = self._signals.of(job_uid).started
         if started is not None and not self._state.pod_uid and self._hinted_pod_uid in ("", started.pod_uid):
@@ -190,7 +189,6 @@ class LaunchFollowing:
         }
 
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
-        """The verdict on the launch, None if it continues."""
         successor, self._successor = self._successor, None
         verdict = report.verdict
         if report.stage is LaunchStage.POD_LOST:

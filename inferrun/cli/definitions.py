@@ -80,7 +80,6 @@ def _paths(model: type[BaseModel]) -> Iterator[str]:
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    """The models in `Model`, `Model | None` and `tuple[Model, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return

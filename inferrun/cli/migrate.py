@@ -148,7 +148,6 @@ def _by_owner(items: Sequence[Object]) -> defaultdict[str, list[Object]]:
 
 
 async def _all(api: KubeClient, resource: Resource, namespace: str | None) -> list[Object]:
-    """All objects, page by page."""
     items: list[Object] = []
     params = {"limit": PAGE}
     while True:

@@ -91,8 +91,6 @@ class Owned:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A run, whose actions are planned."""
-
     item: Object
     run: InferenceRun
 

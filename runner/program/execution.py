@@ -102,7 +102,6 @@ async def _predict(
     settings: Settings,
     report: Callable[[Counts], None],
 ) -> CommittedRun:
-    """Predict what is not committed yet, and commit the run."""
     first = None
     if checkpoint.plan is None:
         # The first records and the model are checked before the input is counted, unless the source has to count it first.

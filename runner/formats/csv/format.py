@@ -54,8 +54,6 @@ _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The columns of a file."""
-
     names: list[str]
     has_escapes: bool
 
@@ -230,7 +228,6 @@ def _check_quotes(line: bytes, lines: Lines, at: int) -> None:
 
 
 def _id_in(line: bytes, header: _Header) -> CustomId:
-    """Return the id in a line that is not a valid record; None if it has none."""
     cells, at = header.cells_of(line) or [], header.id_column
     return cells[at] if at is not None and at < len(cells) else None
 

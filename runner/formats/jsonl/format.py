@@ -117,7 +117,6 @@ class Jsonl:
             return read_valid(lines, self._valid_block, id_of=id_of)
 
     def _valid_block(self, lines: Lines) -> Block:
-        """Return the records of lines. Raises BadLine."""
         if not self._columns:
             return _checked(lines)
         block = objects_of(lines, self._columns)
