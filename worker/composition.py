@@ -23,7 +23,7 @@ from activities.submitting.check_origin import OriginChecker
 from activities.submitting.delete_schedule import ScheduleDeleter
 from activities.submitting.submission_history import SubmissionHistory
 from activities.submitting.submit_run import RunSubmitter
-from activities.submitting.submitted_runs import RunCanceller, RunReader
+from activities.submitting.submitted_runs import SubmittedRuns
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.publish_status import StatusPublisher
@@ -227,7 +227,7 @@ class WorkerProcess:
             launcher.launch_job,
             LaunchInspector(api, runs, launches, installation=self._installation).inspect_launch,
             LaunchStopper(api, runs, launches).stop_launch,
-            RunReader(runs).read_spec,
+            SubmittedRuns(api, runs, temporal=self._client).read_spec,
             StatusPublisher(api, runs, events=self._events).publish_status,
             OutputVerifier(api, runs, installation=self._installation).verify_output,
             recorder.record_outcome,
@@ -236,19 +236,19 @@ class WorkerProcess:
 
     def _submission_activities(self) -> list[Activity]:
         """The activities of the front door."""
-        canceller = RunCanceller(self._api, self._runs, temporal=self._client)
+        submitted = SubmittedRuns(self._api, self._runs, temporal=self._client)
         submitter = RunSubmitter(
             self._api,
             self._runs,
             events=self._events,
             history=SubmissionHistory(self._client, task_queue=self._settings.task_queue),
             defaults=self._defaults.current,
-            cancel=canceller.cancel,
+            cancel=submitted.cancel,
         )
         return [
             submitter.submit_run,
-            RunReader(self._runs).read_run,
-            canceller.cancel_run,
+            submitted.read_run,
+            submitted.cancel_run,
             ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
         ]
 

@@ -42,8 +42,6 @@ _REQUESTS = timedelta(seconds=15)
 wants one again later than that, the activity is tried again."""
 
 LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS, lane="launch")
-"""A handful of requests to the API server."""
-
 INSPECT = ActivityOptions("InspectLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")
 
 STOP_LAUNCH = ActivityOptions("StopLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="stop")
@@ -62,8 +60,6 @@ RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS, lane="reco
 DELETE_RUN = ActivityOptions("DeleteRun", _SHORT, _UNTIL_IT_SUCCEEDS)
 
 CHECK_ORIGIN = ActivityOptions("CheckOrigin", _REQUESTS, _UNTIL_IT_SUCCEEDS)
-"""One request to Temporal."""
-
 SUBMIT = ActivityOptions("SubmitRun", _SHORT, _UNTIL_IT_SUCCEEDS)
 READ_RUN = ActivityOptions("ReadRun", _SHORT, _UNTIL_IT_SUCCEEDS)
 CANCEL_RUN = ActivityOptions("CancelRun", _SHORT, _UNTIL_IT_SUCCEEDS)

@@ -13,10 +13,11 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_result import RunResult
+from inferrun.runner_report import OutputState
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
-from workflows.activity_execution import execute_locally, uninterrupted, wait_until
+from workflows.activity_execution import execute_locally, has_own_origin, uninterrupted, wait_until
 from workflows.launch_following import STOP_GRACE, LaunchFollowing
 from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
@@ -31,9 +32,8 @@ from workflows.messages import (
     StatusResult,
     Verdict,
     VerdictKind,
+    VerifyResult,
 )
-from workflows.origin import has_own_origin
-from workflows.output_verification import verify_output
 from workflows.retry_policy import Step, StepKind, next_step, success_of
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -44,12 +44,13 @@ is doubled up to MAX_RECHECK_SECONDS, so that a wait of four weeks costs about 1
 """
 
 MAX_RECHECK_SECONDS = 6 * 3600
+"""Also of a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
 
 FIRST_RECHECK_SECONDS = 15
 """The first interval if the run waits for something that the shim does not watch; doubled up to RECHECK_SECONDS."""
 
-SUSPENDED_RECHECK_SECONDS = 6 * 3600
-"""The same for a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
+VERIFY_SECONDS = 330
+"""What a verification may take: its Job's own limit of 300 s, and time to hear of its end."""
 
 UNWATCHED_WAITS = (
     Reason.QUOTA_EXCEEDED,
@@ -66,8 +67,8 @@ class RunWorkflow:
     @workflow.init
     def __init__(self, given: RunInput) -> None:
         # How far a run has got comes from the workflow that continues as new, which is checked before it is relied on.
-        self._is_continued = workflow.info().continued_run_id is not None
-        self._state = RunState(given if self._is_continued else given.at_start())
+        is_continued = workflow.info().continued_run_id is not None
+        self._state = RunState(given if is_continued else given.at_start())
         self._signals = LaunchSignals()
         if given.ended is not None:
             self._signals.add_ended(given.ended)
@@ -95,12 +96,12 @@ class RunWorkflow:
                 self._state.edit_spec(read.spec)
                 if self._state.job is not None:
                     # Without a limit, no start is signalled: the launch may be running already.
-                    self._signals.request_inspection(self._state.job.job_uid)
+                    self._signals.of(self._state.job.job_uid).ended_pod = ""
 
     @workflow.signal(name=STARTED_SIGNAL)
     def started(self, signal: Started) -> None:
         """The container of a launch is running: the run's clock starts."""
-        self._signals.add_started(signal)
+        self._signals.of(signal.job_uid).started = signal
         self._state.signal_count += 1
 
     @workflow.signal(name=ENDED_SIGNAL)
@@ -114,7 +115,12 @@ class RunWorkflow:
         """Execute the run until its outcome is recorded; a failed run fails the workflow with its reason as the type."""
         cancellation: BaseException | None = None
         try:
-            await self._check_origin(given)
+            if workflow.info().continued_run_id is not None:
+                is_own, is_cancelled = await uninterrupted(has_own_origin())
+                if not is_own:  # another program has passed on the state: the status knows what is needed
+                    self._state = RunState(given.at_start())
+                if is_cancelled:
+                    raise asyncio.CancelledError
             outcome = await self._execute()
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
@@ -124,16 +130,6 @@ class RunWorkflow:
         if cancellation is not None and recorded.phase is not Phase.SUCCEEDED:
             raise cancellation
         return _close(outcome, recorded)  # it may have succeeded before the cancellation took effect
-
-    async def _check_origin(self, given: RunInput) -> None:
-        """Begin anew if another program has passed on the state: the status knows what is needed. Cancellation waits for it."""
-        if not self._is_continued:
-            return
-        is_own, is_cancelled = await uninterrupted(has_own_origin())
-        if not is_own:
-            self._state = RunState(given.at_start())
-        if is_cancelled:
-            raise asyncio.CancelledError
 
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""
@@ -171,8 +167,8 @@ class RunWorkflow:
                     return self._state.outcome(failed, Phase.FAILED, reason)
                 case LaunchState.SUSPENDED:
                     workflow.set_current_details(f"**Suspended**: {code_span(launched.message)}")
-                    await self._wait_for_edit(seen, seconds=SUSPENDED_RECHECK_SECONDS, summary="suspended")
-                    self._state.wait_since(rfc3339(self._now))  # meanwhile it was neither waiting nor running
+                    await self._wait_for_edit(seen, seconds=MAX_RECHECK_SECONDS, summary="suspended")
+                    self._state.waits_since = rfc3339(self._now)  # meanwhile it was neither waiting nor running
                 case LaunchState.WAITING:
                     workflow.set_current_details(f"**Pending** ({launched.reason}): {code_span(launched.message)}")
                     if not await self._wait_for_change(launched, seen):
@@ -234,7 +230,7 @@ class RunWorkflow:
         """
         has_waited = verdict.kind is VerdictKind.NEVER_RAN
         waits_from = rfc3339(self._now + timedelta(seconds=step.delay))
-        self._state.wait_since(self._state.pending_since(launched) if has_waited else waits_from)
+        self._state.waits_since = self._state.pending_since(launched) if has_waited else waits_from
         ended_launches = self._state.progress.launch
         self._state.next_launch(is_counted=step.counted, has_waited=has_waited)
         if not step.delay:
@@ -287,19 +283,53 @@ class RunWorkflow:
         return self._state.outcome(verdict, phase, verdict.reason)
 
     async def _verify(self, verdict: Verdict, *, is_final: bool) -> Verdict:
-        """The verdict, after the store was asked if the launches leave open whether the output is committed."""
+        """The verdict, after the store was asked if the launches leave open whether the output is committed; unchanged if the run
+        no longer exists. As with a launch, nothing is held in the meantime: the end of the verifying Job is signalled.
+        """
         if success_of(verdict) is not None or not self._state.must_verify(verdict, is_final=is_final):
             return verdict
-        return await verify_output(self._state, self._signals, verdict, is_final=is_final)
+        request = self._state.verify_input(because=verdict.message, is_final=is_final)
+        until = workflow.now() + timedelta(seconds=VERIFY_SECONDS)
+        while True:
+            summary = f"verify the output of launch {request.launch}"
+            summary = "give up the verification" if request.must_conclude else summary
+            result = await execute_locally(activity_options.VERIFY, request, VerifyResult, summary=summary)
+            if result.finding is not None or result.gone or request.must_conclude:
+                break
+            workflow.set_current_details(f"**Pending** ({Reason.VERIFYING}): {code_span(verdict.message)}")
+            is_signalled = await wait_until(
+                lambda: self._signals.take_ended(result.job_uid) is not None,  # noqa: B023 -- awaited in this turn
+                seconds=(until - workflow.now()).total_seconds(),
+                summary="verification of the output",
+            )
+            request = request.model_copy(update={"job_uid": result.job_uid, "must_conclude": not is_signalled})
+        finding = result.finding
+        if finding is None:
+            return verdict
+        if finding.state is not OutputState.COMMITTED:
+            is_unknown = finding.state is OutputState.UNKNOWN
+            found = f"it is unknown whether the output was stored: {finding.message}"
+            found = found if is_unknown else "the output is not committed"
+            return verdict.model_copy(update={"message": f"{verdict.message}; {found}"})
+        return verdict.model_copy(
+            update={
+                "kind": VerdictKind.SUCCEEDED,
+                "reason": Reason.SUCCEEDED,
+                "message": f"{finding.message}; the output is committed, although its Pod left no result",
+                "exit_code": None,
+                "records": finding.records,
+                "usage": finding.usage,
+                "delivery": finding.delivery,
+                "output": finding.output,
+            }
+        )
 
     async def _record(self, outcome: RecordInput) -> StatusResult:
         """The status with which the run ended. A cancellation that arrives meanwhile has no effect."""
         summary = f"record {outcome.phase} ({outcome.reason})"
         recording = execute_locally(activity_options.RECORD, outcome, StatusResult, summary=summary)
         recorded, _ = await uninterrupted(recording)
-        if (
-            recorded.gone and outcome.phase is Phase.SUCCEEDED
-        ):  # it has succeeded even if it is deleted before this is recorded
+        if recorded.gone and outcome.phase is Phase.SUCCEEDED:  # it was deleted after it had succeeded
             ended = {"phase": outcome.phase, "reason": outcome.reason, "message": outcome.message}
             return recorded.model_copy(update=ended)
         return recorded

@@ -121,7 +121,7 @@ class LaunchFollowing:
 
     async def _stop_once(self, request: StopLaunchInput, *, because: str) -> StopLaunchResult:
         summary, asked = f"{because}: stop {request.job_name}", workflow.now()
-        request = request.model_copy(update={"ends": self._signals.ends_of(request.job_uid)})
+        request = request.model_copy(update={"ends": self._signals.of(request.job_uid).ends})
         stopped = await execute_locally(activity_options.STOP_LAUNCH, request, StopLaunchResult, summary=summary)
         self._state.set_clock(stopped.report.cluster_time, asked=asked, now=workflow.now())
         return stopped
@@ -142,7 +142,6 @@ class LaunchFollowing:
         return False
 
     async def _wait_for_signal(self, seconds: float | None, *, summary: str, seen: int) -> None:
-        """Wait for a signal after the first `seen` ones, or until the time is up."""
         await wait_until(lambda: self._state.signal_count != seen, seconds=seconds, summary=summary)
 
     def _begin(self, started: Started) -> None:
@@ -158,7 +157,7 @@ class LaunchFollowing:
     async def _inspect(self) -> Verdict | None:
         """The verdict on the launch, None if it continues."""
         job_uid = self._launched.job_uid
-        started = self._signals.pending_start(job_uid)
+        started = self._signals.of(job_uid).started
         if started is not None and not self._state.pod_uid and self._hinted_pod_uid in ("", started.pod_uid):
             # After a crash, the start may be signalled along with the end of the stopped launch: without it, nothing would say
             # that the run's time was up. An end that names another Pod is dealt with first.
@@ -167,7 +166,7 @@ class LaunchFollowing:
         left = self._state.running_seconds_left(now=self._now)
         request = InspectInput(
             **self._of_launch(pod_uid=self._state.pod_uid or self._hinted_pod_uid),
-            ends=self._signals.ends_of(job_uid),
+            ends=self._signals.of(job_uid).ends,
             seconds_left=None if left is None else max(1, round(left)),
         )
         summary, asked = f"inspect {self._launched.job_name}", workflow.now()

@@ -25,10 +25,7 @@ CLEANUP_WORKFLOW = "InferenceRunCleanup"
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
 
-
-TEXT_LIMIT = 2048
-
-Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=TEXT_LIMIT))]
+Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=2048))]
 """A text for people: one line of at most 2048 characters, whatever it was made from."""
 
 
@@ -97,21 +94,13 @@ class LaunchResult(RunProgress):
     backoff_limit: int = 0
     max_disruptions: int = 0
     pending_since: str = ""
-    snapshot: str = Field(
-        default="", description="The run's snapshot as JSON; users can edit its copy in the ConfigMap"
-    )
-    pod_shape: str = Field(
-        default="", description="Digest of what the Job's Pods execute; users can create Pods with its owner reference"
-    )
+    snapshot: str = Field(default="", description="The run's snapshot as JSON; users can edit the ConfigMap")
+    pod_shape: str = Field(default="", description="Digest of what the Job's Pods execute; users can create others")
     started_at: str | None = Field(default=None, description="When the container of a Job that is gone had started")
     is_adopted: bool = Field(default=False, description="Whether the Job existed before this launch: it may have ended")
     is_suspended: bool = Field(default=False, description="Whether the run is suspended and this Job must be stopped")
-    is_unwatched: bool = Field(
-        default=False, description="Whether no signal follows when what the run waits for appears"
-    )
-    cluster_time: datetime | None = Field(
-        default=None, description="What the API server's clock says at the end: that of the workflow may differ"
-    )
+    is_unwatched: bool = Field(default=False, description="Whether no signal follows when the run can be launched")
+    cluster_time: datetime | None = Field(default=None, description="What the API server's clock says at the end")
 
 
 class RunInput(RunRef, RunProgress):
@@ -121,7 +110,6 @@ class RunInput(RunRef, RunProgress):
     disruptions: int = 0
     submitter: str = Field(default="", description="Workflow id of the run's submission; empty if it has none")
     unverified_launch: int = Field(default=0, description="The latest launch that left no readable result; 0: none")
-
     following: LaunchResult | None = Field(default=None, description="The launch that is under way")
     pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
     ended: Ended | None = Field(default=None, description="The latest signal that says how Pods of that launch ended")
@@ -188,12 +176,8 @@ class Verdict(Frozen):
     pod_name: str = ""
     node_name: str = ""
     log: str = Field(default="", description="The last messages of the built-in runner, if it failed; on one line")
-    is_unclear: bool = Field(
-        default=False, description="Whether a container may have committed the output without leaving a readable result"
-    )
-    is_held_open: bool = Field(
-        default=False, description="Whether other containers of its Pods keep the Job of a success from ending"
-    )
+    is_unclear: bool = Field(default=False, description="Whether the output may be committed without a readable result")
+    is_held_open: bool = Field(default=False, description="Whether other containers keep the Job of a success open")
 
 
 class InspectInput(Frozen):
@@ -265,9 +249,7 @@ class StopLaunchResult(Frozen):
     is_stopped: bool = False
     pods_left: int = 0
     pods_vanishing: int = 0
-    seconds_left: float = Field(
-        default=0.0, description="For how long a launch that was left alone may go on because of only_after_seconds"
-    )
+    seconds_left: float = Field(default=0.0, description="Of only_after_seconds, for a launch that was left alone")
 
 
 class VerifyInput(Frozen):
@@ -330,16 +312,10 @@ class RecordInput(Frozen):
     output: Output | None = None
     started_at: str | None = None
     finished_at: str | None = Field(default=None, description="When the container ended; None: now")
-    snapshot: str = Field(
-        default="", description="As in LaunchResult; empty: read it from the ConfigMap, if there is one"
-    )
-    only_job_name: str = Field(
-        default="", description="Name of the run's Job if it had a single launch; empty: unknown"
-    )
+    snapshot: str = Field(default="", description="As in LaunchResult; empty: read it from the ConfigMap, if any")
+    only_job_name: str = Field(default="", description="Name of the Job of a run with a single launch; empty: unknown")
     only_job_uid: str = ""
-    held_job_name: str = Field(
-        default="", description="Name of a Job that other containers of its Pods keep from ending; it is deleted"
-    )
+    held_job_name: str = Field(default="", description="Name of a Job that is_held_open; it is deleted")
     held_job_uid: str = ""
     submitter: str = Field(default="", description="As in RunInput: it is notified if the run was deleted")
 
@@ -382,12 +358,10 @@ class DeleteRunInput(Frozen):
     because: str = Field(default="", description="Why it is deleted: the policy that says so")
 
 
-class CleanupInput(Frozen):
+class CleanupInput(DeleteRunInput):
     """Delete a finished run after a delay, in seconds."""
 
-    run: RunRef
     delay_seconds: int
-    because: str = Field(default="", description="As in DeleteRunInput")
 
 
 class DeleteScheduleInput(Frozen):

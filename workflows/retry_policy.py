@@ -16,7 +16,6 @@ MAX_BACKOFF = 360
 RELAUNCH_DELAY = 5
 """Seconds before a launch that does not count as an attempt."""
 
-
 NO_ATTEMPTS = (VerdictKind.NEVER_RAN, VerdictKind.SUSPENDED, VerdictKind.OUT_OF_TIME)
 """Ends, besides disruptions, after which another launch does not count."""
 
@@ -58,17 +57,13 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
     if is_time_up:
         message = f"no time is left for another attempt; the last one ended with: {verdict.message}"
         return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, message)
-    return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=backoff_after(attempt), counted=True)
+    delay = int(min(FIRST_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF))
+    return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=delay, counted=True)
 
 
 def success_of(verdict: Verdict | None) -> Verdict | None:
     """The verdict if it is a success, else None: a launch that had succeeded before it was stopped has succeeded."""
     return verdict if verdict is not None and verdict.kind is VerdictKind.SUCCEEDED else None
-
-
-def backoff_after(attempt: int) -> int:
-    """Seconds to wait after a failed attempt, numbered from 1."""
-    return int(min(FIRST_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF))
 
 
 def check_disruptions(count: int, *, limit: int, ended: Verdict | None = None) -> Verdict | None:
@@ -79,5 +74,4 @@ def check_disruptions(count: int, *, limit: int, ended: Verdict | None = None) -
         return None
     message = f"the Pods were removed, rejected or lost {count} times, more than maxDisruptions ({limit})"
     failed = Verdict(kind=VerdictKind.FAILED, reason=Reason.DISRUPTED_TOO_OFTEN, message=message, may_retry=False)
-    told = {key: getattr(failed, key) for key in ("kind", "reason", "message", "may_retry")}
-    return failed if ended is None else ended.model_copy(update=told)
+    return failed if ended is None else ended.model_copy(update=failed.model_dump(exclude_unset=True))

@@ -49,7 +49,8 @@ class RunState:
         self.edit_count = 0
         self.disruptions = given.disruptions
         self.unverified_launch = given.unverified_launch
-        self._pending_since = given.pending_since
+        self.waits_since = given.pending_since
+        """The time from which pendingTimeoutSeconds counts; None: as the launch says."""
         self._edited: SpecChanged | None = None
         self._clock_ahead = timedelta()
         """By how much Temporal's clock is ahead of the API server's."""
@@ -82,7 +83,7 @@ class RunState:
                 **self.run.model_dump(),
                 **self.progress.model_dump(),
                 "submitter": self._submitter,
-                "pending_since": self._pending_since,
+                "pending_since": self.waits_since,
                 "disruptions": self.disruptions,
                 "unverified_launch": self.unverified_launch,
                 "following": following,
@@ -131,9 +132,12 @@ class RunState:
         is_recovered = launched.launch > known.launch or (bool(launched.attempts) and not known.attempts)
         if is_recovered or launched.state in (LaunchState.LAUNCHED, LaunchState.SUSPENDED):
             if launched.attempts != self.progress.attempts:  # of a workflow that was lost with what it knew
-                self.unverified_launch = max(
-                    (item.launch for item in launched.attempts if _may_run_on(item)), default=0
-                )
+                # A launch is fenced off if its node does not respond, also when it is stopped because the run was suspended:
+                # its Pod may still run somewhere, although it is gone from the cluster.
+                unseen = (Reason.POD_LOST, Reason.JOB_DELETED, Reason.NODE_LOST)
+                stopped = [one for one in launched.attempts if one.reason == Reason.SUSPENDED and one.start_time]
+                lost = [one for one in launched.attempts if one.reason in unseen]
+                self.unverified_launch = max((one.launch for one in (*stopped, *lost)), default=0)
                 self.disruptions = sum(item.reason in DISRUPTIONS for item in launched.attempts)
             self.progress = launched.progress
 
@@ -156,7 +160,7 @@ class RunState:
         """The Pod is gone and the Job replaces it: the run's clock stops and the run waits again."""
         if self.started_at is not None:
             self._end_running(self.started_at, rfc3339(now))
-        self.wait_since(rfc3339(now))
+        self.waits_since = rfc3339(now)
         if is_disrupted:
             self.disruptions += 1
 
@@ -176,10 +180,8 @@ class RunState:
             log=verdict.log[:LOG_LIMIT] or None,
         )
         attempts = self.progress.attempts
-        if (
-            verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits
-        ):  # one entry covers all launches that only waited
-            last = attempts[-1]
+        if verdict.kind is VerdictKind.NEVER_RAN and self.progress.waits:
+            last = attempts[-1]  # one entry covers all launches that only waited
             attempts = attempts[:-1] if last.start_time is None and not last.replaced else attempts
         self._advance(attempts=(*attempts, attempt)[-ATTEMPTS_LIMIT:])
 
@@ -254,13 +256,9 @@ class RunState:
         waits = self.progress.waits + 1 if has_waited else 0
         self._advance(launch=self.progress.launch + 1, attempt=attempt, waits=waits)
 
-    def wait_since(self, since: str) -> None:
-        """The time from which pendingTimeoutSeconds counts."""
-        self._pending_since = since
-
     def pending_since(self, launched: LaunchResult) -> str:
         """When the run began to wait; a launch that never ran does not restart this."""
-        return self._pending_since or launched.pending_since
+        return self.waits_since or launched.pending_since
 
     def running_seconds_left(self, *, now: datetime) -> float | None:
         """Seconds left of timeoutSeconds, None without a limit."""
@@ -308,7 +306,6 @@ class RunState:
         )
 
     def _end_running(self, started: str, finished: str) -> None:
-        """Add the seconds of a container to the run's clock."""
         used = self.progress.seconds_used + seconds_between(started, finished)
         first = self.progress.first_started_at or started
         self._advance(seconds_used=used, first_started_at=first)
@@ -316,11 +313,3 @@ class RunState:
 
     def _advance(self, **changes: object) -> None:
         self.progress = self.progress.model_copy(update=changes)
-
-
-def _may_run_on(item: Attempt) -> bool:
-    """Whether the Pod of a launch may still run somewhere, although it is gone from the cluster: a launch is fenced off if its node
-    does not respond, also when it is stopped because the run was suspended.
-    """
-    is_stopped = item.reason == Reason.SUSPENDED and item.start_time is not None
-    return is_stopped or item.reason in (Reason.POD_LOST, Reason.JOB_DELETED, Reason.NODE_LOST)

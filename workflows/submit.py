@@ -28,7 +28,7 @@ from inferrun.submission import (
 )
 from inferrun.text import code_span, one_line, shell_command
 from workflows import activity_options, messages
-from workflows.activity_execution import execute, execute_locally, uninterrupted, wait_until
+from workflows.activity_execution import execute, execute_locally, has_own_origin, uninterrupted, wait_until
 from workflows.messages import (
     DeleteScheduleInput,
     DeletionResult,
@@ -37,7 +37,6 @@ from workflows.messages import (
     SubmissionStatus,
     SubmitInput,
 )
-from workflows.origin import has_own_origin
 
 RECHECK_SECONDS = 600
 """After this time the run is checked, although a signal normally arrives first. Each check doubles the interval up to
@@ -81,15 +80,31 @@ class SubmitInferenceRun:
         submission = _parse(request)
         status = await self._submit(submission)
         if status.standing is SubmissionState.NO_PARENT:
-            await self._delete_schedule(submission)
+            if submission.parent is not None:
+                parent = RunRef(namespace=submission.namespace, name=submission.parent.name, uid=submission.parent.uid)
+                gone = f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule."
+                workflow.set_current_details(gone)
+                request_to_delete, summary = DeleteScheduleInput(parent=parent), "delete the schedule"
+                await execute(activity_options.DELETE_SCHEDULE, request_to_delete, DeletionResult, summary=summary)
             return None
         run = status.run
         if run is None:
             raise ApplicationError(status.message, type=str(status.reason), non_retryable=True)
-        end = await self._wait_or_cancel(run, status, submission=submission)
-        if self._is_cancelled and (end.result is None or end.result.phase is not Phase.SUCCEEDED):
+        try:
+            if not self._is_cancelled:
+                status = await self._wait(run, status, submission=submission)
+        except (asyncio.CancelledError, ActivityError) as error:
+            if not is_cancelled_exception(error):
+                raise
+            self._is_cancelled = True
+        if self._is_cancelled:
+            workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
+            to_cancel, summary = RunRequest(run=run), "cancel the InferenceRun"
+            status = await execute(activity_options.CANCEL_RUN, to_cancel, SubmissionStatus, summary=summary)
+            status = await self._wait(run, status, submission=None)
+        if self._is_cancelled and (status.result is None or status.result.phase is not Phase.SUCCEEDED):
             raise asyncio.CancelledError("the run was cancelled")
-        return _close(run, end)
+        return _close(run, status)
 
     async def _submit(self, submission: Submission) -> SubmissionStatus:
         """The run, created or found. Cancellation waits for it, so that no run is left behind."""
@@ -116,22 +131,6 @@ class SubmitInferenceRun:
         self._is_cancelled |= is_cancelled
         return status
 
-    async def _wait_or_cancel(
-        self, run: RunRef, status: SubmissionStatus, *, submission: Submission
-    ) -> SubmissionStatus:
-        """The end of the run, which is cancelled if the submission is."""
-        try:
-            if not self._is_cancelled:
-                return await self._wait(run, status, submission=submission)
-        except (asyncio.CancelledError, ActivityError) as error:
-            if not is_cancelled_exception(error):
-                raise
-            self._is_cancelled = True
-        workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
-        request, summary = RunRequest(run=run), "cancel the InferenceRun"
-        status = await execute(activity_options.CANCEL_RUN, request, SubmissionStatus, summary=summary)
-        return await self._wait(run, status, submission=None)
-
     async def _wait(self, run: RunRef, status: SubmissionStatus, *, submission: Submission | None) -> SubmissionStatus:
         """The end of the run; `submission` is None if it was cancelled. The end is read once there is news, and now and then:
         anybody can send signals, so they decide nothing.
@@ -140,7 +139,12 @@ class SubmitInferenceRun:
         seconds = CANCELLED_RECHECK_SECONDS if submission is None else RECHECK_SECONDS
         while status.standing is SubmissionState.UNDER_WAY:
             if submission is not None:
-                _show_progress(run)
+                lines = (
+                    f"Waiting for InferenceRun {code_span(str(run))}.",
+                    f"Its workflow: {code_span(names.run_workflow_id(run))}.",
+                    code_span(shell_command("kubectl", "get", "inferencerun", "-n", run.namespace, run.name)),
+                )
+                workflow.set_current_details("\n\n".join(lines))
             if submission is not None and workflow.info().is_continue_as_new_suggested() and not self._has_news:
                 following = KnownRun(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
@@ -151,17 +155,6 @@ class SubmitInferenceRun:
                 status = await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
             seconds = min(seconds * 2, MAX_RECHECK_SECONDS)
         return status
-
-    async def _delete_schedule(self, submission: Submission) -> None:
-        """Delete the schedule that started this workflow for an InferenceRun that no longer exists."""
-        if submission.parent is None:
-            return
-        parent = RunRef(namespace=submission.namespace, name=submission.parent.name, uid=submission.parent.uid)
-        workflow.set_current_details(
-            f"The schedule's InferenceRun {code_span(str(parent))} no longer exists: deleting the schedule."
-        )
-        request = DeleteScheduleInput(parent=parent)
-        await execute(activity_options.DELETE_SCHEDULE, request, DeletionResult, summary="delete the schedule")
 
 
 def _parse(request: RawValue) -> Submission:
@@ -185,15 +178,6 @@ def _parse(request: RawValue) -> Submission:
 
 def _reject(text: str, cause: Exception | None) -> NoReturn:
     raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
-
-
-def _show_progress(run: RunRef) -> None:
-    lines = (
-        f"Waiting for InferenceRun {code_span(str(run))}.",
-        f"Its workflow: {code_span(names.run_workflow_id(run))}.",
-        code_span(shell_command("kubectl", "get", "inferencerun", "-n", run.namespace, run.name)),
-    )
-    workflow.set_current_details("\n\n".join(lines))
 
 
 def _close(run: RunRef, end: SubmissionStatus) -> RunResult:

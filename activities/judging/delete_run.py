@@ -16,9 +16,9 @@ from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
-from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder, Subject
 from activities.objects.installation import Installation
+from activities.objects.presence import delete_if_present
 from activities.submitting.child_runs import KEPT, list_children, schedule_of, seconds_kept, to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -101,11 +101,17 @@ class RunDeleter:
         run = await self._runs.read(ref)
         if run is None:
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
-        schedule = schedule_of(run)
-        if schedule is not None:
-            return await self._delete_child(run, schedule)
-        _check_end(run)
-        due, now = run.status.delete_after, self._api.now()  # in the status, which users cannot write
+        if not run.status.is_terminal:
+            raise _refused(f"run {run.ref} has not ended")
+        schedule, now = schedule_of(run), self._api.now()
+        if schedule is not None:  # the history limits decide, as they are now
+            if left := seconds_kept(run, now=now):
+                raise _too_early(run, until=now + timedelta(seconds=left), now=now)
+            limits = f"the history limits of {schedule.name}"
+            if run.metadata.name in await self._pruner.prune(schedule):
+                return DeletionResult(deleted=True, message=f"InferenceRun {ref} is deleted: {limits} do not keep it")
+            return DeletionResult(gone=False, message=f"InferenceRun {ref} is kept by {limits}")
+        due = run.status.delete_after  # in the status, which users cannot write
         if due is None:
             raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
         if due - TOLERANCE > now:
@@ -121,17 +127,6 @@ class RunDeleter:
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
-
-    async def _delete_child(self, run: InferenceRun, schedule: RunRef) -> DeletionResult:
-        """Delete a run of a schedule, if the history limits, as they are now, do not keep it."""
-        _check_end(run)
-        now = self._api.now()
-        if left := seconds_kept(run, now=now):
-            raise _too_early(run, until=now + timedelta(seconds=left), now=now)
-        limits = f"the history limits of {schedule.name}"
-        if run.metadata.name in await self._pruner.prune(schedule):
-            return DeletionResult(deleted=True, message=f"InferenceRun {run.ref} is deleted: {limits} do not keep it")
-        return DeletionResult(gone=False, message=f"InferenceRun {run.ref} is kept by {limits}")
 
 
 @dataclass(frozen=True)
@@ -169,11 +164,6 @@ async def start_cleanup(
             priority=Priority(fairness_key=run.namespace),
             static_summary=f"delete InferenceRun {run}",
         )
-
-
-def _check_end(run: InferenceRun) -> None:
-    if not run.status.is_terminal:
-        raise _refused(f"run {run.ref} has not ended")
 
 
 def _too_early(run: InferenceRun, *, until: datetime, now: datetime) -> ApplicationError:

@@ -13,8 +13,8 @@ from activities.launching.manifests import (
     held,
     labels_of,
 )
-from activities.objects.deletion import delete_if_present
 from activities.objects.object_metadata import name_of, uid_of
+from activities.objects.presence import delete_if_present
 from activities.watching import job_state
 from activities.watching.diagnosis import counts_ended_objects, diagnose_missing_pod
 from activities.watching.job_objects import JOBS_PAGE, list_events, list_jobs

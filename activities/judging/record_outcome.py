@@ -21,9 +21,9 @@ from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.model_reader import ModelReader
 from activities.launching.model_status import at_the_end, drift
 from activities.launching.snapshot import Snapshot
-from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
+from activities.objects.presence import delete_if_present
 from activities.submitting.child_runs import schedule_of
 from activities.watching.publish_status import result_of_update
 from control.submissions import notify_submitter
@@ -83,10 +83,7 @@ class OutcomeRecorder:
         def decide(run: InferenceRun) -> InferenceRunStatus:
             workflow, now, delete_after = None, self._api.now(), None
             if run.status.job_status is None:  # the run ended before a launch has written this
-                info = activity.info()
-                workflow = self._installation.workflow_reference(
-                    workflow_id=info.workflow_id, run_id=info.workflow_run_id
-                )
+                workflow = self._installation.calling_workflow()
             # A schedule's runs have its history limits.
             if schedule_of(run) is None and auto_delete is not None and auto_delete.deletes(request.phase):
                 delete_after = now + timedelta(seconds=auto_delete.delay_seconds)
@@ -105,7 +102,7 @@ class OutcomeRecorder:
                 usage=request.usage.model_dump() if request.usage else None,
                 delivery=request.delivery,
                 output=request.output.model_dump() if request.output else None,
-                workflow=workflow.model_dump() if workflow is not None else None,
+                workflow=workflow,
                 delete_after=delete_after,
                 model=at_the_end(run.status.model, generation=generation, revision=revision),
             )
@@ -127,7 +124,14 @@ class OutcomeRecorder:
         submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
         await notify_submitter(self._temporal, submitter, run.ref, signal=messages.LOOK_AGAIN_SIGNAL)
         if schedule is not None:
-            await self._prune_history(schedule, ending=run.ref)
+            try:
+                await self._pruner.prune(schedule, ending=run.ref)
+            except (KubeError, ValidationError) as error:
+                # An outcome does not wait for other runs for long; the next child prunes again, perhaps in a month.
+                if isinstance(error, KubeError) and activity.info().attempt < PRUNE_ATTEMPTS:
+                    raise
+                fields = {"schedule": schedule.name, "error": str(error)}
+                logger.warning("a schedule's history was not pruned", extra=fields)
         is_warning, message = result.phase is not Phase.SUCCEEDED, result.message or "done"
         await self._events.record(run.ref, reason=result.reason, message=message, is_warning=is_warning)
         if changed := drift(run.status.model):
@@ -156,16 +160,3 @@ class OutcomeRecorder:
         if config is None:
             return None
         return AutoDelete(config.spec.auto_delete_policy or AutoDeletePolicy.NONE, config.spec.delete_after_seconds)
-
-    async def _prune_history(self, schedule: RunRef, *, ending: RunRef) -> None:
-        """A failure is repeated a few times, with the activity, and then only logged, because an outcome must not wait for other
-        runs; the next child prunes again, perhaps in a month.
-        """
-        try:
-            await self._pruner.prune(schedule, ending=ending)
-        except (KubeError, ValidationError) as error:
-            if isinstance(error, KubeError) and activity.info().attempt < PRUNE_ATTEMPTS:
-                raise
-            logger.warning(
-                "a schedule's history was not pruned", extra={"schedule": schedule.name, "error": str(error)}
-            )

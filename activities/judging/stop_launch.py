@@ -18,8 +18,8 @@ from datetime import datetime
 from temporalio import activity
 
 from activities.judging.job_marks import mark_stopped
-from activities.objects.deletion import delete_if_present
 from activities.objects.object_metadata import name_of, uid_of
+from activities.objects.presence import delete_if_present
 from activities.watching import job_state, pod_state
 from activities.watching.diagnosis import diagnose
 from activities.watching.job_objects import list_events, list_pods_and_orphans
@@ -58,7 +58,12 @@ class LaunchStopper:
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:
         """The state before; then delete, unless the launch has ended or a condition of the request does not hold."""
         if await self._runs.is_gone(request.run):
-            return await self._abandon(request)
+            # Kubernetes deletes the Job's Pods, and the Job itself if it still names its owner: only Pods that it left behind
+            # remain, and nothing is left to find out or to wait for.
+            await self._delete_job(request)
+            _, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
+            await self._delete_pods(request, orphans)
+            return StopLaunchResult(report=LaunchReport(stage=LaunchStage.ENDED), is_stopped=True)
         snapshot = await self._launches.snapshot(request)
         objects = await self._launches.objects(request)
         report = await self._launches.report(request, objects, snapshot=snapshot)
@@ -76,12 +81,8 @@ class LaunchStopper:
             wait = diagnose(objects.job, pod, events, now=now)
             report = report.model_copy(update={"wait_message": wait.message})
         counting = None  # the Job of a custom image whose container runs and may end by itself counts how its Pods end
-        if (
-            snapshot is not None
-            and not snapshot.is_our_runner
-            and objects.job is not None
-            and request.grace_seconds != 0
-        ):
+        is_custom = snapshot is not None and not snapshot.is_our_runner
+        if is_custom and objects.job is not None and request.grace_seconds != 0:
             has_begun = any(pod_state.started_at(pod) is not None for pod in objects.pods)
             counting = objects.job if has_begun or job_state.was_stopped(objects.job) else None
         await (self._delete_job(request) if counting is None else mark_stopped(self._api, counting))
@@ -101,15 +102,6 @@ class LaunchStopper:
             if counting is not None and not vanishing:
                 await self._remove_counting_job(request, await self._launches.job(request), report)
         return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
-
-    async def _abandon(self, request: StopLaunchInput) -> StopLaunchResult:
-        """Delete the Job of a run that was deleted. Kubernetes deletes the Job's Pods, and the Job itself if it still names its
-        owner: only Pods that it left behind remain, and nothing is left to find out or to wait for.
-        """
-        await self._delete_job(request)
-        _, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
-        await self._delete_pods(request, orphans)
-        return StopLaunchResult(report=LaunchReport(stage=LaunchStage.ENDED), is_stopped=True)
 
     async def _delete_pods(self, request: StopLaunchInput, pods: Iterable[Object]) -> None:
         namespace, grace = request.run.namespace, request.grace_seconds

@@ -41,12 +41,6 @@ def judge_finished_job(evidence: Evidence) -> Verdict:
     return _judge_completion(evidence) if is_complete or _completed_pod(evidence) else _judge_failure(evidence)
 
 
-def judge_deleted_job() -> Verdict:
-    """The verdict on a Job that another client deleted while its run was in progress."""
-    message = "another client deleted the Job while the run was in progress"
-    return Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message=message)
-
-
 def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdict | None:
     """The verdict on a Pod whose node has not responded for that long; None for any other Pod."""
     since = pod_state.silent_since(pod)

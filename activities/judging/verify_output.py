@@ -11,15 +11,15 @@ from activities.launching import manifests
 from activities.launching.config_maps import ConfigMaps
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import CompiledRun, Snapshot
-from activities.objects.deletion import delete_if_present
 from activities.objects.installation import Installation
 from activities.objects.object_metadata import name_of, uid_of
+from activities.objects.presence import delete_if_present, get_if_present
 from activities.objects.signatures import Signatures
 from activities.watching import job_state, pod_state
 from activities.watching.job_objects import list_pods_and_others
 from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError, NotFound
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
@@ -71,15 +71,19 @@ class OutputVerifier:
             attempt=request.attempt,
             is_final=request.is_final,
         )
+        namespace, job = request.run.namespace, None
         try:
-            job = await self._find(request, name_of(body)) or await self._create(request, body)
+            if request.job_uid:  # an earlier call has started it
+                job = await get_if_present(self._api, JOBS, namespace, name_of(body))
+            if job is None or uid_of(job) != request.job_uid:
+                job = await self._create(request, body)
             if job is not None and (again := await take_out_of_queue(self._api, body, created=job)) is not None:
                 job = await self._create(request, again)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             return await self._wait_for_admission(request, run, error)
         if job is None:
             return VerifyResult(finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run"))
-        namespace, name, uid = request.run.namespace, name_of(job), uid_of(job)
+        name, uid = name_of(job), uid_of(job)
         finding = await self._finding(job)
         if finding is None and request.must_conclude:
             finding = _unknown(f"Job {name} did not end in time")
@@ -105,14 +109,6 @@ class OutputVerifier:
             return VerifyResult(gone=True)
         await make_room(self._api, request.run, error, installation=self._installation.id)
         raise error
-
-    async def _find(self, request: VerifyInput, name: str) -> Object | None:
-        """The Job that an earlier call started, if it still exists."""
-        try:
-            stored = await self._api.get(JOBS, request.run.namespace, name) if request.job_uid else None
-        except NotFound:
-            return None
-        return stored if stored is not None and uid_of(stored) == request.job_uid else None
 
     async def _create(self, request: VerifyInput, body: Object) -> Object | None:
         """Create the Job, in place of one that a try created whose result did not arrive; None if another one has its name."""

@@ -119,7 +119,6 @@ def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str)
 
 
 def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> Model:
-    """The contract's model with what was found out about it."""
     warnings = list(address.warnings)
     if address.ca_secret and not service.is_at_home:
         warnings.append(
@@ -198,7 +197,11 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
     warm_up_limit = model.warm_up_seconds  # by default only a model of KServe is waited for
     if warm_up_limit is None:
         warm_up_limit = defaults.warm_up_seconds if model.service_ref is not None else 0
-    storage = _storage_of(config)
+    given: tuple[tuple[End, dict[str, Any] | None], ...]  # Any: free-form storage
+    given = (("input", spec.storage.input), ("output", spec.storage.output))
+    storage = [
+        (end, label, item) for end, labels in given for label, item in (labels or {}).items() if isinstance(item, dict)
+    ]
     # Ours to provide are the mounts of our labels, and those of plug-ins in the built-in runner.
     ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_LABELS]
     endpoints = [endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None]
@@ -274,15 +277,6 @@ def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict
     }
     parts = {"requests": spared | requests, "limits": capped | limits}
     return {part: amounts for part, amounts in parts.items() if amounts}
-
-
-def _storage_of(config: InferenceConfig) -> list[_Storage]:
-    """Input and output."""
-    storage = config.spec.storage
-    ends: tuple[tuple[End, dict[str, Any] | None], ...] = (("input", storage.input), ("output", storage.output))
-    return [
-        (end, label, item) for end, labels in ends for label, item in (labels or {}).items() if isinstance(item, dict)
-    ]
 
 
 def _endpoint_of(end: End, settings: dict[str, Any]) -> Endpoint | None:  # Any: free-form storage

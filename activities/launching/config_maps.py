@@ -7,7 +7,6 @@ the run's status, which has the digest of its texts.
 
 import base64
 import binascii
-import hmac
 import logging
 from collections.abc import Mapping
 
@@ -16,9 +15,10 @@ from activities.launching.launch_blocked import LaunchBlocked, creation_rejected
 from activities.launching.manifests import CONTAINER
 from activities.launching.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, Snapshot, hash_of, texts_of
 from activities.objects.object_metadata import controller_of
+from activities.objects.presence import get_if_present
 from activities.objects.signatures import Signatures
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
 from inferrun.kube.objects import CONFIG_MAPS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
@@ -55,7 +55,7 @@ class ConfigMaps:
 
     async def find_signed(self, run: RunRef) -> CompiledRun | None:
         """What a worker wrote for a run whose status does not say so yet; None if there is nothing."""
-        stored = await _get(self._api, run)
+        stored = await get_if_present(self._api, CONFIG_MAPS, run.namespace, _name(run))
         return _read(run, stored) if stored is not None and await self._signatures.is_ours(stored, run=run) else None
 
     async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
@@ -73,7 +73,9 @@ class ConfigMaps:
 
 async def find_config_map(api: KubeClient, run: InferenceRun) -> CompiledRun | None:
     """What the run was started with; None if it was not, or if that is gone. Raises LaunchBlocked if it was replaced."""
-    stored = await _get(api, run.ref) if run.status.snapshot_hash else None
+    if not run.status.snapshot_hash:
+        return None
+    stored = await get_if_present(api, CONFIG_MAPS, run.metadata.namespace, _name(run.ref))
     if stored is None:
         return None
     if not is_start_of(run, texts_of(stored.get("data"))):
@@ -98,17 +100,7 @@ async def find_snapshot(api: KubeClient, runs: RunStore, run: RunRef, *, remembe
 
 def is_start_of(run: InferenceRun, texts: Mapping[str, str]) -> bool:
     """Whether these are the texts with which the run was started, according to its status."""
-    known = run.status.snapshot_hash
-    return bool(known) and hmac.compare_digest(known or "", hash_of(texts))
-
-
-async def read_time_to_live(api: KubeClient, run: InferenceRun, *, default: int) -> int:
-    """For how many seconds the run's Jobs are kept after their end; `default` if its snapshot is gone or cannot be read."""
-    try:
-        compiled = await find_config_map(api, run)
-    except LaunchBlocked:
-        return default
-    return compiled.snapshot.ttl_seconds_after_finished if compiled is not None else default
+    return run.status.snapshot_hash == hash_of(texts)
 
 
 def read_from_job(job: Object, run: InferenceRun, *, defaults: Defaults) -> CompiledRun:
@@ -135,18 +127,10 @@ def read_from_job(job: Object, run: InferenceRun, *, defaults: Defaults) -> Comp
 
 
 def _published_contract(run: InferenceRun) -> str:
-    """The contract in the status; empty if there is none."""
     try:
         return base64.b64decode(run.status.contract or "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return ""
-
-
-async def _get(api: KubeClient, run: RunRef) -> Object | None:
-    try:
-        return await api.get(CONFIG_MAPS, run.namespace, _name(run))
-    except NotFound:
-        return None
 
 
 def _read(run: RunRef, stored: Object) -> CompiledRun:

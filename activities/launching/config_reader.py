@@ -77,9 +77,8 @@ class ConfigReader:
         try:
             stored = await self._api.get(CONFIGS, namespace, name)
         except Forbidden as error:
-            text = (
-                f"spec.configRef.namespace {namespace!r} is not accessible to this installation: {one_line(str(error))}"
-            )
+            field = f"spec.configRef.namespace {namespace!r}"
+            text = f"{field} is not accessible to this installation: {one_line(str(error))}"
             raise LaunchBlocked(Reason.CONFIG_NAMESPACE_NOT_ALLOWED, text) from error
         except NotFound:
             text = f"spec.configRef: InferenceConfig {name!r} does not exist in namespace {namespace}; {CREATE_IT}"

@@ -25,16 +25,13 @@ def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[st
 def propagated_annotations(run: InferenceRun, *, excluded: Collection[str]) -> dict[str, str]:
     """The annotations whose key matches none of these patterns, nor is ours; as many as fit, in the order of their keys."""
     found: dict[str, str] = {}
+    patterns = [one.replace("[", "[[]").replace("?", "[?]") for one in (*_OWN, *excluded)]  # only `*` is special
     size = 0
     for key, value in sorted(run.metadata.annotations.items()):
-        if any(_matches(key, pattern) for pattern in (*_OWN, *excluded)):
+        if any(fnmatchcase(key, pattern) for pattern in patterns):
             continue
         size += len(key.encode()) + len(value.encode())
         if size > MAX_BYTES:
             break
         found[key] = value
     return found
-
-
-def _matches(key: str, pattern: str) -> bool:
-    return fnmatchcase(key, pattern.replace("[", "[[]").replace("?", "[?]"))  # only `*` is special

@@ -28,16 +28,16 @@ from activities.launching.model_status import model_status, waiting_for
 from activities.launching.public_contract import public_contract
 from activities.launching.retried_run import missing
 from activities.launching.snapshot import CompiledRun, hash_of
-from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
 from activities.objects.object_metadata import controller_of, name_of, uid_of
+from activities.objects.presence import delete_if_present, get_if_present
 from activities.objects.signatures import Signatures
 from activities.watching.observation import launch_number
 from activities.watching.pod_shape import shape_of_job
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
 from inferrun.kube.objects import JOBS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
@@ -61,8 +61,6 @@ class _Launch:
 
 @dataclass(frozen=True)
 class _Obtained:
-    """The Job of a launch."""
-
     job: Object
     is_adopted: bool = False
     """Whether it is the one that the status named, even if it is gone."""
@@ -110,13 +108,18 @@ class JobLauncher:
         try:
             known = await self._find_known_job(run, name)
             if known is not None:  # what would prevent a new Job does not concern it
-                launch = await self._resolve_adopted(request, run, known)
+                try:  # its ConfigMap is written again if it was deleted
+                    started = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
+                except LaunchBlocked:
+                    started = None
+                started = started or read_from_job(known, run, defaults=self._defaults())
+                launch = _Launch(started, started)
                 obtained = _Obtained(known, is_adopted=True)
             elif run.spec.suspend:
                 return await self._publish_suspension(request, run)
             else:
                 launch = await self._resolve(request, run)
-                obtained = await self._ensure(run, self._manifest(request, run, launch))
+                obtained = await self._ensure(run, self._manifest(request, run, launch.current))
             return await self._announce(request, run, launch, obtained)
         except LaunchBlocked as blocker:
             if blocker.may_pass and activity.info().attempt <= PATIENT_TRIES:
@@ -163,27 +166,18 @@ class JobLauncher:
         service = service_of(run, config, runner_image=defaults.runner_image)
         address = await self._models.find(service, namespace=run.metadata.namespace) if service is not None else None
         if run.spec.retry_of:
-            try:
-                earlier = parse_run(await self._api.get(RUNS, run.metadata.namespace, run.spec.retry_of))
-            except NotFound:
-                raise missing(run) from None
+            found = await get_if_present(self._api, RUNS, run.metadata.namespace, run.spec.retry_of)
+            if found is None:
+                raise missing(run)
+            earlier = parse_run(found)
         return compile_run(
             run, config, defaults=defaults, runner_account=self._runner_account, address=address, earlier=earlier
         )
 
-    async def _resolve_adopted(self, request: LaunchInput, run: InferenceRun, job: Object) -> _Launch:
-        """What the Job that the status names executes: its ConfigMap is written again if it was deleted."""
-        try:
-            started = await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
-        except LaunchBlocked:
-            started = None
-        started = started or read_from_job(job, run, defaults=self._defaults())
-        return _Launch(started, started)
-
-    def _manifest(self, request: LaunchInput, run: InferenceRun, launch: _Launch) -> Object:
+    def _manifest(self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun) -> Object:
         return manifests.job(
             request.run,
-            launch.current,
+            compiled,
             installation=self._installation.id,
             launch=request.launch,
             attempt=request.attempt,
@@ -209,7 +203,7 @@ class JobLauncher:
         try:
             return _Obtained(await self._api.create(JOBS, run.namespace, body))
         except (AlreadyExists, Forbidden):  # a quota that the earlier Job fills is checked before its name
-            stored = await self._get_job(run, name_of(body))
+            stored = await get_if_present(self._api, JOBS, run.namespace, name_of(body))
             current = await self._runs.read(run)  # after the Job: the status names it before it is started
             known = await self._find_known_job(current, name_of(body)) if current is not None else None
             if known is not None:
@@ -226,16 +220,10 @@ class JobLauncher:
         known = run.status.job_status
         if known is None or known.name != name or not known.uid:
             return None
-        found = await self._get_job(run.ref, name)
+        found = await get_if_present(self._api, JOBS, run.metadata.namespace, name)
         if found is not None and uid_of(found) == known.uid:
             return found
         return launch_results.lost_job(name, known.uid, run=run, now=self._api.now())
-
-    async def _get_job(self, run: RunRef, name: str) -> Object | None:
-        try:
-            return await self._api.get(JOBS, run.namespace, name)
-        except NotFound:
-            return None
 
     async def _announce(
         self, request: LaunchInput, run: InferenceRun, launch: _Launch, obtained: _Obtained
@@ -259,7 +247,7 @@ class JobLauncher:
             run,
             launch.started,
             job,
-            pod_shape=shape_of_job(obtained.job) or shape_of_job(self._manifest(request, run, launch)),
+            pod_shape=shape_of_job(obtained.job) or shape_of_job(self._manifest(request, run, launch.current)),
             is_adopted=is_adopted,
             is_recovered=is_adopted and is_of_another,
             now=self._api.now(),
@@ -268,7 +256,7 @@ class JobLauncher:
     async def _publish_job(
         self, request: LaunchInput, run: InferenceRun, launch: _Launch, obtained: _Obtained
     ) -> InferenceRun | None:
-        workflow, job, started = self._workflow(), obtained.job, launch.started
+        workflow, job, started = self._installation.calling_workflow(), obtained.job, launch.started
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
             if _other_job(current, obtained, launch=request.launch) is not None:
@@ -315,7 +303,7 @@ class JobLauncher:
                 now=self._api.now(),
                 read_generation=run.metadata.generation,
                 cleared=("running_since", "pace"),
-                workflow=self._workflow(),
+                workflow=self._installation.calling_workflow(),
                 **_progress_of(request),
             )
 
@@ -356,7 +344,8 @@ class JobLauncher:
 
     async def _find_left_over_job(self, request: LaunchInput, run: InferenceRun, name: str) -> LaunchResult:
         """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""
-        job, known = await self._get_job(request.run, name), run.status.job_status or ObjectReference()
+        known = run.status.job_status or ObjectReference()
+        job = await get_if_present(self._api, JOBS, request.run.namespace, name)
         if job is not None and controller_of(job) == request.run.uid:
             known = ObjectReference(name=name, uid=uid_of(job))
         return LaunchResult(
@@ -368,14 +357,8 @@ class JobLauncher:
             **request.progress.model_dump(),
         )
 
-    def _workflow(self) -> dict[str, Any]:  # Any: a model's fields
-        info = activity.info()
-        reference = self._installation.workflow_reference(workflow_id=info.workflow_id, run_id=info.workflow_run_id)
-        return reference.model_dump()
-
 
 def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it
-    """What the status says about the launches before this one."""
     return {
         "attempt": request.attempt,
         "uncounted_attempts": request.uncounted or None,

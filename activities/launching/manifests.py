@@ -236,7 +236,6 @@ def _numbers(*, launch: int, attempt: int) -> dict[str, str]:
 
 
 def _resources(snapshot: Snapshot, *kinds: str) -> dict[str, dict[str, str]]:
-    """What the snapshot requests and allows of these kinds of resources."""
     kept = {
         part: {key: value for key, value in amounts.items() if key in kinds}
         for part, amounts in snapshot.resources.items()

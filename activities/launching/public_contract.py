@@ -45,13 +45,12 @@ def _public(value: Any, key: str = "") -> Any:  # Any: JSON
 def _headers(headers: Any) -> Any:  # Any: JSON
     if isinstance(headers, dict):
         return {name: value if is_descriptive(name) else HIDDEN for name, value in headers.items()}
-    return [_header(header) for header in headers]
-
-
-def _header(header: Any) -> Any:  # Any: JSON
-    if not isinstance(header, str) or ":" not in header:
-        return HIDDEN
-    return header if is_descriptive(split_header(header)[0]) else f"{header.partition(':')[0]}: {HIDDEN}"
+    shown = []
+    for header in headers:
+        is_header = isinstance(header, str) and ":" in header
+        hidden = f"{header.partition(':')[0]}: {HIDDEN}" if is_header else HIDDEN
+        shown.append(header if is_header and is_descriptive(split_header(header)[0]) else hidden)
+    return shown
 
 
 def _url(text: str) -> str:

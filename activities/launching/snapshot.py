@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, Field
 
 from inferrun import contract as contracts
 from inferrun.contract import Model, ServiceRef
@@ -18,29 +18,25 @@ from inferrun.kserve import Wanted
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
 from inferrun.resources.config import AUTO_DELETE_DELAY_SECONDS, RUN_AS_USER
+from workflows.messages import Frozen
 
 End = Literal["input", "output"]
-SecretUser = Literal["input", "output", "model"]
 
 CONTRACT_KEY = "contract.json"
 SNAPSHOT_KEY = "snapshot.json"
 """The keys of a run's ConfigMap."""
 
 
-class Endpoint(BaseModel):
+class Endpoint(Frozen):
     """The Secret of an input, an output or the model server, and the namespace that its reference names."""
 
-    model_config = ConfigDict(frozen=True)
-
-    end: SecretUser
+    end: Literal["input", "output", "model"]
     secret: str
     named_namespace: str = ""
 
 
-class HeaderSecret(BaseModel):
+class HeaderSecret(Frozen):
     """The key of a Secret that holds the value of a header of a `krateo` input or output; `index` is its place in the list."""
-
-    model_config = ConfigDict(frozen=True)
 
     end: End
     index: int
@@ -48,19 +44,15 @@ class HeaderSecret(BaseModel):
     key: str
 
 
-class Claim(BaseModel):
+class Claim(Frozen):
     """The PersistentVolumeClaim of an input or output."""
-
-    model_config = ConfigDict(frozen=True)
 
     end: End
     name: str
 
 
-class CABundle(BaseModel):
+class CABundle(Frozen):
     """The key of a ConfigMap with certificates of authorities."""
-
-    model_config = ConfigDict(frozen=True)
 
     config_map: str
     key: str
@@ -83,12 +75,10 @@ class ModelService(ServiceRef):
         return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
 
 
-class Snapshot(BaseModel):
+class Snapshot(Frozen):
     """Everything besides the contract that a launch needs. The limits have no defaults here: they come from the config
     and from `inferrun.run_defaults`, and a stored snapshot contains all of them.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     image: str
     is_our_runner: bool
@@ -103,14 +93,14 @@ class Snapshot(BaseModel):
     model_token_audience: str = ""
     """Audience of the token of the service account that is mounted for the model server; empty: none."""
 
-    resources: dict[str, dict[str, str]] = {}
+    resources: dict[str, dict[str, str]] = Field(default_factory=dict)
     tmp_size: str = ""
     is_root_read_only: bool = False
     endpoints: tuple[Endpoint, ...] = ()
     header_secrets: tuple[HeaderSecret, ...] = ()
     claims: tuple[Claim, ...] = ()
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
     pending_timeout_seconds: int = 0
     backoff_limit: int
     max_disruptions: int
@@ -119,7 +109,7 @@ class Snapshot(BaseModel):
     auto_delete_policy: AutoDeletePolicy = AutoDeletePolicy.NONE
     ttl_seconds_after_finished: int
     krateo_post_limit_bytes: int
-    limits: dict[str, str] = {}
+    limits: dict[str, str] = Field(default_factory=dict)
     foreign_log_tail: bool = False
     allowed_addresses: tuple[str, ...] = ()
     refused_addresses: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 from dataclasses import dataclass
-from typing import Self
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -29,11 +28,6 @@ class Subject:
     name: str
     uid: str
 
-    @classmethod
-    def of_run(cls, run: RunRef) -> Self:
-        """A run."""
-        return cls(wellknown.RUN_KIND, run.namespace, run.name, run.uid)
-
 
 class EventRecorder:
     """Creates Events in the name of one process, `reporter`, of a `component`: worker or shim."""
@@ -47,7 +41,8 @@ class EventRecorder:
         """Create an Event on the run. The same reason and message create it once; an error is ignored, because Events
         are a courtesy and the status carries the same information.
         """
-        await self.record_on(Subject.of_run(run), reason=reason, message=message, is_warning=is_warning)
+        subject = Subject(wellknown.RUN_KIND, run.namespace, run.name, run.uid)
+        await self.record_on(subject, reason=reason, message=message, is_warning=is_warning)
 
     async def record_on(self, subject: Subject, *, reason: Reason, message: str, is_warning: bool) -> None:
         """Create an Event on a run or a config, in the same way."""

@@ -1,7 +1,10 @@
 """The installation on whose behalf activities act."""
 
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
+
+from temporalio import activity
 
 from activities.objects.signing_key import SigningKey
 from inferrun.resources import WorkflowReference
@@ -15,8 +18,6 @@ class Installation:
     """The installation's id, on every object and workflow that it creates."""
 
     task_queue: str
-    """The task queue of the worker."""
-
     temporal_namespace: str
     ui_url: str
     """Base URL of the Temporal UI; empty if it is not known."""
@@ -35,3 +36,8 @@ class Installation:
             url = f"{self.ui_url.rstrip('/')}/namespaces/{namespace}/workflows/{identity}"
             url = f"{url}/{quote(run_id, safe='')}/history" if run_id else url
         return WorkflowReference(id=workflow_id, run_id=run_id, namespace=self.temporal_namespace, url=url)
+
+    def calling_workflow(self) -> dict[str, Any]:  # Any: a model's fields
+        """The reference to the workflow of the current activity."""
+        info = activity.info()
+        return self.workflow_reference(workflow_id=info.workflow_id, run_id=info.workflow_run_id).model_dump()

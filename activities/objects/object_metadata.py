@@ -3,7 +3,6 @@
 import sys
 
 from inferrun.kube.objects import Object
-from inferrun.run_ref import RunRef
 
 
 def name_of(item: Object) -> str:
@@ -14,11 +13,6 @@ def name_of(item: Object) -> str:
 def uid_of(item: Object) -> str:
     """The object's UID."""
     return str(item["metadata"]["uid"])
-
-
-def is_owned_by(item: Object, run: RunRef) -> bool:
-    """Whether an owner reference names the run with exactly this UID."""
-    return any(owner.get("uid") == run.uid for owner in item["metadata"].get("ownerReferences") or [])
 
 
 def controller_of(item: Object) -> str | None:

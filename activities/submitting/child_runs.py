@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import ValidationError
 
 from activities.launching.inheritance import propagated_annotations, propagated_labels
+from activities.launching.manifests import owner_reference
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -31,8 +32,6 @@ from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_TIME_ZONE = "Etc/UTC"
 
 LIST_PAGE = 100
 
@@ -82,16 +81,7 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
             wellknown.ANNOTATION_WORKFLOW_ID: workflow_id,
             wellknown.ANNOTATION_SCHEDULED_TIME: due,
         },
-        "ownerReferences": [
-            {
-                "apiVersion": wellknown.API_VERSION,
-                "kind": wellknown.RUN_KIND,
-                "name": parent.metadata.name,
-                "uid": parent.metadata.uid,
-                "controller": True,
-                "blockOwnerDeletion": False,
-            }
-        ],
+        "ownerReferences": [owner_reference(parent.ref)],
     }
     spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=CHILD_FIELDS)
     return _run(metadata, spec)
@@ -128,12 +118,10 @@ def schedule_of(run: InferenceRun) -> RunRef | None:
 
 def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
     """The finished children of a schedule beyond its history limits, oldest first."""
-    spec = parent.spec
-    keep_succeeded = spec.successful_jobs_history_limit
-    keep_failed = spec.failed_jobs_history_limit
+    succeeded, failed = parent.spec.successful_jobs_history_limit, parent.spec.failed_jobs_history_limit
     limits = {
-        Phase.SUCCEEDED: SUCCESSFUL_JOBS_HISTORY_LIMIT if keep_succeeded is None else keep_succeeded,
-        Phase.FAILED: FAILED_JOBS_HISTORY_LIMIT if keep_failed is None else keep_failed,
+        Phase.SUCCEEDED: SUCCESSFUL_JOBS_HISTORY_LIMIT if succeeded is None else succeeded,
+        Phase.FAILED: FAILED_JOBS_HISTORY_LIMIT if failed is None else failed,
     }
     ours = [
         run
@@ -200,19 +188,17 @@ def missed_because(
     late = (now - nominal_time).total_seconds()
     given = spec.starting_deadline_seconds
     deadline, jitter = STARTING_DEADLINE_SECONDS if given is None else given, spec.jitter_seconds or 0
+    why = ""
     if spec.suspend:
-        return f"the run due at {due} was not created: the schedule is suspended"
-    if late > deadline + jitter:
-        text = f"it could be created {late:.0f} s later, startingDeadlineSeconds is {deadline}"
-        return f"the run due at {due} was not created: {text}"
-    if others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
-        text = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
-        return f"the run due at {due} was not created: {text}"
-    if spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
-        later = next_time(spec.schedule or "", time_zone=spec.time_zone or DEFAULT_TIME_ZONE, after=nominal_time)
-        if later <= now:
-            return f"the run due at {due} was not created: the run due at {rfc3339(later)} is created instead"
-    return None
+        why = "the schedule is suspended"
+    elif late > deadline + jitter:
+        why = f"it could be created {late:.0f} s later, startingDeadlineSeconds is {deadline}"
+    elif others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
+        why = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
+    elif spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
+        later = next_time(spec.schedule or "", time_zone=spec.time_zone or "Etc/UTC", after=nominal_time)
+        why = f"the run due at {rfc3339(later)} is created instead" if later <= now else ""
+    return f"the run due at {due} was not created: {why}" if why else None
 
 
 def status_of(ref: RunRef, run: InferenceRun | None) -> SubmissionStatus:

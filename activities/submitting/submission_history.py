@@ -50,26 +50,22 @@ class SubmissionHistory:
 
     async def find(self, request: SubmitInput) -> SubmissionStatus | None:
         """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
+        workflow_id = request.workflow_id
         try:
-            return await self._find(request)
+            for execution in await self._closed(workflow_id):
+                result = await self._result(workflow_id, execution.run_id)
+                if result is None:
+                    continue
+                if await self._request_hash(workflow_id, execution.run_id) != request.submission.request_hash:
+                    return mismatched(workflow_id)
+                run = RunRef(namespace=result.namespace, name=result.name, uid=result.uid)
+                return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         except RPCError as error:
             if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
                 raise
-            return None
-
-    async def _find(self, request: SubmitInput) -> SubmissionStatus | None:
-        for execution in await self._closed(request.workflow_id):
-            result = await self._result(request.workflow_id, execution.run_id)
-            if result is None:
-                continue
-            if await self._request_hash(request.workflow_id, execution.run_id) != request.submission.request_hash:
-                return mismatched(request.workflow_id)
-            run = RunRef(namespace=result.namespace, name=result.name, uid=result.uid)
-            return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return None
 
     async def _closed(self, workflow_id: str) -> list[WorkflowExecution]:
-        """The closed executions with that id on our task queue."""
         if len(self._batch.ids) >= IDS_LIMIT:
             self._batch = _Batch()
         batch = self._batch
@@ -83,7 +79,8 @@ class SubmissionHistory:
         asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._turn.release)
         if batch is self._batch:
             self._batch = _Batch()  # ids that arrive from now on are asked for next
-        ids = ", ".join(quoted(one) for one in sorted(batch.ids))
+        escaped = (one.replace("\\", "\\\\").replace("'", "\\'") for one in sorted(batch.ids))
+        ids = ", ".join(f"'{one}'" for one in escaped)
         query = f"WorkflowType = '{WORKFLOW_TYPE}' AND ExecutionStatus != 'Running' AND WorkflowId IN ({ids})"
         found: dict[str, list[WorkflowExecution]] = defaultdict(list)
         async for execution in self._temporal.list_workflows(query):
@@ -117,9 +114,3 @@ class SubmissionHistory:
             except InvalidSubmission:
                 return None
         return None
-
-
-def quoted(text: str) -> str:
-    """A text as a literal of Temporal's query language."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

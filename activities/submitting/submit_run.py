@@ -10,15 +10,14 @@ are in progress in the cluster.
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import NoReturn
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.launching.launch_blocked import PATIENT_TRIES, creation_rejected
-from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import name_of
+from activities.objects.presence import delete_if_present, get_if_present
 from activities.submitting.child_runs import (
     adopted,
     in_progress,
@@ -78,9 +77,9 @@ class RunSubmitter:
             schedule = await self._runs.read(RunRef(namespace=namespace, name=parent.name, uid=parent.uid))
             return await self._submit_scheduled(request, schedule)
         wanted = submitted_run(request.submission, workflow_id=request.workflow_id)
-        found = await self._find(namespace, name_of(wanted))
+        found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
         if found is not None:
-            return adopted(wanted, found)
+            return adopted(wanted, parse_run(found))
         earlier = await self._history.find(request)
         if earlier is not None:
             return earlier
@@ -96,9 +95,9 @@ class RunSubmitter:
         namespace = schedule.metadata.namespace
         due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
         wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due, defaults=self._defaults())
-        found = await self._find(namespace, name_of(wanted))
+        found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
         if found is not None:
-            return await self._reported(schedule, adopted(wanted, found))
+            return await self._reported(schedule, adopted(wanted, parse_run(found)))
         others = await self._in_progress(schedule)
         # By the clock that decides when a schedule is due.
         missed = missed_because(schedule, nominal_time=due, now=activity.info().started_time, others=others)
@@ -118,7 +117,11 @@ class RunSubmitter:
                 await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
             raise
         if created.run is not None and len(await self._in_progress(schedule)) > 1:
-            await self._withdraw(created.run)
+            # Both may be deleted. The later one has certainly seen the earlier one, and nothing else tells which is which.
+            another = created.run
+            await delete_if_present(self._api, RUNS, namespace, another.name, uid=another.uid)
+            text = f"another run was created at the same moment as {another}, which must not overlap with it"
+            raise ApplicationError(text, type=str(Reason.MISSED))
         return await self._reported(schedule, created)
 
     async def _in_progress(self, schedule: InferenceRun) -> list[InferenceRun]:
@@ -127,26 +130,11 @@ class RunSubmitter:
             return []
         return in_progress(schedule.ref, await list_children(self._api, schedule.ref))
 
-    async def _withdraw(self, run: RunRef) -> NoReturn:
-        """Delete a run that was created at the same moment as another one of its schedule; Temporal tries again.
-
-        Both may be deleted. The later one has certainly seen the earlier one, and nothing else tells which is which.
-        """
-        await delete_if_present(self._api, RUNS, run.namespace, run.name, uid=run.uid)
-        text = f"another run was created at the same moment as {run}, which must not overlap with it"
-        raise ApplicationError(text, type=str(Reason.MISSED))
-
     async def _reported(self, schedule: InferenceRun, status: SubmissionStatus) -> SubmissionStatus:
         """The status. Nobody else hears that a run of a schedule was refused."""
         if status.standing is SubmissionState.REFUSED:
             await self._events.record(schedule.ref, reason=status.reason, message=status.message, is_warning=True)
         return status
-
-    async def _find(self, namespace: str, name: str) -> InferenceRun | None:
-        try:
-            return parse_run(await self._api.get(RUNS, namespace, name))
-        except NotFound:
-            return None
 
     async def _create(self, namespace: str, wanted: Object) -> SubmissionStatus:
         """Raises Forbidden for a rejection that may pass."""

@@ -21,11 +21,13 @@ from workflows.messages import RunRequest, SpecChanged, SpecResult, SubmissionSt
 from workflows.run_clock import timeout_of
 
 
-class RunReader:
+class SubmittedRuns:
     """One instance serves all workflows of a worker."""
 
-    def __init__(self, runs: RunStore) -> None:
+    def __init__(self, api: KubeClient, runs: RunStore, *, temporal: Client) -> None:
+        self._api = api
         self._runs = runs
+        self._temporal = temporal
 
     @activity.defn(name=activity_options.READ_RUN.name)
     async def read_run(self, request: RunRequest) -> SubmissionStatus:
@@ -39,15 +41,6 @@ class RunReader:
         if run is None:
             return SpecResult()
         return SpecResult(spec=SpecChanged(timeout_seconds=timeout_of(run.spec), suspend=bool(run.spec.suspend)))
-
-
-class RunCanceller:
-    """One instance serves all submissions of a worker."""
-
-    def __init__(self, api: KubeClient, runs: RunStore, *, temporal: Client) -> None:
-        self._api = api
-        self._runs = runs
-        self._temporal = temporal
 
     @activity.defn(name=activity_options.CANCEL_RUN.name)
     async def cancel_run(self, request: RunRequest) -> SubmissionStatus:

@@ -65,9 +65,8 @@ def counts_ended_objects(rejection: str) -> bool:
 def diagnose_missing_pod(job: Object, events: list[Object]) -> Wait:
     """Why a Job has no Pod."""
     if job_state.is_suspended(job):
-        return Wait(
-            Reason.QUEUED, f"Job {name_of(job)} is suspended; the queueing system resumes it when there is capacity"
-        )
+        text = f"Job {name_of(job)} is suspended; the queueing system resumes it when there is capacity"
+        return Wait(Reason.QUEUED, text)
     rejection = _latest(events, "FailedCreate")
     if rejection is None:
         return Wait(Reason.JOB_CREATED, f"Job {name_of(job)} was created; waiting for its Pod")
@@ -110,24 +109,16 @@ def _image(job: Object, pod: Object, events: list[Object], *, now: datetime) -> 
         if secret is not None and _latest(events, "FailedToRetrieveImagePullSecret") is not None:
             text = f"image {image!r} cannot be pulled because its pull secret is missing"
             return Wait(Reason.IMAGE_PULL_SECRET_NOT_FOUND, f"{text}: {_missing_secret(secret, job)}", is_warning=True)
-        failed = [
-            str(one["message"])
-            for one in events
-            if one.get("reason") == "Failed" and "pull" in str(one.get("message", ""))
-        ]
+        messages = [str(one.get("message", "")) for one in events if one.get("reason") == "Failed"]
+        failed = [one for one in messages if "pull" in one]
         text = f"image {image!r} cannot be pulled ({one_line(failed[-1] if failed else message, limit=300)})"
         fix = "fix spec.image in the InferenceConfig, then delete and recreate the run (a started run keeps its image)"
         return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {fix}", is_warning=True)
-    pulling = _latest(events, "Pulling")
-    if (
-        pulling
-        and not _latest(events, "Pulled")
-        and (now - parse(pod["metadata"]["creationTimestamp"])).total_seconds() >= SLOW_PULL_AFTER
-    ):
-        return Wait(
-            Reason.IMAGE_PULLING, f"the pull of image {image!r} has been in progress since {observed_time(pulling)}"
-        )
-    return None
+    pulling, age = _latest(events, "Pulling"), now - parse(pod["metadata"]["creationTimestamp"])
+    if pulling is None or _latest(events, "Pulled") is not None or age.total_seconds() < SLOW_PULL_AFTER:
+        return None
+    text = f"the pull of image {image!r} has been in progress since {observed_time(pulling)}"
+    return Wait(Reason.IMAGE_PULLING, text)
 
 
 def _scheduling(pod: Object) -> Wait | None:
@@ -191,9 +182,8 @@ def _container(pod: Object) -> Wait | None:
     if reason in ("", "ContainerCreating", "PodInitializing"):
         return None
     if "runAsNonRoot" in message or "run as root" in message:
-        text = (
-            f"the image has no numeric non-root user ({one_line(message)}); set spec.runAsUser in the InferenceConfig"
-        )
+        why = one_line(message)
+        text = f"the image has no numeric non-root user ({why}); set spec.runAsUser in the InferenceConfig"
         return Wait(Reason.ROOT_NOT_ALLOWED, text, is_warning=True)
     return Wait(Reason.CONTAINER_NOT_STARTED, f"{reason}: {one_line(message)}", is_warning=True)
 

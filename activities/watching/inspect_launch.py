@@ -92,12 +92,9 @@ class LaunchInspector:
         with suppress(KubeError, TimeoutError):  # then it is left out
             async with asyncio.timeout(LOG_SECONDS):
                 log = await read_log(self._api, request.run.namespace, name_of(pod), container=CONTAINER)
+        update = {}
         if snapshot.is_our_runner:
-            messages = last_messages(log, limit=LOG_LIMIT)
-            return report.model_copy(update={"verdict": verdict.model_copy(update={"log": messages})})
-        tail = one_line(log)
-        if not tail:
-            return report
-        return report.model_copy(
-            update={"verdict": verdict.model_copy(update={"message": f"{verdict.message}; log: {tail}"})}
-        )
+            update["log"] = last_messages(log, limit=LOG_LIMIT)
+        elif tail := one_line(log):
+            update["message"] = f"{verdict.message}; log: {tail}"
+        return report.model_copy(update={"verdict": verdict.model_copy(update=update)})

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from activities.objects.object_metadata import controller_of, is_owned_by, uid_of
+from activities.objects.object_metadata import controller_of, uid_of
 from activities.watching.pod_shape import split_by_shape
 from activities.watching.trimming import CONTROLLER_UID_LABEL, slim_event, slim_pod
 from inferrun import wellknown
@@ -28,7 +28,7 @@ async def list_jobs(api: KubeClient, run: RunRef, *, label: str = "") -> AsyncIt
     """The Jobs that a run owns; with `label`, those of them that have it."""
     selector = ",".join(filter(None, (f"{wellknown.LABEL_RUN_UID}={run.uid}", label)))
     async for job in api.items(JOBS, run.namespace, page_size=JOBS_PAGE, labelSelector=selector):
-        if is_owned_by(job, run):
+        if any(owner.get("uid") == run.uid for owner in job["metadata"].get("ownerReferences") or []):
             yield job
 
 

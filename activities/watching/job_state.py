@@ -13,11 +13,8 @@ _INDEXES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 def condition(job: Object, kind: str) -> Object | None:
     """The Job's condition with that type, if it is True."""
-    for item in (job.get("status") or {}).get("conditions") or []:
-        if item.get("type") == kind and item.get("status") == "True":
-            found: Object = item
-            return found
-    return None
+    conditions: list[Object] = (job.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), None)
 
 
 def is_finished(job: Object) -> bool:

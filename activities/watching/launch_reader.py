@@ -9,12 +9,12 @@ from activities.judging.pod_end import IsSigner, read_ends
 from activities.launching.config_maps import find_snapshot
 from activities.launching.snapshot import Snapshot
 from activities.objects.object_metadata import controller_of, uid_of
+from activities.objects.presence import get_if_present
 from activities.watching import pod_state
 from activities.watching.job_objects import list_events, list_pods_and_others
 from activities.watching.launch_report import LaunchObjects, report_on
 from activities.watching.pod_shape import shape_of_job, split_by_shape
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
@@ -41,7 +41,6 @@ class LaunchReader:
         return LaunchObjects(None, [], ended_pods=tuple(ended)) if ended else None
 
     async def _ended_pods(self, request: InspectInput) -> list[Object]:
-        """The Pods that a process of ours has seen to end."""
         seen = await read_ends(request.ends, job_uid=request.job_uid, is_signer=self._is_signer)
         return [end.as_pod() for end in seen]
 
@@ -90,11 +89,8 @@ class LaunchReader:
 
     async def job(self, request: InspectInput) -> Object | None:
         """The launch's Job; None if it is gone."""
-        try:
-            job = await self._api.get(JOBS, request.run.namespace, request.job_name)
-        except NotFound:
-            return None
-        return job if uid_of(job) == request.job_uid else None
+        job = await get_if_present(self._api, JOBS, request.run.namespace, request.job_name)
+        return job if job is not None and uid_of(job) == request.job_uid else None
 
 
 def suspension_of(run: InferenceRun, *, job_uid: str) -> Verdict | None:

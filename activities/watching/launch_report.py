@@ -7,7 +7,6 @@ from typing import Self
 
 from activities.judging.verdict import (
     Evidence,
-    judge_deleted_job,
     judge_finished_job,
     judge_lost_node,
     judge_stuck_pod,
@@ -41,11 +40,6 @@ class LaunchObjects:
     ended_pods: tuple[Object, ...] = ()
     is_contested: bool = False
 
-    @property
-    def pods_that_may_run(self) -> list[Object]:
-        """The Pods whose containers run or may still be started."""
-        return [pod for pod in (*self.pods, *self.orphans) if pod_state.may_run(pod)]
-
 
 def report_on(
     objects: LaunchObjects, *, snapshot: Snapshot | None, pod_uid: str, node_lost_seconds: int, now: datetime
@@ -64,12 +58,15 @@ def report_on(
         return LaunchReport(stage=LaunchStage.ENDED, verdict=success.model_copy(update={"is_held_open": is_held_open}))
     if job is None or (job_state.was_stopped(job) and job_state.condition(job, "Complete") is None):
         # It is gone, or was stopped and is kept only to count how its Pods end.
-        verdict = _placed(judge_deleted_job(), objects)
+        message = "another client deleted the Job while the run was in progress"
+        gone = Verdict(kind=VerdictKind.JOB_GONE, reason=Reason.JOB_DELETED, message=message)
+        verdict = _placed(gone, objects)
         ends = (pod_state.container_end(pod) for pod in known if name_of(pod) == verdict.pod_name)
         if (end := next(filter(None, ends), None)) is not None:
             timed = verdict.model_copy(update={"started_at": end.started_at, "finished_at": end.finished_at})
             verdict = _timed(timed, objects, snapshot)
-        is_over = not objects.pods_that_may_run and not (job and job_state.is_counting(job))
+        may_go_on = any(pod_state.may_run(pod) for pod in (*pods, *objects.orphans))
+        is_over = not may_go_on and not (job and job_state.is_counting(job))
     elif (is_over := job_state.is_finished(job)) or job_state.is_held_open(job, pods):
         message = "its result cannot be read: the run's snapshot is missing"
         verdict = Verdict(kind=VerdictKind.FAILED, reason=Reason.RESULT_UNREADABLE, message=message)

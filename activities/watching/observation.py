@@ -185,7 +185,12 @@ def observe(
     if before.is_running:
         is_held = not job_state.may_have_pods(job)
         return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_held=is_held)
-    if not job_state.is_suspended(job) and _is_ending(pods, ends):
+    # A container may have ended before anybody saw it run, and no other Pod has come since.
+    if pods:
+        is_ending = all(pod_state.container_end(one) and not pod_state.is_disrupted(one) for one in pods)
+    else:
+        is_ending = any(end.exit_code is not None and not end.is_disrupted for end in ends)
+    if is_ending and not job_state.is_suspended(job):
         return Observation(Doing.ENDING)
     lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
     return Observation(Doing.WAITING, wait=diagnose(job, pod, list(events), now=now, seen=warm_up), lost_in=lost_in)
@@ -314,10 +319,3 @@ def _after_running(
     is_replaced = any(pod_state.may_run(pod) and pod is not held for pod in pods)
     is_taken = is_disrupted or is_lost or is_replaced or (is_held and held is None)
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)
-
-
-def _is_ending(pods: Sequence[Object], ends: Sequence[PodEnd]) -> bool:
-    """Whether a container ended before anybody saw it run, and no other Pod has come since."""
-    if pods:
-        return all(pod_state.container_end(pod) is not None and not pod_state.is_disrupted(pod) for pod in pods)
-    return any(end.exit_code is not None and not end.is_disrupted for end in ends)

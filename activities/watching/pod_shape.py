@@ -57,20 +57,18 @@ def _shape_of(spec: Object) -> str:
     container = next((one for one in spec.get("containers") or [] if one.get("name") == CONTAINER), None)
     if container is None:
         return ""
+    image = str(container.get("image", ""))
+    name, at, _ = image.partition("@")
+    if at and ":" in name.rpartition("/")[2]:
+        image = name  # an admission webhook adds a digest to a tag
     shape = {
-        "image": _without_added_digest(str(container.get("image", ""))),
+        "image": image,
         "program": {field: container[field] for field in _PROGRAM_FIELDS if container.get(field)},
         "environment": _environment(container),
         "mounts": _mounts(container, spec),
     }
     text = json.dumps(shape, sort_keys=True, separators=(",", ":"))
     return sys.intern(hashlib.sha256(text.encode()).hexdigest()[:32])
-
-
-def _without_added_digest(image: str) -> str:
-    """An image without the digest that an admission webhook adds to a tag."""
-    name, at, _ = image.partition("@")
-    return name if at and ":" in name.rpartition("/")[2] else image
 
 
 def _environment(container: Object) -> list[list[object]]:

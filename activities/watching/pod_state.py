@@ -126,11 +126,8 @@ def was_rejected(pod: Object) -> bool:
 
 def condition(pod: Object, kind: str, status: str = "True") -> Object | None:
     """The Pod's condition with that type and status."""
-    for item in (pod.get("status") or {}).get("conditions") or []:
-        if item.get("type") == kind and item.get("status") == status:
-            found: Object = item
-            return found
-    return None
+    conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one.get("type") == kind and one.get("status") == status), None)
 
 
 def phase(pod: Object) -> str:

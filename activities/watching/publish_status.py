@@ -3,8 +3,8 @@
 from temporalio import activity
 
 from activities.judging.job_marks import mark_ended
-from activities.objects.deletion import delete_if_present
 from activities.objects.events import EventRecorder
+from activities.objects.presence import delete_if_present
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
@@ -27,7 +27,6 @@ class StatusPublisher:
     @activity.defn(name=activity_options.PUBLISH.name)
     async def publish_status(self, request: PublishInput) -> StatusResult:
         """Write the status and an Event; a run that has ended keeps its status."""
-
         starts = (item.start_time for item in request.attempts if item.start_time is not None)
         first_start = next(starts, None)  # a container that ended at once was not seen to run
 

@@ -4,11 +4,13 @@ Everything is done by UID and is idempotent, so that two observers at once do no
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from activities.judging.job_marks import end_job, watch_again
-from activities.launching.config_maps import read_time_to_live
-from activities.objects.deletion import delete_if_present
+from activities.launching.config_maps import find_config_map
+from activities.launching.launch_blocked import LaunchBlocked
 from activities.objects.object_metadata import uid_of
+from activities.objects.presence import delete_if_present
 from activities.watching import job_state
 from activities.watching.observation import Launch, is_launch_left_over
 from inferrun.kube.client import KubeClient
@@ -54,9 +56,12 @@ class ClusterJobs:
                 return
             await delete_if_present(self._api, JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid)
             return
-        seconds = default = self._defaults().job_ttl_seconds
+        compiled, seconds = None, self._defaults().job_ttl_seconds
         if run is not None:
-            seconds = await read_time_to_live(self._api, parse_run(run), default=default)
+            with suppress(LaunchBlocked):
+                compiled = await find_config_map(self._api, parse_run(run))
+        if compiled is not None:
+            seconds = compiled.snapshot.ttl_seconds_after_finished
         await end_job(self._api, launch.run, launch.job_name, uid=launch.job_uid, seconds=seconds)
 
     async def _get(self, resource: Resource, launch: Launch, name: str) -> Object | None:

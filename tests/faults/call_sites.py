@@ -23,7 +23,7 @@ PASS_ON = {
     "inferrun.kube.client:KubeClient.patch": r"",
     "inferrun.kube.client:KubeClient.delete": r"",
     "inferrun.kube.runs:RunStore.update_status": r"\.update_status$",
-    "activities.objects.deletion:delete_if_present": r"^delete_if_present$",
+    "activities.objects.presence:delete_if_present": r"^delete_if_present$",
     "activities.objects.events:EventRecorder.record": r"",
     "activities.judging.job_marks:_patch": r"^_patch$",
     "control.leases:LeaderElection._write": r"self\._write$",

@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.objects.events import EventRecorder
 from activities.submitting.submission_history import SubmissionHistory
 from activities.submitting.submit_run import RunSubmitter
-from activities.submitting.submitted_runs import RunCanceller
+from activities.submitting.submitted_runs import SubmittedRuns
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, RUNS, Object
@@ -33,7 +33,7 @@ def submitter_of(
         events=EventRecorder(api, reporter="tests"),
         history=SubmissionHistory(client, task_queue="any"),
         defaults=Defaults,
-        cancel=cancel or RunCanceller(api, runs, temporal=client).cancel,
+        cancel=cancel or SubmittedRuns(api, runs, temporal=client).cancel,
     )
 
 

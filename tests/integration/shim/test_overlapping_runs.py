@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from activities.submitting.submit_run import RunSubmitter
-from activities.submitting.submitted_runs import RunCanceller, RunReader
+from activities.submitting.submitted_runs import SubmittedRuns
 from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -143,8 +143,8 @@ def schedules_of(client: Client, name: str) -> TemporalSchedules:
 @asynccontextmanager
 async def worker_of(api: KubeClient, client: Client, queue: str) -> AsyncIterator[None]:
     runs, submitter = RunStore(api), submitter_of(api, client)
-    canceller = RunCanceller(api, runs, temporal=client)
-    activities: list[Callable[..., object]] = [submitter.submit_run, RunReader(runs).read_run, canceller.cancel_run]
+    submitted = SubmittedRuns(api, runs, temporal=client)
+    activities: list[Callable[..., object]] = [submitter.submit_run, submitted.read_run, submitted.cancel_run]
     polling = await Client.connect(client.service_client.config.target_host, plugins=[inferrun_plugin()])
     async with Worker(polling, task_queue=queue, workflows=[SubmitInferenceRun], activities=activities):
         yield

@@ -4,7 +4,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from workflows.messages import Verdict, VerdictKind
-from workflows.retry_policy import StepKind, backoff_after, check_disruptions, next_step
+from workflows.retry_policy import StepKind, check_disruptions, next_step
 
 FAILED = Verdict(kind=VerdictKind.FAILED, reason=Reason.INFERENCE_FAILED, message="exit code 4")
 FINAL = FAILED.model_copy(update={"reason": Reason.INVALID_CONTRACT, "may_retry": False})
@@ -66,8 +66,8 @@ def test_a_retry_for_which_no_time_is_left_is_reported_with_the_last_failure() -
 
 
 def test_the_back_off_starts_at_10_seconds_and_doubles_up_to_six_minutes() -> None:
-    assert [backoff_after(attempt) for attempt in range(1, 9)] == [10, 20, 40, 80, 160, 320, 360, 360]
-    assert backoff_after(101) == 360
+    steps = [next_step(FAILED, attempt=one, backoff_limit=101, seconds_left=None) for one in (*range(1, 9), 101)]
+    assert [step.delay for step in steps] == [10, 20, 40, 80, 160, 320, 360, 360, 360]
 
 
 def test_only_a_counted_launch_backs_off() -> None:

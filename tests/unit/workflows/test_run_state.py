@@ -164,7 +164,7 @@ def test_a_launch_by_another_workflow_brings_its_progress(state: RunState) -> No
 def test_continuing_as_new_keeps_the_state(state: RunState) -> None:
     state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
     state.next_launch(is_counted=True)
-    state.wait_since("2026-11-21T08:05:00Z")
+    state.waits_since = "2026-11-21T08:05:00Z"
     restored = RunState(RunInput.model_validate_json(state.continued().model_dump_json()))
     assert (restored.run, restored.progress, restored.disruptions) == (RUN, state.progress, 0)
     assert restored.pending_since(launched()) == "2026-11-21T08:05:00Z"
@@ -263,7 +263,7 @@ def test_how_pods_of_a_launch_under_way_have_ended_is_continued(state: RunState,
     ended = RunInput.model_validate_json(given.model_dump_json()).ended
     assert ended is not None
     following.add_ended(ended)
-    assert (following.take_ended("u"), following.ends_of("u")) == ("" if is_taken else "pod-a", "signed")
+    assert (following.take_ended("u"), following.of("u").ends) == ("" if is_taken else "pod-a", "signed")
 
 
 def test_one_entry_stands_for_all_launches_of_a_wait(state: RunState) -> None:

@@ -1,8 +1,16 @@
-"""Deletes objects by UID."""
+"""Reads and deletes objects that may be gone."""
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.objects import Resource
+from inferrun.kube.objects import Object, Resource
+
+
+async def get_if_present(api: KubeClient, resource: Resource, namespace: str, name: str) -> Object | None:
+    """The object of that name; None if there is none."""
+    try:
+        return await api.get(resource, namespace, name)
+    except NotFound:
+        return None
 
 
 async def delete_if_present(
