@@ -70,7 +70,7 @@ class StuckWorkflows:
 
     async def repair(self, watched: Iterable[tuple[Key, Object]]) -> None:
         """Ask about the workflows whose turn it is, and replace those that are stuck."""
-        unfinished = {item["metadata"]["uid"]: (key, item) for key, item in watched if has_workflow(item)}
+        unfinished = {item["metadata"]["uid"]: (key, item) for key, item in watched if may_have_workflow(item)}
         self._checks = {uid: self._checks.get(uid) or _Check() for uid in unfinished}
 
         def rank(uid: str) -> tuple[bool, float]:
@@ -125,11 +125,16 @@ class StuckWorkflows:
 def has_workflow(item: Object) -> bool:
     """Whether a workflow should be executing the run, from the plain object: there may be ten thousand.
 
-    A run without a phase is new, or the Krateo controller's; one that is rejected or paused, or that waits because its namespace
-    has too many active runs, has no workflow.
+    A run that is rejected, or that waits because its namespace has too many active runs, has no workflow yet.
     """
-    metadata, status = item["metadata"], item.get("status") or {}
-    is_open = status.get("phase") in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED)
+    return may_have_workflow(item) and (item.get("status") or {}).get("reason") not in CORRECTABLE
+
+
+def may_have_workflow(item: Object) -> bool:
+    """Whether a workflow may execute the run, or keep its id. The status of a run that waited for others to end, or was corrected,
+    says so until its first launch. A run without a phase is new, or the Krateo controller's; a paused one is left alone.
+    """
+    metadata, phase = item["metadata"], (item.get("status") or {}).get("phase")
     is_paused = (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_PAUSED) == "true"
-    is_left_alone = is_paused or metadata.get("deletionTimestamp") or status.get("reason") in CORRECTABLE
-    return is_open and not is_left_alone and item["spec"].get("schedule") is None
+    is_left_alone = is_paused or metadata.get("deletionTimestamp") or item["spec"].get("schedule") is not None
+    return phase in (Phase.PENDING, Phase.RUNNING, Phase.SUSPENDED) and not is_left_alone

@@ -11,11 +11,12 @@ from control.informer import Key
 from inferrun.kube.namespaces import ALL, Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
+from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
 from operator_shim.run_terms import UNFINISHED
 from operator_shim.run_watch import RunWatch
-from operator_shim.stuck_workflows import CHECKS_PER_ROUND
+from operator_shim.stuck_workflows import CHECKS_PER_ROUND, StuckWorkflows
 from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.trimming import trim_run
@@ -166,3 +167,28 @@ async def test_a_workflow_gets_time_to_close_after_it_has_recorded_an_end_of_an_
     )
     await sweep.sweep()
     assert workflows.cancelled == ([RUN] if is_left_over else [])
+
+
+class ForeignWorkflows(RunWorkflows):
+    """Another program's workflow has the id of every run."""
+
+    def __init__(self) -> None:
+        self.terminated: list[str] = []
+
+    async def find_open(self, run: RunRef) -> OpenWorkflow | None:
+        return OpenWorkflow(run.uid, "execution", task_attempt=1, events=3, is_ours=False)
+
+    async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:  # noqa: ARG002
+        self.terminated.append(workflow.id)
+
+
+@pytest.mark.parametrize("reason", [Reason.TOO_MANY_ACTIVE_RUNS, Reason.INVALID_SPEC, Reason.ACCEPTED])
+async def test_another_programs_workflow_is_replaced_although_the_run_has_not_been_launched(reason: Reason) -> None:
+    """Until its first launch, the status of a run that has been started says why it waited."""
+    run = live_run(phase="Pending", reason=reason)
+    workflows, again = ForeignWorkflows(), list[str]()
+    stuck = StuckWorkflows(
+        RunStore(StoredObjects()), workflows, ensure_again=lambda _key, uid: again.append(uid), clock=lambda: 0.0
+    )
+    await stuck.repair([(("models", "run"), run)])
+    assert workflows.terminated == again == [run["metadata"]["uid"]]
