@@ -42,7 +42,7 @@ VANISHING_CHECKS = 4
 has ended expect to see no Pod."""
 
 EDIT_SECONDS = 60
-"""How long the workflow waits, before it continues as new, for edits that are being read. Anybody may signal edits all the time."""
+"""How long each step waits for edits that are being read. Anybody may signal edits all the time."""
 
 SPARED_SECONDS = 1.0
 """The least time after which a launch is stopped that was left alone although its time seemed to be over."""
@@ -70,9 +70,9 @@ class LaunchFollowing:
         """Follow the Job to its end. While a lost Pod is being replaced, the run's clock is stopped."""
         must_inspect, verdict = self._launched.is_adopted, None
         while verdict is None:
+            if not workflow.all_handlers_finished():  # an edit that is being read may explain what a signal reports
+                await wait_until(workflow.all_handlers_finished, seconds=EDIT_SECONDS, summary="the spec is read")
             if workflow.info().is_continue_as_new_suggested():  # because of many replaced Pods, edits or signals
-                if not workflow.all_handlers_finished():  # what an edit says is passed on
-                    await wait_until(workflow.all_handlers_finished, seconds=EDIT_SECONDS, summary="the spec is read")
                 ended = self._signals.latest_end(self._launched.job_uid, launch=self._launched.launch)
                 workflow.continue_as_new(self._state.continued(following=self._launched, ended=ended))
             left: float | None = None
