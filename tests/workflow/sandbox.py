@@ -17,7 +17,6 @@ PASSED_THROUGH = (
     "inferrun.run_ref",
     "inferrun.run_result",
     "inferrun.runner_report",
-    "inferrun.service_ref",
     "inferrun.submission",
     "inferrun.text",
     "inferrun.wellknown",
