@@ -102,7 +102,6 @@ async def _predict(
     settings: Settings,
     report: Callable[[Counts], None],
 ) -> CommittedRun:
-    """Predict what is not committed yet, and commit the run."""
     is_checked = checkpoint.plan is None and await _check_first(source, model)
     earlier = await checks.find_earlier(contract, sink, source)
     plan = await _adopt_plan(source, sink, checkpoint, earlier)
