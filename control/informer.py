@@ -304,7 +304,6 @@ def _key_of(item: Object) -> Key:
 
 
 def _version_of(item: object) -> str:
-    """The resourceVersion; empty if there is none."""
     metadata = item.get("metadata") if isinstance(item, dict) else None
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
     return version if isinstance(version, str) else ""

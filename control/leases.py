@@ -123,7 +123,6 @@ class LeaderElection:
                 await self._release()
 
     async def _acquire(self) -> None:
-        """Return once this candidate leads."""
         while True:
             wait = self._timing.look
             try:
@@ -167,7 +166,6 @@ class LeaderElection:
         return self._timing.look
 
     async def _keep(self) -> None:
-        """Renew until leadership is lost."""
         pause = self._timing.renew
         try:
             async with asyncio.timeout_at(self._leads_until) as deadline:

@@ -105,7 +105,8 @@ class AddressPolicy:
             return "a link-local address or that of a metadata service"
         if address.is_loopback:
             return "a loopback address"
-        if address.is_link_local or address.is_multicast or address.is_unspecified or _is_this_network(address):
+        is_of_this_network = address.version == 4 and (int(address) >> 24 == 0 or int(address) == 0xFFFFFFFF)
+        if address.is_link_local or address.is_multicast or address.is_unspecified or is_of_this_network:
             return "a link-local, multicast or unspecified address"
         if any(target.covers(address, port) for target in self.refused):
             return "an address of the control plane"
@@ -123,10 +124,6 @@ def _embedded(address: Address) -> tuple[IPv4Address, ...]:
     if (int(address) >> 32) & 0xFFFFFFFF in (0x5EFE, 0x02005EFE):  # ISATAP
         found.append(last)
     return tuple(one for one in found if one is not None)
-
-
-def _is_this_network(address: Address) -> bool:
-    return isinstance(address, IPv4Address) and (int(address) >> 24 == 0 or int(address) == 0xFFFFFFFF)
 
 
 def _split_port(text: str) -> tuple[str, int | None]:

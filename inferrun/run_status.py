@@ -96,7 +96,12 @@ def ended_status(
     since = start or created
     end = _within(finished or now, since, latest)
     if changes.get("attempts"):
-        changes["attempts"] = [_bounded(attempt, earliest=created, latest=latest) for attempt in changes["attempts"]]
+        changes["attempts"] = [dict(attempt) for attempt in changes["attempts"]]
+        for attempt in changes["attempts"]:
+            began, ended = attempt.get("start_time"), attempt.get("completion_time")
+            began = _within(began, created, latest) if began is not None else None
+            ended = _within(ended, began or created, latest) if ended is not None else None
+            attempt.update(start_time=began, completion_time=ended)
     return status_after(
         run,
         phase=phase,
@@ -110,15 +115,6 @@ def ended_status(
         duration=duration_text(end - since),
         **changes,
     )
-
-
-def _bounded(
-    attempt: dict[str, Any], *, earliest: datetime, latest: datetime
-) -> dict[str, Any]:  # Any: a model's fields
-    start, end = attempt.get("start_time"), attempt.get("completion_time")
-    start = _within(start, earliest, latest) if start is not None else None
-    end = _within(end, start or earliest, latest) if end is not None else None
-    return {**attempt, "start_time": start, "completion_time": end}
 
 
 def _within(instant: datetime, earliest: datetime, latest: datetime) -> datetime:

@@ -191,7 +191,6 @@ class Executions:
             del self._changes[key]
 
     def _room(self, namespace: str) -> int:
-        """How many more runs of the namespace may be active."""
         limit = self._defaults().max_active_runs_per_namespace
         return max(0, limit - len(self._active[namespace])) if limit else STARTS
 

@@ -43,8 +43,6 @@ REPAIR_PAUSE: Final = 3600.0
 
 @dataclass(slots=True)
 class _Check:
-    """What is known of the workflow of a run."""
-
     asked_at: float = 0.0
     failing: OpenWorkflow | None = None
     failing_since: float = 0.0

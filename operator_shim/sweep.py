@@ -132,7 +132,6 @@ class Sweep:
                 await self._schedules.delete(identity)
 
     async def _cancel_left_over(self) -> None:
-        """Cancel the open workflows for which nothing remains to be done, each once."""
         opened = await self._workflows.list_open()
         self._cancelled &= {run.uid for run in opened}
         gone_before, self._gone = self._gone, set()

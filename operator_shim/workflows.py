@@ -203,7 +203,6 @@ class RunWorkflows:
 
 
 def _details(run: InferenceRun) -> str:
-    """The description of the workflow in the Temporal UI, in Markdown."""
     metadata = run.metadata
     limit = f"{run.spec.timeout_seconds} s" if run.spec.timeout_seconds else "none"
     command = shell_command("kubectl", "describe", "inferencerun", metadata.name, "-n", metadata.namespace)

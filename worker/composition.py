@@ -200,7 +200,6 @@ class WorkerProcess:
             await work_until(stopped, (self._defaults, self._monitor, self._api_servers, *rotations))
 
     def _run_activities(self) -> list[Activity]:
-        """The activities of a run's workflows."""
         api, runs, settings, defaults = self._api, self._runs, self._settings, self._defaults.current
         signatures = Signatures(api, installation=self._installation)
         launches = LaunchReader(api, runs, is_signer=signatures.is_signer, defaults=defaults)
@@ -235,7 +234,6 @@ class WorkerProcess:
         ]
 
     def _submission_activities(self) -> list[Activity]:
-        """The activities of the front door."""
         submitted = SubmittedRuns(self._api, self._runs, temporal=self._client)
         submitter = RunSubmitter(
             self._api,

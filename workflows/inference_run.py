@@ -146,7 +146,7 @@ class RunWorkflow:
                 phase = Phase.SUCCEEDED if step.kind is StepKind.SUCCEED else Phase.FAILED
                 return self._state.outcome(verdict.model_copy(update={"message": step.message}), phase, step.reason)
             await self._back_off(launched, verdict, step)
-            await self._limit_history()
+            self._limit_history()
 
     async def _launch(self) -> LaunchResult | RecordInput:
         """A launched Job, or the outcome of a run that cannot be launched; waits while the config is missing or invalid."""
@@ -174,7 +174,7 @@ class RunWorkflow:
                     if not await self._wait_for_change(launched, seen):
                         message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
                         return await self._fail(Reason.PENDING_TIMEOUT, message)
-            await self._limit_history()
+            self._limit_history()
 
     async def _create_job(self) -> LaunchResult:
         """The result of the launch. Cancellation waits for it, so that no Job is left behind."""
@@ -211,9 +211,8 @@ class RunWorkflow:
     async def _wait_for_edit(self, seen: int, *, seconds: float, summary: str) -> bool:
         return await wait_until(lambda: self._state.edit_count != seen, seconds=seconds, summary=summary)
 
-    async def _limit_history(self) -> None:
+    def _limit_history(self) -> None:
         if workflow.info().is_continue_as_new_suggested():
-            await workflow.wait_condition(workflow.all_handlers_finished)
             workflow.continue_as_new(self._state.continued())
 
     def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
@@ -276,7 +275,6 @@ class RunWorkflow:
         return await self._fail(Reason.CANCELLED, "the run was cancelled", is_unclear=is_unclear)
 
     async def _fail(self, reason: Reason, message: str, *, is_unclear: bool = False) -> RecordInput:
-        """The outcome of a run that ends without the verdict on a launch."""
         failed = Verdict(kind=VerdictKind.FAILED, reason=reason, message=message, is_unclear=is_unclear)
         verdict = await self._verify(failed, is_final=True)
         phase = Phase.SUCCEEDED if success_of(verdict) is not None else Phase.FAILED

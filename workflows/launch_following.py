@@ -41,6 +41,9 @@ VANISHING_CHECKS = 4
 """How often to look again, two seconds each, for the objects of Pods whose containers have ended: users who see that a run
 has ended expect to see no Pod."""
 
+EDIT_SECONDS = 60
+"""How long the workflow waits, before it continues as new, for edits that are being read. Anybody may signal edits all the time."""
+
 SPARED_SECONDS = 1.0
 """The least time after which a launch is stopped that was left alone although its time seemed to be over."""
 
@@ -68,7 +71,8 @@ class LaunchFollowing:
         must_inspect, verdict = self._launched.is_adopted, None
         while verdict is None:
             if workflow.info().is_continue_as_new_suggested():  # because of many replaced Pods, edits or signals
-                await workflow.wait_condition(workflow.all_handlers_finished)  # what an edit says is passed on
+                if not workflow.all_handlers_finished():  # what an edit says is passed on
+                    await wait_until(workflow.all_handlers_finished, seconds=EDIT_SECONDS, summary="the spec is read")
                 ended = self._signals.latest_end(self._launched.job_uid, launch=self._launched.launch)
                 workflow.continue_as_new(self._state.continued(following=self._launched, ended=ended))
             left: float | None = None
@@ -155,7 +159,6 @@ class LaunchFollowing:
         workflow.set_current_details(f"**Running** since {since}, attempt {self._state.progress.attempt}.")
 
     async def _inspect(self) -> Verdict | None:
-        """The verdict on the launch, None if it continues."""
         job_uid = self._launched.job_uid
         started = self._signals.of(job_uid).started
         if started is not None and not self._state.pod_uid and self._hinted_pod_uid in ("", started.pod_uid):
@@ -186,7 +189,6 @@ class LaunchFollowing:
         }
 
     async def _act_on(self, report: LaunchReport) -> Verdict | None:
-        """The verdict on the launch, None if it continues."""
         successor, self._successor = self._successor, None
         verdict = report.verdict
         if report.stage is LaunchStage.POD_LOST:

@@ -47,4 +47,4 @@ class Ended(BaseModel):
     job_uid: str
     launch: int
     pod_uid: str = ""
-    ends: str = Field(default="", max_length=MAX_ENDS_LENGTH, description="See activities.watching.seen_ends")
+    ends: str = Field(default="", max_length=MAX_ENDS_LENGTH, description="See activities.judging.pod_end")

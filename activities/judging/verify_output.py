@@ -183,7 +183,6 @@ def _unknown(why: str) -> OutputFinding:
 
 
 def _is_time_up(request: VerifyInput) -> bool:
-    """Whether it is not tried again to create what the verification needs."""
     info = activity.info()
     waited = (info.started_time - info.scheduled_time).total_seconds()
     return request.must_conclude or waited > ADMISSION_SECONDS

@@ -89,7 +89,6 @@ def blocked(request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, 
 
 
 def _latest_end(request: LaunchInput, *, since: str) -> str:
-    """When the last container of the run ended, if that was after `since`."""
     ends = [rfc3339(item.completion_time) for item in request.attempts if item.completion_time is not None]
     return max([since, *ends])
 

@@ -365,7 +365,6 @@ def _ca_bundle_variable(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _volumes(compiled: CompiledRun) -> list[tuple[Object, list[Object]]]:
-    """The volumes of a Pod, each with its mounts in container `inference`."""
     snapshot = compiled.snapshot
     contract = {"name": compiled.config_map, "items": [{"key": "contract.json", "path": "contract.json"}]}
     at_tmp = {"mountPath": "/tmp"}  # noqa: S108

@@ -116,7 +116,6 @@ async def _record(api: KubeClient, key: SigningKey, *, namespace: str) -> None:
 
 
 def _signers(record: Object) -> dict[str, str]:
-    """The recorded public keys, and when their processes started."""
     annotations = record["metadata"].get("annotations") or {}
     prefix = wellknown.ANNOTATION_SIGNER
     return {key.removeprefix(prefix): value for key, value in annotations.items() if key.startswith(prefix)}

@@ -125,7 +125,6 @@ class RunSubmitter:
         return await self._reported(schedule, created)
 
     async def _in_progress(self, schedule: InferenceRun) -> list[InferenceRun]:
-        """The runs of the schedule that a new one must not overlap with."""
         if schedule.spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
             return []
         return in_progress(schedule.ref, await list_children(self._api, schedule.ref))

@@ -28,7 +28,6 @@ MODELS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
 }
 """The models of spec and status of each definition, by its name."""
 
-WITH_RULES: Final = f"{wellknown.RUN_PLURAL}.{wellknown.GROUP}"
 SHOWN_FIELDS: Final = 5
 
 FIX: Final = (
@@ -58,7 +57,7 @@ def _incompatibility(name: str, stored: Object) -> str:
         return f"it belongs to another version and lacks {', '.join(missing[:SHOWN_FIELDS])}{more}"
     if "status" not in version.get("subresources", {}):
         return "it has no status subresource"
-    if name == WITH_RULES and not root.get("x-kubernetes-validations"):
+    if name.startswith(wellknown.RUN_PLURAL) and not root.get("x-kubernetes-validations"):
         return "it lacks the rule that protects the outcome of a run"
     return ""
 
@@ -81,7 +80,6 @@ def _paths(model: type[BaseModel]) -> Iterator[str]:
 
 
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    """The models in `Model`, `Model | None` and `tuple[Model, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return

@@ -142,7 +142,6 @@ async def _programs(question: Question, cluster: Cluster) -> tuple[list[Finding]
 
 
 async def _settings(what: str, question: Question, cluster: Cluster) -> list[Finding]:
-    """Whether the operator's defaults are valid."""
     try:
         stored = await cluster.get(CONFIG_MAPS, question.install_namespace, SETTINGS)
     except NotFound:
@@ -196,7 +195,6 @@ async def _installation(cluster: Cluster, installed: Installed, question: Questi
 
 
 async def _other_installations(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
-    """The other installations that serve the same namespaces."""
     shims = (await cluster.list(DEPLOYMENTS, labelSelector=SHIMS)).get("items") or []
     own, found = (question.install_namespace, question.release), []
     for shim in shims:

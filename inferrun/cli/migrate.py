@@ -6,10 +6,10 @@ the version of the object that was read as its condition, so that a change in be
 
 import argparse
 import asyncio
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
@@ -148,7 +148,6 @@ def _by_owner(items: Sequence[Object]) -> defaultdict[str, list[Object]]:
 
 
 async def _all(api: KubeClient, resource: Resource, namespace: str | None) -> list[Object]:
-    """All objects, page by page."""
     items: list[Object] = []
     params = {"limit": PAGE}
     while True:
@@ -170,24 +169,20 @@ def _parsed(parse: Callable[[Object], Parsed], item: Object) -> Parsed | None:
 
 def run(words: argparse.Namespace) -> int:
     """Migrate in the user's cluster and print what is, or would be, done; returns the exit code."""
+    say = partial(print, flush=True)
 
     async def execute(api: KubeClient, _: str) -> int:
         if words.dry_run:
             actions = (await read_plan(api, namespace=words.namespace)).actions
-            _say("\n".join(lines(actions)) if actions else "nothing to migrate")
+            say("\n".join(lines(actions)) if actions else "nothing to migrate")
             if actions:
-                _say("\nnothing was changed; inferrun migrate --apply does this")
+                say("\nnothing was changed; inferrun migrate --apply does this")
             return DONE
-        left = await migrate(api, namespace=words.namespace, must_wait=words.wait, report=_say)
-        _say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
+        left = await migrate(api, namespace=words.namespace, must_wait=words.wait, report=say)
+        say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
         if all(action.step is MigrationStep.LEAVE or action.kind == "Secret" for action in left):
             return DONE
-        _say("\nrun the same command again once these are resolved")
+        say("\nrun the same command again once these are resolved")
         return SOMETHING_LEFT
 
     return run_in_cluster(words, execute)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

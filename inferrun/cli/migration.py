@@ -91,8 +91,6 @@ class Owned:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A run, whose actions are planned."""
-
     item: Object
     run: InferenceRun
 
@@ -127,7 +125,8 @@ def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) ->
         return [planned.act(MigrationStep.LEAVE, why)] if planned.was_executed or planned.release(why) else []
     if run.metadata.is_being_deleted:
         return planned.release("the run is being deleted")
-    running = next((_name(job) for job in owned.jobs if not _is_finished(job)), "")
+    unfinished = (job for job in owned.jobs if not (_condition(job, "Complete") or _condition(job, "Failed")))
+    running = next(map(_name, unfinished), "")
     if run.spec.is_schedule:
         return _plan_schedule(planned, owned.cron_job, running=running, now=now)
     if not planned.was_executed:
@@ -277,10 +276,6 @@ def _exit_code(pods: Sequence[Object]) -> int | None:
 def _condition(job: Object, kind: str) -> Object | None:
     conditions: list[Object] = (job.get("status") or {}).get("conditions") or []
     return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), None)
-
-
-def _is_finished(job: Object) -> bool:
-    return _condition(job, "Complete") is not None or _condition(job, "Failed") is not None
 
 
 def _name(item: Object) -> str:

@@ -124,7 +124,6 @@ def _failed(item: Stored, others: Others, *, now: datetime) -> Never | NotYet | 
 
 
 def _deployment(item: Stored, others: Others) -> Stored | Unreadable | None:
-    """The Deployment of the predictor, in Standard mode."""
     if _mode(item) not in RAW_MODES:
         return None
     name = _workload_names(item, "predictor")[0]

@@ -128,7 +128,6 @@ def _bases(item: Stored, others: Others) -> _Bases:
 
 
 def _listed(item: Stored) -> list[str]:
-    """The names of models that the status lists."""
     models = [one for entry in items(item, "status", "addresses") for one in items(entry, "models")]
     return [name for one in models if (name := text(one, "name"))]
 

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -58,7 +58,7 @@ class KubeClient:
 
     def __init__(self, configuration: client.Configuration) -> None:
         self._configuration = configuration
-        self._connections = _Connections(configuration)
+        self._connections = RESTClientObject(configuration)
 
     @property
     def address(self) -> str:
@@ -252,10 +252,22 @@ class KubeClient:
             headers["Authorization"] = str(token)
         url = self._configuration.host + path + (f"?{urlencode(params)}" if params else "")
         data = None if body is None else encode(body)
-        waited = 0.0
+        waited, connections = 0.0, self._connections
+        if connections.pool_manager is None:
+            connections.pool_manager = connections._create_pool_manager()
         while True:
             try:
-                async with self._connections.send(method, url, headers=headers, data=data, timeout=timeout) as answer:
+                # Not with its `request`, which encodes bodies with `json`: that takes eight times as long as orjson.
+                async with connections.pool_manager.request(
+                    method,
+                    url,
+                    headers=headers,
+                    data=data,
+                    timeout=timeout,
+                    proxy=connections.proxy,
+                    proxy_headers=connections.proxy_headers,
+                    server_hostname=self._configuration.tls_server_name,
+                ) as answer:
                     self._read_clock(answer.headers.get("Date"))
                     if answer.status < 300:
                         yield answer
@@ -270,29 +282,6 @@ class KubeClient:
                 raise error
             logger.info("the API server is overloaded", extra={"method": method, "path": path, "again_in": pause})
             await asyncio.sleep(pause)
-
-
-class _Connections(RESTClientObject):
-    """The official client's TLS settings, proxy and connection pool. It would encode bodies with `json`, which takes eight times as
-    long as orjson.
-    """
-
-    def send(
-        self, method: str, url: str, *, headers: Mapping[str, str], data: bytes | None, timeout: aiohttp.ClientTimeout
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Send a request; the body has been encoded."""
-        if self.pool_manager is None:
-            self.pool_manager = self._create_pool_manager()
-        return self.pool_manager.request(
-            method,
-            url,
-            headers=headers,
-            data=data,
-            timeout=timeout,
-            proxy=self.proxy,
-            proxy_headers=self.proxy_headers,
-            server_hostname=self.configuration.tls_server_name,
-        )
 
 
 def encode(body: Object) -> bytes:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 from temporalio.client import Client
-from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError, ServiceClient
 
 logger = logging.getLogger(__name__)
@@ -77,18 +77,16 @@ class CredentialRotation:
             await asyncio.sleep(self._interval)
             try:
                 settings = await asyncio.to_thread(ClientConfig.load_client_connect_config)
-                if settings != self._settings:
-                    await self._connect(settings)
+                if settings == self._settings:
+                    continue
+                client = await Client.connect(**settings, identity=self._service.config.identity)
+                self._service.use(client.service_client)
+                self._on_change()
+                self._settings = settings
+                logger.info("connected to Temporal with changed credentials")
             except (RuntimeError, OSError, ValueError, RPCError) as error:  # tried again with the next interval
                 text = f"{type(error).__name__}: {error}"[:500]
                 logger.warning("cannot connect to Temporal with the changed credentials", extra={"error": text})
-
-    async def _connect(self, settings: ClientConnectConfig) -> None:
-        client = await Client.connect(**settings, identity=self._service.config.identity)
-        self._service.use(client.service_client)
-        self._on_change()
-        self._settings = settings
-        logger.info("connected to Temporal with changed credentials")
 
 
 def rotations_of(client: Client, *, on_change: Callable[[], None] = lambda: None) -> list[CredentialRotation]:

@@ -85,7 +85,6 @@ class EventReader:
                 on_events(key, trim_events(found))
 
     async def _read_all(self, namespace: str, requests: dict[Key, tuple[str, OnEvents]]) -> None:
-        """One read for all objects that wait in the namespace."""
         found = await self._list(namespace, "")
         now = asyncio.get_running_loop().time()
         self._paused = {one: until for one, until in self._paused.items() if until > now}

@@ -41,8 +41,6 @@ QUESTIONS: Final = 5
 
 @dataclass(slots=True)
 class _Followed:
-    """A launch: what was planned, and what was read and done since."""
-
     memory: Memory
     news: News = NO_NEWS
     report: ProgressLine | None = None
@@ -109,7 +107,6 @@ class Reconciler:
             tasks.create_task(self._sweep())
 
     async def _sweep(self) -> None:
-        """Find the runs whose status names a Job that does not exist."""
         while True:
             for run in self._workloads.all_runs():
                 try:

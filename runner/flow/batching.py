@@ -73,7 +73,6 @@ class Batching:
         return _joined(parts)
 
     def _take(self, count: int, max_bytes: int) -> Batch:
-        """Take up to `count` records of the first block, and about `max_bytes`."""
         held = self._held[0]
         before = held.size
         fitting = max(1, len(held) * max_bytes // max(before, 1))

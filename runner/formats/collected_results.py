@@ -99,6 +99,5 @@ class PiecewiseWriter(Generic[T]):
 
 
 def _decoded(texts: Sequence[bytes]) -> list[Json]:
-    """Decode JSON texts in one call."""
     found: list[Json] = orjson.loads(b"[%b]" % b",".join(texts))
     return found

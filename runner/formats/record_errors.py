@@ -72,8 +72,6 @@ def with_blanks(results: Results) -> Results:
 
 
 def _blank_like(text: bytes) -> bytes:
-    """Return the text of a value of the same shape in which every value is null."""
-
     def blanked(value: Json) -> Json:
         return [blanked(one) for one in value] if isinstance(value, list) else None
 

@@ -73,8 +73,6 @@ class Response:
 
 @dataclass
 class _Pool:
-    """The connections that are opened during one lifetime."""
-
     session: aiohttp.ClientSession
     until: float
     requests: int = 0

@@ -135,7 +135,6 @@ class Slots:
         return self._limit.ticket(self._occupied)
 
     def _fill(self) -> None:
-        """Give the free slots to waiting requests."""
         while self._waiting and self._is_free():
             _, _, turn = heapq.heappop(self._waiting)
             if not turn.done():

@@ -168,7 +168,6 @@ class SharedWork:
             self.report()
 
     def _count(self, chunks: AbstractSet[int]) -> None:
-        """Count the records of committed chunks, each once."""
         new = chunks - self._counted
         self._counted |= new
         self._done += sum(self._plan.chunks[chunk].records for chunk in new)
@@ -204,7 +203,6 @@ class SharedWork:
         return self._is_waiting and self._in_progress == 0
 
     async def _report_end(self, error: BaseException | None) -> None:
-        """Free what this Pod has claimed, so that the others do not have to wait."""
         cause = first_error(error) if error is not None else None
         if isinstance(cause, RunCommittedElsewhere):
             return

@@ -55,7 +55,8 @@ class _Disk:
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
-        self._left = limit
+        self._limit = limit
+        self._size = 0
         self._count = 0
         self.lock = threading.Lock()
 
@@ -64,7 +65,8 @@ class _Disk:
         self._count += 1
         spool = InputSpool(
             self._folder / f"{self._count}",
-            limit=self._left,
+            limit=self._limit,
+            others=self._size,
             what=f"{name}: the decompressed input has",
             fix="store the input uncompressed, or ",
         )
@@ -79,7 +81,7 @@ class _Disk:
                 if error.errno is not None:
                     raise
                 raise InputError(f"{name} is not a complete zstd file", is_retryable=False) from error
-        self._left -= spool.file.size
+        self._size += spool.file.size
         return spool.file
 
 

@@ -43,8 +43,6 @@ _WHOLE: Final = sys.maxsize
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Consecutive records of one file, or of several whole files."""
-
     unit: int
     files: int
     """0 for a part of a file."""
@@ -167,8 +165,6 @@ class FileRanges:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the records of an input have in common."""
-
     columns: "pyarrow.Schema | tuple[str, ...]" = ()
     width: int = 0
     """Numbers per record; 0 if the records are columns, or something else than arrays."""

@@ -14,10 +14,14 @@ from runner.stores.file.local_files import LocalFile
 class InputSpool:
     """A file that is written piece by piece. Raises InputError if it becomes too large, or if the disk is full."""
 
-    def __init__(self, path: Path, *, limit: int, what: str, fix: str = "") -> None:
-        """`what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what else helps."""
+    def __init__(self, path: Path, *, limit: int, what: str, fix: str = "", others: int = 0) -> None:
+        """`what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what else helps.
+
+        `others`: the bytes of other files that the limit includes.
+        """
         self._path = path
         self._limit = limit
+        self._others = others
         self._what = what
         self._fix = fix
         self._size = 0
@@ -29,14 +33,17 @@ class InputSpool:
         self._size, self._digest = 0, hashlib.sha256()
         with _disk_errors(self._path.parent):
             out: BinaryIO = self._path.open("wb")
-        with out:
-            self._out = out
+        self._out = out
+        try:
             yield self
+        finally:
+            with _disk_errors(self._path.parent):  # after a write that failed, closing tries it once more
+                out.close()
 
     def write(self, piece: bytes) -> None:
         """Append a piece."""
         self._size += len(piece)
-        if self._size > self._limit:
+        if self._others + self._size > self._limit:
             raise InputError(
                 f"{self._what} more than {self._limit} bytes; {self._fix}set a larger INFERRUN_SPOOL_BYTES in the image",
                 is_retryable=False,

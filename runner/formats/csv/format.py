@@ -9,7 +9,7 @@ are tables, too: see `runner.formats.csv.results`.
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import orjson
@@ -54,10 +54,8 @@ _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The columns of a file."""
-
     names: list[str]
-    has_escapes: bool = False
+    has_escapes: bool
 
     def cells_of(self, line: bytes) -> list[str] | None:
         """Return the values in a line; None if it is not valid."""
@@ -104,27 +102,23 @@ class Csv:
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the lines that start within the chunk; a record must have a value per column."""
-        header = replace(_read_header(file, limits=limits), has_escapes=self._has_escapes)
+        header = _Header(_read_names(file, limits=limits), self._has_escapes)
         check_names(header.names, file, self._columns)
         if self._columns.copies_all:
             check_copied(self._columns.copied_of(header.names), file)
-        is_first = chunk.start == 0
+        skipped = 1 if chunk.start == 0 else 0
         for lines in read_lines(file, chunk, limits=limits):
-            skipped = 1 if is_first else 0
-            is_first = False
-            if not skipped or len(lines.texts) > skipped:
-                yield self._block(lines, header, skipped=skipped)
-
-    def _block(self, lines: Lines, header: _Header, *, skipped: int) -> Block:
-        try:
-            return _block(lines, header, skipped=skipped, columns=self._columns)
-        except BadLine:
-            return read_valid(
-                lines,
-                lambda one: _block(one, header, skipped=0, columns=self._columns),
-                id_of=lambda line: _id_in(line, header),
-                skipped=skipped,
-            )
+            if len(lines.texts) > skipped:
+                try:
+                    yield _block(lines, header, skipped=skipped, columns=self._columns)
+                except BadLine:
+                    yield read_valid(
+                        lines,
+                        lambda one: _block(one, header, skipped=0, columns=self._columns),
+                        id_of=lambda line: _id_in(line, header),
+                        skipped=skipped,
+                    )
+            skipped = 0
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
         """Return a writer of one table."""
@@ -135,7 +129,7 @@ class Csv:
         return read_predictions(content)
 
 
-def _read_header(file: InputFile, *, limits: Limits) -> _Header:
+def _read_names(file: InputFile, *, limits: Limits) -> list[str]:
     with file.open() as source:
         line = b""
         while not line.removeprefix(BOM).strip() and (read := source.readline(limits.record_bytes)):
@@ -162,7 +156,7 @@ def _read_header(file: InputFile, *, limits: Limits) -> _Header:
             f"{file.name} line 1: the columns are separated by {_OTHER_SEPARATORS[found]}; separate names and values by commas",
             is_retryable=False,
         )
-    return _Header(names)
+    return names
 
 
 def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelection) -> Block:
@@ -234,7 +228,6 @@ def _check_quotes(line: bytes, lines: Lines, at: int) -> None:
 
 
 def _id_in(line: bytes, header: _Header) -> CustomId:
-    """Return the id in a line that is not a valid record; None if it has none."""
     cells, at = header.cells_of(line) or [], header.id_column
     return cells[at] if at is not None and at < len(cells) else None
 

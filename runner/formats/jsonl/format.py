@@ -117,11 +117,12 @@ class Jsonl:
             return read_valid(lines, self._valid_block, id_of=id_of)
 
     def _valid_block(self, lines: Lines) -> Block:
-        """Return the records of lines. Raises BadLine."""
         if not self._columns:
             return _checked(lines)
         block = objects_of(lines, self._columns)
-        return block if self._columns.fed else _with_values(block)
+        if not self._columns.fed:
+            _check_values(list(map(orjson.loads, json_texts(block.records))))
+        return block
 
     def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
         """Return a writer of one line per result."""
@@ -141,13 +142,11 @@ def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
 
     Only a column that was copied may contain an object, in which there may be a member of that name.
     """
-    for line in content.split(b"\n"):
-        if not line:
-            continue
+    for line in filter(None, content.split(b"\n")):
         head, member, value = line.partition(_PREDICTION)
         if head.count(b"{") > 1:
-            if (found := _parsed(line)) is not None:
-                yield found
+            if "prediction" in (result := orjson.loads(line)):
+                yield result["index"], text_of(result["prediction"])
             continue
         index = head.removeprefix(_INDEX).partition(b",")[0]
         if head.startswith(_INDEX) and index.isdigit() and member and value.endswith(b"}"):
@@ -156,17 +155,12 @@ def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
             raise ValueError("a line is not a result")
 
 
-def _parsed(line: bytes) -> tuple[int, bytes] | None:
-    result = orjson.loads(line)
-    return (result["index"], text_of(result["prediction"])) if "prediction" in result else None
-
-
 def _checked(lines: Lines) -> Block:
+    values: list[Json] = []
     try:
-        values: list[Json] = list(map(orjson.loads, lines.texts))
+        values.extend(map(orjson.loads, lines.texts))
     except orjson.JSONDecodeError as error:
-        at = next(index for index, line in enumerate(lines.texts) if not _is_json(line))
-        raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
+        raise BadLine(len(values), f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if dict not in set(map(type, values)):
         _check_values(values)
         return Block(JsonRecords(lines.texts))
@@ -176,20 +170,13 @@ def _checked(lines: Lines) -> Block:
     return Block(JsonRecords(texts_of(values)), ids if set(ids) - {None} else ())
 
 
-def _with_values(block: Block) -> Block:
-    _check_values(list(map(orjson.loads, json_texts(block.records))))
-    return block
-
-
 def _check_values(values: list[Json]) -> None:
+    """Raise BadLine for a record that has not the form of the others. Rows of numbers are checked all at once."""
     try:
         width_of(values)
+        return
     except RowFault:
-        _check_forms(values)
-
-
-def _check_forms(values: list[Json]) -> None:
-    usual: Form | None = None
+        usual: Form | None = None
     for at, value in enumerate(values):
         try:
             form = form_of(value)
@@ -198,14 +185,6 @@ def _check_forms(values: list[Json]) -> None:
         usual = usual or form
         if form != usual:
             raise BadLine(at, f"has {form}, previous lines have {usual}")
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _unwrapped(value: Json, ids: list[CustomId]) -> Json:

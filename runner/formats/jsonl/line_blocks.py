@@ -78,7 +78,6 @@ def _seek_to_line(source: BinaryIO, start: int) -> int:
 
 
 def _whole_lines(held: bytes, *, wanted: int, is_last: bool) -> bytes:
-    """Return the whole lines of `held` that start before `wanted`."""
     if len(held) >= wanted:
         following = held.find(b"\n", wanted - 1) + 1
         if following:

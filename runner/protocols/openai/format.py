@@ -23,21 +23,16 @@ from inferrun.plugins import (
     Limits,
     Piece,
     RecordError,
-    ResultCounts,
     Results,
 )
 from runner.formats.json_text import json_texts
 from runner.formats.jsonl.bad_lines import id_of
+from runner.formats.jsonl.format import JsonlWriter
 from runner.formats.jsonl.line_ranges import plan_lines, read_lines
 
 
-class OpenAiWriter:
-    """Writes one line per result."""
-
-    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
-        self._out = out
-        self._errors = errors
-        self._counts = ResultCounts(0)
+class OpenAiWriter(JsonlWriter):
+    """Writes one line per result, of a failed record to the error file."""
 
     def write(self, batch: Batch, results: Results) -> None:
         """Append the lines of a batch."""
@@ -46,10 +41,6 @@ class OpenAiWriter:
             error = results.errors.get(at)
             line = _line(batch.first + at, batch.ids[at] if batch.ids else None, text, error)
             (self._errors if error else self._out).write(line)
-
-    def close(self) -> ResultCounts:
-        """Return the numbers of lines."""
-        return self._counts
 
 
 def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError | None) -> bytes:

@@ -64,7 +64,6 @@ class RestTransport:
 
 
 def _json_of(reply: Response) -> object:
-    """Return the JSON of a successful response, otherwise None."""
     if reply.status != 200:
         return None
     try:

@@ -108,7 +108,6 @@ def _describe(folder: Path, name: str) -> LocalFile:
 
 
 def _nearest(root: Path, wanted: FileSpec) -> str:
-    """List the deepest folder of the path that exists."""
     for parent in PurePosixPath(wanted.path).parents:
         with suppress(OSError), opened_folder(root, str(parent)) as folder:
             name = "the claim" if str(parent) == "." else f"{parent.as_posix()!r}"

@@ -85,7 +85,6 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
 @contextmanager
 def _event_loop() -> Iterator[Execute]:
-    """Run an event loop in a thread until the context ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

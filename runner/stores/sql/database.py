@@ -73,7 +73,8 @@ def read_credentials(secret: MountedSecret) -> Credentials:
         port=int(port),
         database=database,
         user=value("username", "user"),
-        password=value("password"),
+        # An empty one is for a server that asks for none.
+        password="" if (secret.folder / "password").exists() and not secret.value("password") else value("password"),
         ssl_mode=mode,
         authority=authority if has_authority else None,
     )

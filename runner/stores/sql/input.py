@@ -145,7 +145,6 @@ class KeyRanges:
         return "rows-sha256:" + hashlib.sha256("\t".join(map(str, row)).encode()).hexdigest(), count, size
 
     def _boundaries(self, connection: Connection, rows: int) -> list[int]:
-        """Return the key of every `rows`-th row, and the last key."""
         text = (
             "select {key} from (select {key}, row_number() over (order by {key}) as inferrun_number from {query}) numbered "
             "where (inferrun_number - 1) % {rows} = 0 order by {key}"

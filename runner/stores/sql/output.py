@@ -139,7 +139,6 @@ class SqlOutput:
         return await self._spool.on_thread(lambda: self._database.transact(work))
 
     def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
-        """Insert the chunk and its results, unless another attempt did."""
         document = chunk_document_of(draft, name=str(draft.chunk.index), suffix="", attempt=self._spool.attempt)
         return self._database.transact(lambda connection: self._insert_chunk(connection, document, draft.results.path))
 
@@ -200,7 +199,6 @@ class SqlOutput:
         return [ChunkDocument.model_validate_json(str(row[0])) for row in rows]
 
     def _read_manifest(self, connection: Connection, *, lock: str = "") -> CommittedRun | None:
-        """Return the committed run, None if there is none. Raises Aborted."""
         text = f"select manifest, aborted from {{runs}} where run = %s {lock}"  # noqa: S608  a constant of this module
         row = connection.execute(self._sql(text), [self._run]).fetchone()
         if row and row[1]:

@@ -27,3 +27,10 @@ def test_an_input_over_the_limit_is_not_written(tmp_path: Path) -> None:
     )
     assert not raised.value.is_retryable
     assert (tmp_path / "rows").read_bytes() == b""
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_full_disk_is_an_input_error_whatever_the_size_of_the_pieces(size: int) -> None:
+    spool = InputSpool(Path("/dev/full"), limit=1 << 30, what="the query returned")
+    with pytest.raises(InputError, match="cannot spool the input to /dev: No space left on device"), spool.opened():
+        spool.write(bytes(size))

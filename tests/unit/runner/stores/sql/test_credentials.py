@@ -1,0 +1,25 @@
+"""The mounted Secret of a database."""
+
+from pathlib import Path
+
+import pytest
+
+from runner.stores.sql.database import Credentials, read_credentials
+from runner.stores.storage_object import MountedSecret
+
+GIVEN = {"host": "db", "dbname": "rows", "username": "reader"}
+
+
+def mounted(folder: Path, **keys: str) -> Credentials:
+    for key, value in (GIVEN | keys).items():
+        (folder / key).write_text(value)
+    return read_credentials(MountedSecret(folder, "database"))
+
+
+def test_a_server_that_asks_for_no_password_has_an_empty_one(tmp_path: Path) -> None:
+    assert mounted(tmp_path, password="").password == ""
+
+
+def test_a_password_that_was_forgotten_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Secret 'database' has no key password"):
+        mounted(tmp_path)
