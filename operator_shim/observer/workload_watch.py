@@ -25,8 +25,8 @@ from operator_shim.run_terms import UNFINISHED, has_ended
 from operator_shim.run_watch import RunWatch, SharedParts
 
 JOBS_LIMIT = 5_000
-"""Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with termination messages of
-up to 4 KiB, at most 20 MiB."""
+"""Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with a termination message
+of up to 4 KiB for each Pod, 20 MiB if each Job has one."""
 
 PODS_LIMIT = 256
 

@@ -102,16 +102,10 @@ async def _predict(
     settings: Settings,
     report: Callable[[Counts], None],
 ) -> CommittedRun:
-    first = None
-    if checkpoint.plan is None:
-        # The first records and the model are checked before the input is counted, unless the source has to count it first.
-        first = await asyncio.to_thread(checks.read_first, source, may_plan=False)
-    if first is not None:
-        found = [first[1], await checks.check_model(model, first[0], is_strict=False)]
-        _log.info("the first records and the model were checked", extra={"detail": checks.summary(found)})
+    is_checked = checkpoint.plan is None and await _check_first(source, model)
     earlier = await checks.find_earlier(contract, sink, source)
     plan = await _adopt_plan(source, sink, checkpoint, earlier)
-    if first is None and len(checkpoint.committed) < len(plan.chunks):
+    if not is_checked and len(checkpoint.committed) < len(plan.chunks):
         await model.prepare()
     budget = budget_of(contract, total=plan.total)
     recall = Recall(earlier) if earlier else None
@@ -137,6 +131,19 @@ async def _predict(
             raise RunnerError("another Pod has committed the run, but its manifest cannot be read")
         _log.info("the run was committed by another Pod")
     return run
+
+
+async def _check_first(source: Source, model: ModelProtocol) -> bool:
+    """Check the first records and the model before the input is counted; False if the source has to count it first.
+
+    A function of its own, so that the memory of the first records is free during the run.
+    """
+    first = await asyncio.to_thread(checks.read_first, source, may_plan=False)
+    if first is None:
+        return False
+    found = [first[1], await checks.check_model(model, first[0], is_strict=False)]
+    _log.info("the first records and the model were checked", extra={"detail": checks.summary(found)})
+    return True
 
 
 def store_context(contract: Contract, settings: Settings, registry: Registry) -> StoreContext:

@@ -71,3 +71,17 @@ async def test_labels_that_users_remove_are_restored_each_time() -> None:
         job["metadata"]["labels"].pop(wellknown.LABEL_INSTALLATION, None)
         assert await jobs.find(launch) is job
     assert api.labelled == ["own.here"] * 3
+
+
+@pytest.mark.parametrize(
+    ("condition", "uid"), [("Complete", JOB_UID), (None, "another")], ids=["finished", "another Job of that name"]
+)
+async def test_only_the_launchs_job_is_watched_again_and_only_while_it_goes_on(condition: str | None, uid: str) -> None:
+    launch = Launch.of_job(live_job())
+    assert launch is not None
+    job = live_job(condition=condition)
+    job["metadata"]["uid"] = uid
+    job["metadata"]["labels"].pop(wellknown.LABEL_INSTALLATION, None)
+    api = NotedChanges(jobs=job)
+    assert await ClusterJobs(api, installation="own.here", defaults=Defaults).find(launch) is job
+    assert api.labelled == []
