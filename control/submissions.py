@@ -42,7 +42,6 @@ async def notify_submitter(client: Client, submitter: str, run: RunRef, *, signa
 
 
 async def _submission_of(client: Client, workflow_id: str) -> Submission | None:
-    """The argument of the latest workflow with this id, None if it is not a submission."""
     try:
         async with call_deadline():
             history = client.get_workflow_handle(workflow_id).fetch_history_events(page_size=1)

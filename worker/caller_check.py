@@ -89,7 +89,6 @@ class CallerCheck(Interceptor):
             await self._check_schedule(argument, caller)
 
     def _refusal(self, argument: object, info: activity.Info) -> str:
-        """Why the workflow must not call the activity with this argument, empty if it may."""
         named = getattr(argument, "run", None) or getattr(argument, "parent", None)
         if isinstance(named, RunRef):  # with names that no object can have, a run would have a second workflow
             is_namespace = re.fullmatch(LABEL_PATTERN, named.namespace) is not None

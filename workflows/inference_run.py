@@ -339,7 +339,6 @@ class RunWorkflow:
 
 
 def _close(outcome: RecordInput, recorded: StatusResult) -> RunResult:
-    """The workflow's result; raises ApplicationError with the reason as its type if the run failed."""
     result = RunResult(
         namespace=outcome.run.namespace,
         name=outcome.run.name,

@@ -181,7 +181,6 @@ def _reject(text: str, cause: Exception | None) -> NoReturn:
 
 
 def _close(run: RunRef, end: SubmissionStatus) -> RunResult:
-    """The result of the run; raises ApplicationError if it failed or was deleted."""
     result = end.result or deleted_result(run)
     workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
     if result.phase is not Phase.SUCCEEDED:

@@ -43,7 +43,6 @@ def judge_definition(name: str, stored: Object | None) -> Finding:
 
 
 def _incompatibility(name: str, stored: Object) -> str:
-    """Why the definition is incompatible with this version; empty if it is compatible."""
     version = next((entry for entry in stored["spec"]["versions"] if entry["name"] == wellknown.VERSION), None)
     if version is None or not version.get("served"):
         return f"it does not serve version {wellknown.VERSION}"

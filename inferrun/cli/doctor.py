@@ -243,7 +243,6 @@ async def _temporal(
 
 
 async def _search_attributes(server: TemporalServer) -> list[Finding]:
-    """Whether the search attributes are registered, which are used to find runs in the Temporal UI."""
     found = await server.search_attributes()
     wrong = [key.name for key in ATTRIBUTES if found.get(key.name, "Keyword") != "Keyword"]
     missing = [key.name for key in ATTRIBUTES if key.name not in found]

@@ -63,7 +63,6 @@ def find_kubeconfig(named: Path | None, *, environment: Mapping[str, str], home:
 
 
 def _selected(named: Path | None) -> Path | None:
-    """The existing kubeconfig to use; None in a Pod without one. Raises NotConfigured."""
     kubeconfig = find_kubeconfig(named, environment=os.environ, home=Path.home())
     if kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:
         raise NotConfigured("no cluster is selected")

@@ -131,7 +131,6 @@ def _deployment(item: Stored, others: Others) -> Stored | Unreadable | None:
 
 
 def _workload_names(item: Stored, component: str) -> tuple[str, ...]:
-    """The names that a component's Service and Deployment may have, likeliest first."""
     name, own = text(item, "metadata", "name"), text(item, "spec", component, "name")
     named = (f"{name}-{own}-{component}",) if own and component == "predictor" else ()
     return (*named, f"{name}-{component}", f"{name}-{component}-default")

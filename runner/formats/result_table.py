@@ -73,7 +73,6 @@ def _table(columns: dict[str, _Column]) -> pyarrow.Table:
 
 
 def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
-    """Return a column of all tables, with null for the rows of those that do not have it."""
     parts, texts = [], []
     for table in tables:
         is_there = name in table.schema.names
@@ -117,7 +116,6 @@ def _json_texts(values: Sequence[Json]) -> _Column:
 
 
 def _typed(values: Sequence[Json]) -> _Column | None:
-    """Return the values as they are; None if they have no common type, or objects have different members."""
     found = _array(values)
     if found is None or _has_members(found.type):
         values = [_with_bytes(value) for value in values]

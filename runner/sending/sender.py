@@ -239,7 +239,6 @@ class Sender:
 
 
 def _with_attempts(results: Results, attempts: int) -> Results:
-    """Set how often the failed records were sent, except for those that were not."""
     if not results.errors:
         return results
     errors = {

@@ -7,7 +7,7 @@ decompressed. Memory does not depend on their size; the disk is limited by `spoo
 import gzip
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -19,23 +19,21 @@ from runner.stores.input_spool import InputSpool, spool_folder
 _PIECE: Final = 1 << 20
 
 
-def _open_gzip(source: BinaryIO) -> BinaryIO:
-    return gzip.GzipFile(fileobj=source)  # type: ignore[return-value]  # it is read like one
+_SUFFIXES: Final = (".gz", ".zst")
 
 
-def _open_zstd(source: BinaryIO) -> BinaryIO:
+def _open(source: BinaryIO, name: str) -> BinaryIO:
+    if name.endswith(".gz"):
+        return gzip.GzipFile(fileobj=source)  # type: ignore[return-value]  # it is read like one
     import pyarrow  # noqa: PLC0415  only runs with such files pay for its import
 
     found: BinaryIO = pyarrow.CompressedInputStream(pyarrow.PythonFile(source, mode="r"), "zstd")
     return found
 
 
-_OPENERS: Final[dict[str, Callable[[BinaryIO], BinaryIO]]] = {".gz": _open_gzip, ".zst": _open_zstd}
-
-
 def has_suffix(name: str, suffix: str) -> bool:
     """Return whether a file name ends with a format's extension, with or without that of a compression after it."""
-    return name.endswith((suffix, *(f"{suffix}{one}" for one in _OPENERS)))
+    return name.endswith((suffix, *(f"{suffix}{one}" for one in _SUFFIXES)))
 
 
 @contextmanager
@@ -43,11 +41,7 @@ def decompressed(files: Sequence[InputFile], context: StoreContext) -> Iterator[
     """Return the files, the compressed ones in a form that can be read anywhere until the context ends."""
     with spool_folder(context) as folder:
         disk = _Disk(folder, context.limits.spool_bytes)
-        yield [_DecompressedFile(file, disk) if _suffix_of(file.name) else file for file in files]
-
-
-def _suffix_of(name: str) -> str:
-    return next((suffix for suffix in _OPENERS if name.endswith(suffix)), "")
+        yield [_DecompressedFile(file, disk) if file.name.endswith(_SUFFIXES) else file for file in files]
 
 
 class _Disk:
@@ -72,7 +66,7 @@ class _Disk:
         )
         with file.open() as source, spool.opened():
             try:
-                with _OPENERS[_suffix_of(name)](source) as pieces:
+                with _open(source, name) as pieces:
                     while piece := pieces.read(_PIECE):
                         spool.write(piece)
             except (gzip.BadGzipFile, zlib.error, EOFError) as error:

@@ -178,7 +178,6 @@ def _form_of(block: Block) -> _Form:
 
 
 def _grouped(ranges: Iterator[_Range], *, size: int) -> Iterator[_Range]:
-    """Join whole files that follow each other until they have about `size` bytes."""
     held: _Range | None = None
     for one in ranges:
         if held and one.files and held.files and held.unit + held.files == one.unit and held.size < size:

@@ -47,7 +47,6 @@ class V1Rest:
 
 
 def _decode(body: bytes, *, records: int) -> Results:
-    """Return one prediction per record. Raises ValueError with what violates the protocol."""
     response = load(body)
     predictions = response.get("predictions") if isinstance(response, dict) else None
     if not isinstance(predictions, list):

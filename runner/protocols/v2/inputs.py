@@ -238,7 +238,6 @@ def _columns_in(records: Records, one: ModelInput) -> list[tuple[str, Values]]:
 
 
 def _flattened(values: Values) -> tuple[Values, tuple[int, ...]]:
-    """Return the values in arrays, and the dimensions that these have. Raises Unfit if they differ."""
     if not isinstance(values, list):
         from runner.protocols.v2.arrow_columns import flattened  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
@@ -254,7 +253,6 @@ def _flattened(values: Values) -> tuple[Values, tuple[int, ...]]:
 
 
 def _converted(values: Values, datatype: str, *, is_json: bool) -> TensorValues:
-    """Return values in a datatype. Raises Unfit, also for what JSON does not have."""
     numbers: Array | None = None
     if not isinstance(values, list):
         from runner.protocols.v2.arrow_columns import numbers_in  # noqa: PLC0415  as above

@@ -92,7 +92,6 @@ class WebFile:
 
     @asynccontextmanager
     async def _response(self, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send one request. Raises Fault and InputError for a response that is no success."""
         url, sent = URL(self._location.url, encoded=True), {**self._location.headers, **headers}
         async with self._client.stream("GET", url, headers=sent, is_raw=True) as response:
             status = response.status

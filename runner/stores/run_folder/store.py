@@ -225,7 +225,6 @@ class RunStore:
         return document.plan()
 
     def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
-        """Store the files of a chunk and create its commit, unless another attempt did."""
         chunk, attempt = draft.chunk, self._spool.attempt
         name = f"part-{chunk.index:06}-{chunk.first:012}-{attempt}"
         own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
@@ -308,7 +307,6 @@ class RunStore:
         return run
 
     def _check_parts(self, parts: Sequence[ManifestPart]) -> None:
-        """Raise OutputError if the file of a committed chunk is missing or has another size."""
         sizes = {one.name: one.size for one in self._files.list_below(self._name("predictions/"))}
         for part in parts:
             if sizes.get(self._name(part.file)) != part.bytes:
