@@ -260,5 +260,4 @@ class LeaderElection:
 
 
 def _now() -> str:
-    """A MicroTime as the API server stores it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -4,7 +4,6 @@ Model servers and data handlers are named by users of a namespace, and a runner 
 not serve as a way to the node's own services, the cloud's metadata service, or the cluster's control plane.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, Self
@@ -80,11 +79,6 @@ class AddressPolicy:
 
     allowed: tuple[Target, ...] = ()
     refused: tuple[Target, ...] = ()
-
-    def with_refused(self, addresses: Iterable[tuple[str, int | None]]) -> Self:
-        """The policy that also refuses these addresses, of which None as the port means all ports."""
-        more = tuple(Target(ip_network(address), address, port) for address, port in addresses)
-        return type(self)(self.allowed, (*self.refused, *more))
 
     def refusal(self, address: str, port: int) -> str:
         """Why runs must not connect to an address that name resolution returned; empty if they may."""

@@ -39,7 +39,7 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
         case S3Storage(endpoint=str(endpoint)):
             yield from _url("endpoint", endpoint)
         case SqlStorage():
-            yield from _sql_input(storage) if end == "input" else _sql_output(storage)
+            yield from _sql(storage, end=end)
 
 
 def _http(storage: HttpStorage, *, end: End) -> Iterator[SettingFault]:
@@ -65,14 +65,15 @@ def _url(field: str, url: str) -> Iterator[SettingFault]:
         yield SettingFault(field, public_url(url), "must not contain user information; use credentialsRef")
 
 
-def _sql_input(storage: SqlStorage) -> Iterator[SettingFault]:
-    if not (storage.query or "").strip().removesuffix(";"):
-        yield SettingFault("query", storage.query, "it is required for an input: the query whose rows are the records")
-    if storage.table is not None:
-        yield SettingFault("table", storage.table, "is for an output; an input has a query")
-
-
-def _sql_output(storage: SqlStorage) -> Iterator[SettingFault]:
+def _sql(storage: SqlStorage, *, end: End) -> Iterator[SettingFault]:
+    if end == "input":
+        if not (storage.query or "").strip().removesuffix(";"):
+            yield SettingFault(
+                "query", storage.query, "it is required for an input: the query whose rows are the records"
+            )
+        if storage.table is not None:
+            yield SettingFault("table", storage.table, "is for an output; an input has a query")
+        return
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:
             yield SettingFault(field, value, "is for an input; an output has a table")

@@ -9,9 +9,10 @@ import logging
 import random
 import socket
 from collections.abc import Sequence
+from ipaddress import ip_network
 from typing import Final
 
-from inferrun.addresses import AddressPolicy, parse_targets
+from inferrun.addresses import AddressPolicy, Target, parse_targets
 from inferrun.plugins import Limits
 
 _log = logging.getLogger(__name__)
@@ -83,15 +84,15 @@ class Connections:
 
 async def open_connections(limits: Limits) -> Connections:
     """The connections that these limits allow. Raises ValueError for an invalid list of addresses."""
-    refused, resolved = parse_targets(limits.refused_addresses), list[tuple[str, int | None]]()
+    refused, resolved = parse_targets(limits.refused_addresses), list[Target]()
     for one in refused:
         if one.network is None:
             found = await _resolve(one.host)
             if not found:
                 _log.info("a refused server cannot be resolved", extra={"host": one.host})
-            resolved += [(address, one.port) for address in found]
-    policy = AddressPolicy(allowed=parse_targets(limits.allowed_addresses), refused=refused)
-    return Connections(policy.with_refused(resolved))
+            resolved += [Target(ip_network(address), address, one.port) for address in found]
+    allowed = parse_targets(limits.allowed_addresses)
+    return Connections(AddressPolicy(allowed=allowed, refused=(*refused, *resolved)))
 
 
 async def _resolve(host: str) -> list[str]:
