@@ -24,6 +24,7 @@ from activities.watching import job_state, pod_state
 from activities.watching.diagnosis import diagnose
 from activities.watching.job_objects import list_events, list_pods_and_orphans
 from activities.watching.launch_reader import LaunchReader
+from activities.watching.launch_report import LaunchObjects, has_run
 from activities.watching.observation import event_subject
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
@@ -97,8 +98,11 @@ class LaunchStopper:
             await self._delete_job(request)
         elif not running:
             if report.verdict is None or report.verdict.kind is VerdictKind.JOB_GONE:  # how it ended is known only now
-                ended = await self._launches.report(request, await self._launches.objects(request), snapshot=snapshot)
-                report = report.model_copy(update={"verdict": ended.verdict})
+                left = await self._launches.objects(request)
+                verdict = (await self._launches.report(request, left, snapshot=snapshot)).verdict
+                if verdict is not None and not _may_have_run(request, before=objects, after=left):
+                    verdict = verdict.model_copy(update={"is_unclear": False})
+                report = report.model_copy(update={"verdict": verdict})
             if counting is not None and not vanishing:
                 await self._remove_counting_job(request, await self._launches.job(request), report)
         return StopLaunchResult(report=report, is_stopped=True, pods_left=len(running), pods_vanishing=len(vanishing))
@@ -138,6 +142,18 @@ class LaunchStopper:
     async def _pods(self, request: StopLaunchInput) -> list[Object]:
         pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)
         return [*pods, *orphans]
+
+
+def _may_have_run(request: StopLaunchInput, *, before: LaunchObjects, after: LaunchObjects) -> bool:
+    """Whether a Pod of the launch may have been executed before the launch was stopped.
+
+    A Pod has a finalizer until its Job has counted it. One that the Job ignores, after a disruption, comes with a signal.
+    """
+    status = (before.job or {}).get("status") or {}
+    counted = status.get("failed") or status.get("succeeded") or status.get("uncountedTerminatedPods")
+    if before.job is None or counted or request.pod_uid or request.ends:
+        return True
+    return any(has_run(pod) for one in (before, after) for pod in (*one.pods, *one.orphans, *one.ended_pods))
 
 
 def _is_running(pod: Object) -> bool:

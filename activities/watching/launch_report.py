@@ -97,10 +97,10 @@ def is_unclear(objects: LaunchObjects, *, snapshot: Snapshot | None, may_be_unse
     had ended, and looked for their commit. Of several shards, each Pod may have committed, and a shard without a known Pod may have
     had one. What orphans report does not count.
     """
-    if any(_has_run(orphan) for orphan in objects.orphans):
+    if any(has_run(orphan) for orphan in objects.orphans):
         return True
     known = list({uid_of(pod): pod for pod in (*objects.ended_pods, *objects.pods)}.values())
-    ran = [pod for pod in known if _has_run(pod)]
+    ran = [pod for pod in known if has_run(pod)]
     if snapshot is not None and snapshot.shards > 1:
         # The Job controller names a Pod after its Job, its shard and five random characters.
         shards = {name_of(pod).rpartition("-")[0] or name_of(pod) for pod in known}
@@ -112,7 +112,8 @@ def is_unclear(objects: LaunchObjects, *, snapshot: Snapshot | None, may_be_unse
     return not _left_result(last, snapshot)
 
 
-def _has_run(pod: Object) -> bool:
+def has_run(pod: Object) -> bool:
+    """Whether a container of ours was executed in the Pod, as far as its status says."""
     end = pod_state.container_end(pod)
     return pod_state.started_at(pod) is not None if end is None else end.reason not in pod_state.NOT_STARTED
 

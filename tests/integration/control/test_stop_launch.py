@@ -90,6 +90,17 @@ async def test_a_failure_in_the_grace_period_leaves_no_job(launch: Launched) -> 
     assert await launch.job_is_gone()
 
 
+async def test_the_output_of_a_pod_that_never_started_is_no_question(
+    api: KubeClient, launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    """Otherwise a Pod that waits for the same missing claim would be asked whether it is committed."""
+    made = await launched(api, launcher, await make_run(configRef={"name": await make_config(resources=NOWHERE)}))
+    await made.pod()
+    stopped = await stop_to_the_end(made)
+    assert stopped.report.verdict is not None
+    assert not stopped.report.verdict.is_unclear
+
+
 async def test_the_job_of_a_run_that_is_being_deleted_is_deleted(launch: Launched) -> None:
     """As with `--cascade=orphan`, where the run still exists when its launch is stopped, and the Job has no owner later."""
     name, uid = launch.run.ref.name, launch.run.ref.uid
