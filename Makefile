@@ -126,7 +126,7 @@ attacks: venv cluster images ## attack the installed product as a tenant, as a T
 bench: venv cluster ## run the benchmarks on a control plane of their own
 	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks burst
 
-bench-runner: venv ## measure the runner beside a load generator (about 6 min; needs a quiet machine; BENCH="--all" adds 18 min)
+bench-runner: venv ## measure the runner beside a load generator (about 8 min; needs a quiet machine; BENCH="--all" adds 18 min)
 	@$(IN_VENV)python -m benchmarks runner $(BENCH)
 
 bench-scale: venv cluster ## measure with 10,000 waiting and 2,000 running runs (about an hour; SCALE="--waiting 2000 --running 500" for less)
