@@ -26,7 +26,7 @@ from inferrun import wellknown
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.references import ConfigReference
-from inferrun.resources.run import RESERVED_PARAMETERS
+from inferrun.resources.run import EXECUTION_FIELDS, RESERVED_PARAMETERS
 from inferrun.resources.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.text import one_line
 
@@ -104,18 +104,7 @@ class KnownRun(_Part):
     uid: str
 
 
-_RUN_FIELDS: Final = {
-    "config_ref",
-    "parameters",
-    "timeout_seconds",
-    "backoff_limit",
-    "pending_timeout_seconds",
-    "error_threshold",
-    "canary_records",
-    "shards",
-    "dry_run",
-    "retry_of",
-}
+_RUN_FIELDS: Final = EXECUTION_FIELDS | {"dry_run", "retry_of"}
 """What a submission says about the spec of the run."""
 
 

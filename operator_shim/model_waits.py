@@ -22,7 +22,9 @@ MODEL_WAITS: Final = (Reason.MODEL_NOT_READY, Reason.KSERVE_NOT_INSTALLED)
 RunKey = tuple[str, str]
 """Namespace and name of a run."""
 
-_WAIT: Final = "wait"
+WAIT: Final = "wait"
+"""The message in a digest; None if a launch would not wait, or fail, because of the object."""
+
 _UNTIL: Final = "until"
 
 
@@ -50,14 +52,8 @@ def digest_model(item: Object, *, now: datetime) -> Object:
     else:
         answer = resolve(item, Wanted(), now=now)
     if not isinstance(answer, NotYet):
-        return {"metadata": metadata, _WAIT: None, _UNTIL: None}
-    return {"metadata": metadata, _WAIT: one_line(answer.message, limit=MESSAGE_LIMIT), _UNTIL: answer.until}
-
-
-def wait_of(digest: Object) -> str | None:
-    """The message in a digest; None if a launch would not wait, or fail, because of the object."""
-    found: str | None = digest[_WAIT]
-    return found
+        return {"metadata": metadata, WAIT: None, _UNTIL: None}
+    return {"metadata": metadata, WAIT: one_line(answer.message, limit=MESSAGE_LIMIT), _UNTIL: answer.until}
 
 
 def seconds_left(digest: Object, *, now: datetime) -> float | None:
@@ -92,8 +88,3 @@ class ModelWaits:
     def services(self) -> list[ServiceRef]:
         """The objects that runs wait for."""
         return list(self._runs)
-
-
-def is_outdated(run: Object, *, wait: str | None) -> bool:
-    """Whether the status of a waiting run says something else than `wait`, which a launch would write now."""
-    return wait is None or (run.get("status") or {}).get("message") != wait

@@ -22,7 +22,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource, unreadable_because
-from operator_shim.model_waits import ModelWaits, digest_model, is_outdated, seconds_left, wait_of
+from operator_shim.model_waits import WAIT, ModelWaits, digest_model, seconds_left
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,9 @@ class ModelWatches:
         state, wait = found
         for key in runs:
             run = self._read(key)
-            if run is not None and is_outdated(run, wait=wait) and self._sent.get(key) != state:
+            if run is None or self._sent.get(key) == state:
+                continue
+            if wait is None or (run.get("status") or {}).get("message") != wait:
                 self._sent[key] = state
                 self._recheck(key)
 
@@ -166,7 +168,7 @@ class ModelWatches:
         if held is None:
             return "missing", missing(str(service))
         digest = self._digest(service.kind, held) if unreadable_because(held) else held
-        wait, left = wait_of(digest), seconds_left(digest, now=self._now())
+        wait, left = digest[WAIT], seconds_left(digest, now=self._now())
         if left is not None and left > 0:
             self._queue.add_later(service, left + SETTLING_MARGIN)
         elif left is not None:

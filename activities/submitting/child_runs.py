@@ -20,6 +20,7 @@ from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.resources.cron import next_time
 from inferrun.resources.run import (
+    EXECUTION_FIELDS,
     FAILED_JOBS_HISTORY_LIMIT,
     STARTING_DEADLINE_SECONDS,
     SUCCESSFUL_JOBS_HISTORY_LIMIT,
@@ -34,19 +35,6 @@ from workflows.messages import SubmissionState, SubmissionStatus
 logger = logging.getLogger(__name__)
 
 LIST_PAGE = 100
-
-CHILD_FIELDS = {
-    "config_ref",
-    "parameters",
-    "timeout_seconds",
-    "backoff_limit",
-    "pending_timeout_seconds",
-    "error_threshold",
-    "canary_records",
-    "shards",
-}
-"""The fields that a child inherits from its schedule's spec: those that define the execution, not its time."""
-
 
 KEPT = timedelta(seconds=30)
 """For how long a finished run is kept after its outcome was written, whatever the history limits: its own workflow closes, and the
@@ -83,7 +71,7 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
         },
         "ownerReferences": [owner_reference(parent.ref)],
     }
-    spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=CHILD_FIELDS)
+    spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS)
     return _run(metadata, spec)
 
 

@@ -16,6 +16,18 @@ from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceRunStatus
 from inferrun.run_ref import RunRef
 
+EXECUTION_FIELDS: Final = {
+    "config_ref",
+    "parameters",
+    "timeout_seconds",
+    "backoff_limit",
+    "pending_timeout_seconds",
+    "error_threshold",
+    "canary_records",
+    "shards",
+}
+"""The fields of a run's spec that define the execution. A child inherits them from its schedule."""
+
 RESERVED_PARAMETERS: Final = ("job_uid", "pod_uid", "predictions")
 """Keys that the krateo protocol sets; a parameter of that name could forge the identity or the results of a run."""
 

@@ -70,9 +70,8 @@ def texts_of(values: Sequence[Json]) -> list[bytes]:
     if kinds == {list}:
         rows = cast("Sequence[list[Json]]", values)
         if set(map(type, chain.from_iterable(rows))) <= _PLAIN:  # so the text of no value contains `],[`
-            return [
-                text for start in range(0, len(rows), _AT_ONCE) for text in _row_texts(rows[start : start + _AT_ONCE])
-            ]
+            pieces = (_encoded(rows[start : start + _AT_ONCE])[1:-1] for start in range(0, len(rows), _AT_ONCE))
+            return [text for piece in pieces for text in piece.replace(b"],[", b"]\n[").split(b"\n")]
     return list(map(text_of, values))
 
 
@@ -80,10 +79,6 @@ _PLAIN: Final = {int, float, bool, type(None)}
 
 _AT_ONCE: Final = 256
 """Rows that are encoded in one call: the text of all of them exists twice for a moment."""
-
-
-def _row_texts(rows: object) -> list[bytes]:
-    return _encoded(rows)[1:-1].replace(b"],[", b"]\n[").split(b"\n")
 
 
 def array_texts(values: "numpy.typing.NDArray[Any]") -> list[bytes]:  # Any: numbers or booleans

@@ -69,7 +69,8 @@ def read_predictions(content: bytes) -> dict[int, bytes]:
         raise ValueError(f"the file is not CSV ({error})") from error
     if not {INDEX, PREDICTION, ERROR} <= set(reader.fieldnames or ()) or any(None in row.values() for row in rows):
         raise ValueError("the file does not have the columns of results")
-    return {int(row[INDEX]): _json(row[PREDICTION]) for row in rows if not row[ERROR]}
+    predictions = ((int(row[INDEX]), row[PREDICTION]) for row in rows if not row[ERROR])
+    return {index: cell.encode() if _is_json(cell) else text_of(cell) for index, cell in predictions}
 
 
 def _cell(value: Json) -> str:
@@ -78,10 +79,6 @@ def _cell(value: Json) -> str:
     if isinstance(value, str) and value and not _is_json(value):
         return value
     return text_of(value).decode()
-
-
-def _json(cell: str) -> bytes:
-    return cell.encode() if _is_json(cell) else text_of(cell)
 
 
 def _is_json(text: str) -> bool:
