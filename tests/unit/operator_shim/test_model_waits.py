@@ -8,7 +8,7 @@ import pytest
 from control.kserve_absence import too_large
 from inferrun.contract import ServiceRef
 from inferrun.kube.objects import UNREADABLE
-from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, is_outdated, seconds_left, wait_of
+from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, seconds_left
 from operator_shim.trimming import trim_run
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 
@@ -70,28 +70,22 @@ def test_the_runs_of_a_model_are_known_until_they_do_not_wait_any_more() -> None
     assert (waits.runs_of(IRIS), waits.services()) == ([], [])
 
 
-def test_a_run_looks_again_if_a_launch_would_say_something_else() -> None:
-    seen = run(), run(message="it was edited")
-    assert [is_outdated(one, wait="it is stopped") for one in seen] == [False, True]
-    assert [is_outdated(one, wait=None) for one in seen] == [True, True]
-
-
 def test_of_an_object_only_its_identity_and_the_wait_are_kept() -> None:
     item = recorded("isvc-standard-stopped")
     item["metadata"] |= {"uid": "u", "resourceVersion": "7"}
     digest = digest_model(item, now=NOW)
-    assert "is stopped" in (wait_of(digest) or "")
+    assert "is stopped" in digest["wait"]
     assert set(digest) == {"metadata", "wait", "until"}
     ready = knative(metadata={"uid": "u", "resourceVersion": "8"})
-    assert wait_of(digest_model(ready, now=NOW)) is None
+    assert digest_model(ready, now=NOW)["wait"] is None
 
 
 def test_an_object_that_is_too_large_to_be_parsed_is_waited_for_with_the_message_of_a_launch() -> None:
     names = {"name": "iris", "namespace": "team", "uid": "u", "resourceVersion": "7"}
     stub = {"metadata": names, "kind": "InferenceService", UNREADABLE: "it has 700000 bytes; reduce spec.storage"}
     digest = digest_model(stub, now=NOW)
-    assert wait_of(digest) == too_large("InferenceService team/iris", "it has 700000 bytes; reduce spec.storage")
-    assert "reduce spec.storage" not in (wait_of(digest) or "")
+    assert digest["wait"] == too_large("InferenceService team/iris", "it has 700000 bytes; reduce spec.storage")
+    assert "reduce spec.storage" not in digest["wait"]
     assert digest["metadata"] == names
 
 
@@ -101,7 +95,7 @@ def test_the_message_about_an_edit_is_true_for_a_minute() -> None:
     metadata = {"uid": "u", "resourceVersion": "9", "generation": 2, "managedFields": [edit]}
     edited = standard(metadata=metadata)
     digest = digest_model(edited, now=NOW)
-    assert "was edited" in (wait_of(digest) or "")
+    assert "was edited" in digest["wait"]
     assert seconds_left(digest, now=NOW) == 30
     later = digest_model(edited, now=NOW + timedelta(seconds=30))
-    assert (wait_of(later), seconds_left(later, now=NOW)) == (None, None)
+    assert (later["wait"], seconds_left(later, now=NOW)) == (None, None)
