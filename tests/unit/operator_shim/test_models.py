@@ -13,7 +13,7 @@ from inferrun.kserve import GROUP
 from inferrun.kube.errors import NotFound
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import UNREADABLE
-from operator_shim.model_waits import digest_model, wait_of
+from operator_shim.model_waits import digest_model
 from operator_shim.models import DISCOVERY_SECONDS, ModelWatches
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 from tests.unit.operator_shim.collections import Collections
