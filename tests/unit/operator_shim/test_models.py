@@ -107,7 +107,7 @@ async def test_a_run_is_told_when_a_message_about_an_edit_is_not_true_any_more(s
     item = standard(metadata={"uid": "u", "resourceVersion": "9", "generation": 2, "managedFields": [edit]})
     item["metadata"] |= {"namespace": "kserve-test", "name": "sklearn-iris"}
     stage.api.listed["inferenceservices"] = [item]
-    await stage.wait(wait_of(digest_model({**item, "kind": "InferenceService"}, now=NOW)))
+    await stage.wait(digest_model({**item, "kind": "InferenceService"}, now=NOW)["wait"])
     await stage.time.pass_by(DISCOVERY_SECONDS + 1)
     assert stage.rechecked == []
     stage.api.time += timedelta(seconds=40)
