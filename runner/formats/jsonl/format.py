@@ -71,11 +71,16 @@ class JsonlWriter:
                 self._out.write(line)
                 self._errors.write(line)
             else:
-                self._out.write(b'%b,"prediction":%b}\n' % (_head(batch.first + at, custom_id, copied), text))
+                self._out.write(result_line(batch.first + at, custom_id, copied, text))
 
     def close(self) -> ResultCounts:
         """Return the numbers of lines."""
         return self._counts
+
+
+def result_line(index: int, custom_id: CustomId, copied: bytes, prediction: bytes) -> bytes:
+    """Return the line of a prediction; `copied` are members of the object, or empty."""
+    return b'%b,"prediction":%b}\n' % (_head(index, custom_id, copied), prediction)
 
 
 def error_line(index: int, custom_id: CustomId, copied: bytes, error: RecordError) -> bytes:

@@ -87,9 +87,7 @@ class SqlOutput:
         self._spool = Spool(
             context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"
         )
-        *schema, name = spec.table.split(".")
-        names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
-        self._names = {key: sql.Identifier(*schema, one) for key, one in names.items()}
+        self._names = spec.tables
         self._plan: InputPlan | None = None
 
     async def open(self) -> Checkpoint:
