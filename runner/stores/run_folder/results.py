@@ -7,6 +7,7 @@ from typing import Protocol
 
 from inferrun.contract import InputRun
 from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext
+from runner.formats.named_columns import STORED_RESULTS
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import InputSpool
 from runner.stores.run_folder.documents import ManifestPart, StoredFile
@@ -86,7 +87,7 @@ class FolderResults:
 
 def readable_format(context: StoreContext, form: str) -> ReadableResults:
     """Return the format of stored results. Raises ContractError if it cannot be read again."""
-    field = "output.format of the run in input.run"  # formats of inputs would read other columns
+    field = f"{STORED_RESULTS}.output.format"
     found = context.format_named(form, field)
     if not isinstance(found, ReadableResults):
         raise ContractError(f"{field}: results of the format {form!r} cannot be read again")
