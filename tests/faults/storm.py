@@ -258,7 +258,7 @@ class Storm:
         The sweep ends the workflows of runs that were deleted while no shim saw it; that belongs to the storm.
         """
         deadline = time.monotonic() + LEFT_OVER_SECONDS
-        while await _open_workflows(self._ground.temporal) and time.monotonic() < deadline:
+        while await _open_workflows(self._ground.temporal) and time.monotonic() < deadline:  # noqa: ASYNC110 -- another process ends them
             await asyncio.sleep(1)
         await asyncio.sleep(15)  # the Jobs are marked, and Events written, after the status
         before, since = self._versions(), time.time()
