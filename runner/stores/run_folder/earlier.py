@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pydantic import ValidationError
 
+from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart
 from inferrun.plugins import InputPlan, OutputError, ReadableResults, RecordFormat, RetriedRun
-from runner.stores.run_folder.documents import ENDED_RUN, ChunkDocument, Manifest, ManifestPart, RunDocument
+from runner.stores.run_folder.documents import ChunkDocument, RunDocument
 
 
 class EarlierRun:

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import sql
 from pydantic import ValidationError
 
+from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
     Batch,
     Checkpoint,
@@ -44,8 +45,6 @@ from inferrun.plugins import (
 from runner.formats.named_columns import columns_of
 from runner.stores.run_folder.documents import (
     ChunkDocument,
-    Manifest,
-    ManifestPart,
     RunDocument,
     chunk_document_of,
     document_of,
