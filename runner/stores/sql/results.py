@@ -8,9 +8,9 @@ import orjson
 from psycopg import sql
 
 from inferrun.contract import InputRun
+from inferrun.formats.json_text import error_of
+from inferrun.formats.jsonl.format import error_line, result_line
 from inferrun.plugins import InputError, StorageObject, StoreContext
-from runner.formats.json_text import error_of
-from runner.formats.jsonl.format import error_line, result_line
 from runner.stores.input_spool import InputSpool
 from runner.stores.run_folder.documents import ManifestPart
 from runner.stores.run_folder.results import SpooledPart, StoredResults, changed, readable_format
