@@ -23,6 +23,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.stores.input", "s3"),
         ("inferrun.stores.input", "http"),
         ("inferrun.stores.input", "sql"),
+        ("inferrun.stores.input", "run"),
         ("inferrun.stores.output", "file"),
         ("inferrun.stores.output", "krateo"),
         ("inferrun.stores.output", "s3"),
@@ -40,7 +41,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
-    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, s3, sql$"):
+    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, run, s3, sql$"):
         registry.Registry().input_store("fil")
 
 
