@@ -41,7 +41,9 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
-    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, run, s3, sql$"):
+    with pytest.raises(
+        ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, run, s3, sql$"
+    ):
         registry.Registry().input_store("fil")
 
 
