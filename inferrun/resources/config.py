@@ -178,11 +178,11 @@ class JoinSource(StrEnum):
 
 
 class Storage(ResourceModel):
-    """Input and output. The built-in runner supports the labels file, http (input only), krateo, s3 and sql; settings under any
-    other label are passed unmodified to a custom image."""
+    """Input and output. The built-in runner supports the labels file, http and run (input only), krateo, s3 and sql; settings
+    under any other label are passed unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Source of the records: a label (file, http, krateo, s3, sql, or one that a custom image supports) with its settings."""
+    """Source of the records: a label (file, http, krateo, run, s3, sql, or one that a custom image supports) with its settings."""
 
     output: StorageMap | None = None
     """Destination of the predictions: a label (file, krateo, s3, sql, or one that a custom image supports) with its settings."""
