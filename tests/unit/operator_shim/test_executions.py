@@ -12,7 +12,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from operator_shim.executions import STARTS_PER_NAMESPACE, Executions
+from operator_shim.executions import PATIENCE_SECONDS, STARTS_PER_NAMESPACE, Executions
 from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.operator_shim.observer.fakes import settle
@@ -197,3 +197,17 @@ async def test_a_run_that_waits_for_another_run_takes_no_room_that_this_one_need
     assert await stage.see("second") == []
     assert await stage.see("reader", reason="JobCreated") == []
     assert await stage.end("reader") == ensured("second")
+
+
+async def test_a_run_that_still_waits_after_another_look_takes_no_room(stage: Stage) -> None:
+    stage.limit = 1
+    await stage.see("reader")
+    await stage.see("reader", reason="WaitingForRun")
+    stage.lane.recheck(("team", "reader"))
+    await settle()
+    assert stage.workflows.taken() == ["recheck reader"]
+    assert await stage.see("first") == []
+    async with asyncio.timeout(PATIENCE_SECONDS + 8):
+        while not stage.workflows.calls:
+            await asyncio.sleep(0.01)
+    assert stage.workflows.taken() == ensured("first")

@@ -72,7 +72,7 @@ def test_a_run_is_found_by_what_happens_to_others(item: Json, terms: set[object]
     ],
 )
 def test_a_run_looks_again_if_the_run_that_it_waits_for_is_not_what_it_has_seen(
-    seen: Json, now: Json | None, is_change: bool
+    seen: Json, now: Json | None, *, is_change: bool
 ) -> None:
     reader = run(phase="Pending", reason="WaitingForRun", inputRun={"name": "a", **seen})
     assert sees_change(reader, now) is is_change
