@@ -73,6 +73,21 @@ NO_RETRY_BY_SCHEDULE: Final = Rule(
     field=".retryOf",
 )
 
+_WITHOUT_CONFIG: Final = ("backfill", "suspend")
+"""The fields of the spec that a back-fill may have."""
+
+CONFIG_OR_BACKFILL: Final = Rule(
+    holds="has(self.configRef) || has(self.backfill)",
+    message="'configRef is missing; allowed is the name of an InferenceConfig, such as {name: iris}'",
+    field=".configRef",
+)
+
+BACKFILL: Final = Rule(
+    holds="self.start <= self.end",
+    message="'start is after end; allowed is a time at or before end'",
+    field=".start",
+)
+
 SCHEDULE_ONLY_FIELDS: Final = {
     "timeZone": "self.timeZone",
     "concurrencyPolicy": "self.concurrencyPolicy",
@@ -161,12 +176,27 @@ OUTCOME_STAYS: Final = Rule(
 )
 
 
+def _backfill_alone(fields: tuple[str, ...]) -> Rule:
+    others = [field for field in fields if field not in _WITHOUT_CONFIG]
+    names = " + ".join(f"(has(self.{field}) ? {text(f'{field}, ')} : '')" for field in others)
+    return Rule(
+        holds=f"!has(self.backfill) || !({' || '.join(f'has(self.{field})' for field in others)})",
+        message=(
+            f"({names} + '.').replace(', .', '') + ' is set together with backfill; the runs of a back-fill have the spec of "
+            "their schedule: allowed is suspend'"
+        ),
+        field=".backfill",
+    )
+
+
 def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
     """The rules of a run. `spec_fields` are all fields of its spec, so that a field added later is frozen as well."""
     return {
         ROOT: (OUTCOME_STAYS, spec_stays(spec_fields)),
         "spec": (
             *(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
+            CONFIG_OR_BACKFILL,
+            _backfill_alone(spec_fields),
             RUN_ONLY,
             NO_RETRY_BY_SCHEDULE,
         ),
@@ -174,4 +204,5 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
         "spec.timeZone": (TIME_ZONE,),
         "spec.errorThreshold": (ERROR_THRESHOLD,),
         "spec.parameters": (PARAMETERS,),
+        "spec.backfill": (BACKFILL,),
     }

@@ -12,7 +12,7 @@ from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import ResourceName, Seconds
+from inferrun.resources.scalars import Instant, ResourceName, Seconds
 from inferrun.resources.status import InferenceRunStatus
 from inferrun.run_ref import RunRef
 
@@ -46,11 +46,50 @@ class ConcurrencyPolicy(StrEnum):
     REPLACE = "Replace"
 
 
-class InferenceRunSpec(ResourceModel):
-    """The config to execute, with parameters, limits and an optional schedule."""
+class BackfillOrder(StrEnum):
+    """The order in which a back-fill starts its runs."""
 
-    config_ref: ConfigReference
-    """InferenceConfig to execute."""
+    ASCENDING = "Ascending"
+    DESCENDING = "Descending"
+
+
+class BackfillSelection(StrEnum):
+    """For which of the nominal times a back-fill starts runs."""
+
+    MISSING = "Missing"
+    FAILED = "Failed"
+    ALL = "All"
+
+
+class Backfill(ResourceModel):
+    """Runs of a schedule for times in the past. They are named and configured as the schedule would have created them, but its
+    concurrencyPolicy, startingDeadlineSeconds and history limits do not apply to them."""
+
+    schedule: ResourceName
+    """Name of a scheduled InferenceRun in the same namespace."""
+
+    start: Instant
+    """The first scheduled time, such as 2026-11-01T00:00:00Z. Times are at or after it."""
+
+    end: Instant
+    """The last scheduled time. Times are at or before it; those in the future are left to the schedule."""
+
+    concurrency: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Maximum number of runs at a time. Default: 1."""
+
+    order: BackfillOrder | None = None
+    """Ascending (default) starts the runs for the oldest times first, Descending those for the newest."""
+
+    which: BackfillSelection | None = None
+    """Missing (default) starts runs for times without a run. Failed repeats failed runs, All repeats all runs that have ended and
+    starts missing ones; a run that is repeated is deleted first."""
+
+
+class InferenceRunSpec(ResourceModel):
+    """The config to execute, with parameters, limits and an optional schedule; or a back-fill of a schedule."""
+
+    config_ref: ConfigReference | None = None
+    """InferenceConfig to execute. Required, except with backfill."""
 
     timeout_seconds: Seconds | None = None
     """Maximum running time in seconds, summed over all attempts; waiting time does not count. 0 (default): no limit. It can
@@ -119,6 +158,10 @@ class InferenceRunSpec(ResourceModel):
     failed_jobs_history_limit: HistoryLimit | None = None
     """Only with schedule: number of failed runs to keep. Default: 1."""
 
+    backfill: Backfill | None = None
+    """Instead of a config: the runs of a schedule to start for times in the past. The only other field allowed with it is
+    suspend."""
+
     @property
     def is_schedule(self) -> bool:
         """Whether this is a schedule of runs rather than a single run."""
@@ -153,9 +196,15 @@ class InferenceRun(ResourceModel):
         return next((owner for owner in owners if owner.uid == uid and owner.kind == wellknown.RUN_KIND), None)
 
     @property
+    def config_name(self) -> str:
+        """The name of the run's InferenceConfig; empty for a back-fill."""
+        return self.spec.config_ref.name if self.spec.config_ref is not None else ""
+
+    @property
     def config_namespace(self) -> str:
         """The namespace of the run's InferenceConfig."""
-        return self.spec.config_ref.namespace or self.metadata.namespace
+        given = self.spec.config_ref.namespace if self.spec.config_ref is not None else None
+        return given or self.metadata.namespace
 
 
 def parse_run(stored: dict[str, Any]) -> InferenceRun:  # Any: JSON as the API server returns it
