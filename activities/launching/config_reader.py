@@ -15,7 +15,8 @@ from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIGS, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
-from inferrun.resources.validation import config_problems, describe, parse_problems
+from inferrun.resources.problems import describe
+from inferrun.resources.validation import config_problems, parse_problems
 from inferrun.run_defaults import Defaults
 from inferrun.text import one_line
 

@@ -28,8 +28,8 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.resources.backfill import BackfillOrder, BackfillSelection
 from inferrun.resources.cron import next_time
-from inferrun.resources.run import BackfillOrder, BackfillSelection
 from inferrun.resources.status import BackfillStatus
 from inferrun.run_defaults import Defaults
 from inferrun.run_status import duration_text, status_after

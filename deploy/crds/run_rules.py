@@ -82,11 +82,30 @@ CONFIG_OR_BACKFILL: Final = Rule(
     field=".configRef",
 )
 
-BACKFILL: Final = Rule(
-    holds="self.start <= self.end",
-    message="'start is after end; allowed is a time at or before end'",
-    field=".start",
+NO_INTERVAL_OF_SCHEDULE: Final = Rule(
+    holds="!has(self.schedule) || !has(self.interval)",
+    message=(
+        """'interval is set and schedule is "' + self.schedule + '"; allowed is one of them: the runs of a schedule get the time """
+        """since the last scheduled one'"""
+    ),
+    field=".interval",
 )
+
+
+def _period(field: str, *, relation: str, allowed: str) -> Rule:
+    """The rule that `start` and `end` of a field are times of the calendar, in this order."""
+    return Rule(
+        holds=(
+            "!format.datetime().validate(self.start).hasValue() && !format.datetime().validate(self.end).hasValue() && "
+            f"timestamp(self.start) {relation} timestamp(self.end)"
+        ),
+        message=(
+            f"""'{field}.start is "' + self.start + '" and {field}.end is "' + self.end + '"; allowed is {allowed}, and """
+            """times such as 2026-11-21T00:00:00Z'"""
+        ),
+        field=".end",
+    )
+
 
 SCHEDULE_ONLY_FIELDS: Final = {
     "timeZone": "self.timeZone",
@@ -199,10 +218,13 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
             _backfill_alone(spec_fields),
             RUN_ONLY,
             NO_RETRY_BY_SCHEDULE,
+            NO_INTERVAL_OF_SCHEDULE,
         ),
+        "spec.interval": (_period("interval", relation="<", allowed="an end after the start"),),
+        "spec.interval.timeZone": (TIME_ZONE,),
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),
         "spec.errorThreshold": (ERROR_THRESHOLD,),
         "spec.parameters": (PARAMETERS,),
-        "spec.backfill": (BACKFILL,),
+        "spec.backfill": (_period("backfill", relation="<=", allowed="an end that is not before the start"),),
     }

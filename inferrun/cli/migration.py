@@ -16,8 +16,9 @@ from inferrun.kube.objects import Object
 from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
+from inferrun.resources.problems import describe
 from inferrun.resources.scalars import MESSAGE_LIMIT
-from inferrun.resources.validation import describe, run_problems
+from inferrun.resources.validation import run_problems
 from inferrun.run_status import ended_status
 from inferrun.text import one_line, shell_command
 from inferrun.timestamps import parse, rfc3339

@@ -9,10 +9,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from inferrun import wellknown
+from inferrun.resources.backfill import Backfill
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
+from inferrun.resources.interval import Interval
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import Instant, ResourceName, Seconds
+from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceRunStatus
 from inferrun.run_ref import RunRef
 
@@ -46,45 +48,6 @@ class ConcurrencyPolicy(StrEnum):
     REPLACE = "Replace"
 
 
-class BackfillOrder(StrEnum):
-    """The order in which a back-fill starts its runs."""
-
-    ASCENDING = "Ascending"
-    DESCENDING = "Descending"
-
-
-class BackfillSelection(StrEnum):
-    """For which of the nominal times a back-fill starts runs."""
-
-    MISSING = "Missing"
-    FAILED = "Failed"
-    ALL = "All"
-
-
-class Backfill(ResourceModel):
-    """Runs of a schedule for times in the past. They are named and configured as the schedule would have created them, but its
-    concurrencyPolicy, startingDeadlineSeconds and history limits do not apply to them."""
-
-    schedule: ResourceName
-    """Name of a scheduled InferenceRun in the same namespace."""
-
-    start: Instant
-    """The first scheduled time, such as 2026-11-01T00:00:00Z. Times are at or after it."""
-
-    end: Instant
-    """The last scheduled time. Times are at or before it; those in the future are left to the schedule."""
-
-    concurrency: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Maximum number of runs at a time. Default: 1."""
-
-    order: BackfillOrder | None = None
-    """Ascending (default) starts the runs for the oldest times first, Descending those for the newest."""
-
-    which: BackfillSelection | None = None
-    """Missing (default) starts runs for times without a run. Failed repeats failed runs, All repeats all runs that have ended and
-    starts missing ones; a run that is repeated is deleted first."""
-
-
 class InferenceRunSpec(ResourceModel):
     """The config to execute, with parameters, limits and an optional schedule; or a back-fill of a schedule."""
 
@@ -101,6 +64,10 @@ class InferenceRunSpec(ResourceModel):
     ] = None
     """Parameters for the storage and the runner, passed in the contract. The names job_uid, pod_uid and predictions are
     reserved."""
+
+    interval: Interval | None = None
+    """Span of time whose data the run processes, for $(interval.start) and $(interval.end) in the storage of the config; passed in
+    the contract. Not with schedule, whose runs get the time since the last scheduled one. Default: none."""
 
     backoff_limit: BackoffLimit | None = None
     """Maximum number of retries of a failed run. Default: the value in the config."""

@@ -651,7 +651,7 @@ async def _remove_attributes(stage: Stage) -> None:
             namespace=stage.world.temporal.namespace, search_attributes=[key.name for key in ATTRIBUTES]
         )
     )
-    stage.installation.worker.kill()
+    stage.installation.shim.kill()
     await stage.start()
     await stage.until_ended()
 

@@ -56,6 +56,9 @@ TERMINAL = ("Succeeded", "Failed")
 LEASE_WRITES = "patch leases"
 POLL_SECONDS = 1.0
 
+LEFT_OVER_SECONDS = 180.0
+"""Maximum time until the sweep has ended the workflows of deleted runs. It does so after it has seen them twice."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -250,7 +253,13 @@ class Storm:
         )
 
     async def _check_quiet(self) -> None:
-        """No component of ours writes anything once nothing changes, apart from renewing the Lease."""
+        """No component of ours writes anything once nothing changes, apart from renewing the Lease.
+
+        The sweep ends the workflows of runs that were deleted while no shim saw it; that belongs to the storm.
+        """
+        deadline = time.monotonic() + LEFT_OVER_SECONDS
+        while await _open_workflows(self._ground.temporal) and time.monotonic() < deadline:  # noqa: ASYNC110 -- another process ends them
+            await asyncio.sleep(1)
         await asyncio.sleep(15)  # the Jobs are marked, and Events written, after the status
         before, since = self._versions(), time.time()
         self._say(f"{self._options.quiet_seconds:.0f} quiet seconds")

@@ -7,14 +7,8 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from inferrun.resources import InferenceConfig, parse_config, parse_run
-from inferrun.resources.validation import (
-    Problem,
-    config_problems,
-    config_warnings,
-    describe,
-    parse_problems,
-    run_problems,
-)
+from inferrun.resources.problems import Problem, describe
+from inferrun.resources.validation import config_problems, config_warnings, parse_problems, run_problems
 
 KRATEO = {"krateo": {"api": {"path": "/compute/in", "verb": "POST", "endpointRef": {"name": "handler"}}}}
 FILE = {"file": {"claimName": "data", "path": "in/iris.jsonl"}}
