@@ -190,7 +190,10 @@ async def test_a_schedule_that_does_not_exist_is_waited_for(
     ("spec", "said"),
     [
         ({}, "configRef is missing"),
-        ({"backfill": {"schedule": "nightly", "start": DAYS["end"], "end": DAYS["start"]}}, "start is after end"),
+        (
+            {"backfill": {"schedule": "nightly", "start": DAYS["end"], "end": DAYS["start"]}},
+            "an end that is not before the start",
+        ),
         (
             {"backfill": {"schedule": "nightly", **DAYS}, "configRef": {"name": "a"}},
             "configRef is set together with backfill",
