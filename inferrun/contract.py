@@ -1,7 +1,7 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
 The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `tensors`, `joinSource` and `passThroughColumns` were added.
+`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `interval`, `tensors`, `joinSource` and `passThroughColumns` were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
 maps, unmodified.
 """
@@ -115,6 +115,15 @@ RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
 """Members of a result, whose names a copied column must not have."""
 
 
+class Interval(BaseModel):
+    """The span of time whose data a run processes; RFC 3339 in UTC, with whole seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    start: str = Field(description="Its first moment")
+    end: str = Field(description="The first moment after it")
+
+
 class Contract(BaseModel):
     """The task of a runner."""
 
@@ -127,6 +136,7 @@ class Contract(BaseModel):
     input: FreeForm = Field(default_factory=dict, description="Storage object by label")
     output: FreeForm = Field(default_factory=dict, description="Storage object by label")
     parameters: dict[str, str] = Field(default_factory=dict)
+    interval: Interval | None = Field(default=None, description="Span of time whose data the run processes")
     error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
     canary_records: int = Field(default=0, description="Number of records that are predicted first")
     retry_of: RetriedRun | None = Field(default=None, description="Run whose failed records are predicted again")

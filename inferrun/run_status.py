@@ -60,6 +60,9 @@ def status_after(
     """
     kept = {key: value for key, value in run.status.model_dump().items() if key not in set(cleared)}
     given = {key: value for key, value in changes.items() if value is not None}
+    span = run.spec.interval
+    if span is not None:
+        kept["interval"] = {"start": span.start, "end": span.end, "text": str(span)}
     merged = {
         **kept,
         **given,

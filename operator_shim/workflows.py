@@ -168,6 +168,8 @@ class RunWorkflows:
             submitter=metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""),
         )
 
+        span = {"interval": run.spec.interval.to_manifest()} if run.spec.interval is not None else {}
+
         async def start(values: TypedSearchAttributes) -> None:
             async with call_deadline():
                 await self._client.start_workflow(
@@ -177,7 +179,7 @@ class RunWorkflows:
                     task_queue=self._task_queue,
                     id_reuse_policy=reuse,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                    memo={"installation": self._installation, "run": run.ref},
+                    memo={"installation": self._installation, "run": run.ref} | span,
                     search_attributes=values,
                     static_summary=f"{title} with config {run.spec.config_ref.name}",
                     static_details=_details(run),

@@ -29,6 +29,7 @@ from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, S
 from inferrun.resources.store_rules import shard_obstacle
 from inferrun.resources.validation import amount
 from inferrun.run_defaults import Defaults, amounts_of
+from inferrun.timestamps import rfc3339
 
 _Storage = tuple[End, str, dict[str, Any]]  # Any: free-form storage
 """The end, the label and its object."""
@@ -166,7 +167,7 @@ def _checked(compiled: CompiledRun) -> CompiledRun:
 
 def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Contract:
     uid, schedule, spec, model = run.metadata.uid, run.schedule_owner, config.spec, config.spec.model
-    thresholds = (run.spec.error_threshold, spec.error_threshold)
+    thresholds, span = (run.spec.error_threshold, spec.error_threshold), run.spec.interval
     return Contract(
         job_id=schedule.uid if schedule is not None else uid,
         job_name=base,
@@ -181,6 +182,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
         input=dict(spec.storage.input or {}),
         output=dict(spec.storage.output or {}),
         parameters=dict(run.spec.parameters or {}),
+        interval=contracts.Interval(start=rfc3339(span.start), end=rfc3339(span.end)) if span is not None else None,
         error_threshold=next((str(one) for one in thresholds if one is not None), ""),
         canary_records=run.spec.canary_records or spec.canary_records or 0,
         tensors=Tensors.model_validate(spec.tensors.to_manifest()) if spec.tensors else Tensors(),

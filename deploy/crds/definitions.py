@@ -41,6 +41,7 @@ RUN_COLUMNS: Final = (
     column("JOB", ".status.jobStatus.name", description="Current or last Job", wide=True),
     column("WORKFLOW", ".status.workflow.id", description="Temporal workflow", wide=True),
     column("OUTPUT", ".status.output.location", description="Location of the predictions", wide=True),
+    column("INTERVAL", ".status.interval.text", description="Interval whose data the run processes", wide=True),
     column("NEXT", ".status.nextScheduleTimes[0]", description="Next scheduled time", wide=True),
 )
 

@@ -73,6 +73,27 @@ NO_RETRY_BY_SCHEDULE: Final = Rule(
     field=".retryOf",
 )
 
+NO_INTERVAL_OF_SCHEDULE: Final = Rule(
+    holds="!has(self.schedule) || !has(self.interval)",
+    message=(
+        """'interval is set and schedule is "' + self.schedule + '"; allowed is one of them: the runs of a schedule get the time """
+        """since the last scheduled one'"""
+    ),
+    field=".interval",
+)
+
+INTERVAL: Final = Rule(
+    holds=(
+        "!format.datetime().validate(self.start).hasValue() && !format.datetime().validate(self.end).hasValue() && "
+        "timestamp(self.start) < timestamp(self.end)"
+    ),
+    message=(
+        """'interval.start is "' + self.start + '" and interval.end is "' + self.end + '"; allowed is an end """
+        """after the start, and times such as 2026-11-21T00:00:00Z'"""
+    ),
+    field=".end",
+)
+
 SCHEDULE_ONLY_FIELDS: Final = {
     "timeZone": "self.timeZone",
     "concurrencyPolicy": "self.concurrencyPolicy",
@@ -169,7 +190,10 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
             *(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
             RUN_ONLY,
             NO_RETRY_BY_SCHEDULE,
+            NO_INTERVAL_OF_SCHEDULE,
         ),
+        "spec.interval": (INTERVAL,),
+        "spec.interval.timeZone": (TIME_ZONE,),
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),
         "spec.errorThreshold": (ERROR_THRESHOLD,),

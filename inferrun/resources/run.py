@@ -10,6 +10,7 @@ from pydantic import Field
 
 from inferrun import wellknown
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
+from inferrun.resources.interval import Interval
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
@@ -62,6 +63,10 @@ class InferenceRunSpec(ResourceModel):
     ] = None
     """Parameters for the storage and the runner, passed in the contract. The names job_uid, pod_uid and predictions are
     reserved."""
+
+    interval: Interval | None = None
+    """Span of time whose data the run processes, for $(interval.start) and $(interval.end) in the storage of the config; passed in
+    the contract. Not with schedule, whose runs get the time since the last scheduled one. Default: none."""
 
     backoff_limit: BackoffLimit | None = None
     """Maximum number of retries of a failed run. Default: the value in the config."""

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from inferrun.reasons import Phase
+from inferrun.resources.interval import IntervalStatus
 from inferrun.resources.references import ObjectReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
@@ -179,6 +180,9 @@ class InferenceRunStatus(ResourceModel):
 
     observed_generation: int | None = None
     """Generation of the spec on which this status is based."""
+
+    interval: IntervalStatus | None = None
+    """The interval whose data the run processes; only if spec.interval is set."""
 
     start_time: Instant | None = None
     """Start of the execution."""

@@ -29,6 +29,7 @@ from inferrun.resources.config import (
     ResourceRequirements,
 )
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
+from inferrun.resources.interval import interval_problems
 from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
 from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
 from inferrun.resources.storage import (
@@ -150,6 +151,11 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
         yield invalid(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
     yield from _size_problems("spec.parameters", parameters)
     yield from _threshold_problems(spec.error_threshold)
+    if spec.interval is not None:
+        yield from interval_problems(spec.interval, field="spec.interval")
+        if spec.schedule is not None:
+            allowed = "not allowed with spec.schedule, whose runs get the time since the last scheduled one"
+            yield invalid("spec.interval", str(spec.interval), allowed)
     if spec.schedule is not None and spec.dry_run:
         yield invalid("spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own")
     if spec.schedule is not None and spec.retry_of:
