@@ -1,7 +1,7 @@
 """When a schedule fires: the nominal times of its runs. Pure, apart from the time zone database.
 
-What Temporal fires is made to agree with this (`operator_shim.schedule_spec`), and so are intervals, back-fills and the account
-of missed times. The rule at changes of clocks is that of Vixie's cron and of systemd for what users would notice, and loses nothing:
+What Temporal fires agrees with this (`operator_shim.schedule_spec`), and so do intervals, back-fills and the account of missed
+times. The rule at changes of clocks is close to that of Vixie's cron, and loses no time:
 
 - A local time that does not exist, because clocks are put forward, fires later by as much as they are.
 - A local time that occurs twice, because clocks are put back, fires the first time; but an expression that fires in every hour
@@ -54,9 +54,7 @@ def times_of_day(times: CronTimes, day: date, *, zone: ZoneInfo) -> list[datetim
     for hour in times.hours:
         for minute in times.minutes:
             local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
-            first = local.astimezone(
-                UTC
-            )  # with fold=0, a time that does not exist is read with the offset before the change
+            first = local.astimezone(UTC)  # a time that does not exist is read with the offset before the change
             found.add(first)
             second = local.replace(fold=1).astimezone(UTC)
             if times.is_hourly and second > first:

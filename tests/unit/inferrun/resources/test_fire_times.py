@@ -13,7 +13,7 @@ from inferrun.resources.cron import CronTimes, parse_schedule
 from inferrun.resources.fire_times import fire_times, previous_time
 from inferrun.timestamps import parse, rfc3339
 
-YEAR = datetime(2026, 1, 1), datetime(2027, 1, 1)
+YEAR = datetime(2026, 1, 1), datetime(2027, 1, 1)  # noqa: DTZ001 -- local times
 ZONES = ("Etc/UTC", "Europe/Rome", "America/New_York", "Australia/Lord_Howe")
 EXPRESSIONS = (
     *(f"{minute} * * * *" for minute in (0, 1, 17, 30, 59)),
@@ -48,7 +48,7 @@ def local_times(expression: str) -> list[datetime]:
 
 
 def expected(expression: str, zone: ZoneInfo) -> Iterator[datetime]:
-    """Each local time once. One that is skipped is later by the change; a repeated one is the first, or both if hours are a star."""
+    """Each local time once. One that is skipped is later by the change; of a repeated one the first, or both with a star."""
     times = parse_schedule(expression)
     assert isinstance(times, CronTimes)
     found = set()
