@@ -5,7 +5,7 @@ restricted day fields with OR, a Temporal calendar combines them with AND: such 
 
 When clocks change, Temporal's calendars lose or repeat times (measured): it fires at no local time that is skipped, and not at
 all of those that occur twice. Days on which the clocks of the zone change are therefore left out of the calendars, as long as they
-are near, and each of their fire times is an interval of its own, which recurs after a century. An expression that fires in every
+are near, and each of their fire times is an interval of its own, which recurs after twenty years. An expression that fires in every
 hour of every day is an interval, too.
 """
 
@@ -34,7 +34,9 @@ CHANGES_WITHIN: Final = timedelta(days=30)
 """Changes of clocks that are further away, in the past or the future, are not looked at yet: a description is renewed every few
 minutes, and a worker asks whether a time of the last days belongs to a schedule."""
 
-CENTURY_SECONDS: Final = 36_525 * 24 * 3600
+ONCE_SECONDS: Final = 20 * 366 * 24 * 3600
+"""Of an interval that stands for one time. Less than the time since 1970, so that its offset is never in the future: the server, whose
+division rounds towards zero, would skip the first occurrence (measured)."""
 _HOUR: Final = timedelta(hours=1)
 
 
@@ -106,7 +108,7 @@ def temporal_times(
         return (), tuple(sorted(Interval(3600, offset) for offset in seconds))
     changing = [day for day in days if _offset(day, zone=zone) != _offset(day + timedelta(days=1), zone=zone)]
     moments = {moment for day in changing for moment in times_of_day(times, day, zone=zone)}
-    singles = (Interval(CENTURY_SECONDS, int((moment - EPOCH).total_seconds()) % CENTURY_SECONDS) for moment in moments)
+    singles = (Interval(ONCE_SECONDS, int((moment - EPOCH).total_seconds()) % ONCE_SECONDS) for moment in moments)
     calendars = (part for calendar in calendars_of(times) for part in _without(calendar, changing))
     return tuple(calendars), tuple(sorted(singles))
 
