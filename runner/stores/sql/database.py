@@ -80,10 +80,15 @@ def read_credentials(secret: MountedSecret) -> Credentials:
     )
 
 
-async def open_database(context: StoreContext, *, secret: str, side: str, error: type[RunnerError]) -> "Database":
-    """Return the database that the mounted Secret names. Raises `error` with the field, the Secret and the key."""
+async def open_database(
+    context: StoreContext, *, secret: str, side: str, error: type[RunnerError], mounted: str = ""
+) -> "Database":
+    """Return the database that the Secret names, which is mounted for the same side, or for that of `mounted`.
+
+    Raises `error` with the field, the Secret and the key.
+    """
     with naming_secret_field(f"{side}.sql.credentialsRef", error):
-        credentials = read_credentials(MountedSecret(context.endpoints_dir / side, secret))
+        credentials = read_credentials(MountedSecret(context.endpoints_dir / (mounted or side), secret))
     return Database(credentials, await open_connections(context.limits), context.limits, side=side, error=error)
 
 
