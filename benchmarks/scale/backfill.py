@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from inferrun.resources.fire_times import fire_times
 from temporalio.client import Client
 
 from benchmarks.burst.job_watch import JobWatch
@@ -21,6 +20,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS, Object
 from inferrun.names import run_workflow_id, scheduled_run_name
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.resources.fire_times import fire_times
 from inferrun.timestamps import rfc3339
 
 NAMESPACE = "backfill"
@@ -49,8 +49,7 @@ class BackfillFigures:
     def lines(self, *, runs: int, concurrency: int) -> list[str]:
         """The report."""
         return [
-            f"{runs} runs back-filled, {concurrency} at a time: {self.phase} after {self.seconds:.0f} s, "
-            f"{runs / self.seconds:.1f} runs/s",
+            f"{runs} runs, {concurrency} at a time: {self.phase} after {self.seconds:.0f} s, {runs / self.seconds:.1f} runs/s",
             f"status: {self.message}",
             f"scheduled times without a run that succeeded: {self.missing}; Jobs beyond one for each run: {self.repeated}",
             f"workflow: {self.executions} executions, at most {self.longest_history} events and {self.largest_history} bytes",
