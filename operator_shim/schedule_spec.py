@@ -35,8 +35,8 @@ CHANGES_WITHIN: Final = timedelta(days=30)
 minutes, and a worker asks whether a time of the last days belongs to a schedule."""
 
 ONCE_SECONDS: Final = 20 * 366 * 24 * 3600
-"""Of an interval that stands for one time. Less than the time since 1970, so that its offset is never in the future: the server, whose
-division rounds towards zero, would skip the first occurrence (measured)."""
+"""Of an interval that stands for one time. Less than the time since 1970, so that its offset is never in the future: the server,
+whose division rounds towards zero, would skip the first occurrence (measured)."""
 _HOUR: Final = timedelta(hours=1)
 
 

@@ -126,4 +126,5 @@ async def _histories(temporal: Client, backfill: InferenceRun) -> AsyncIterator[
     """Events and bytes of each execution of the back-fill's workflow."""
     query = f"WorkflowId = '{run_workflow_id(backfill.ref)}'"
     async for item in temporal.list_workflows(query):
-        yield item.history_length, item.raw_info.history_size_bytes
+        found = await temporal.get_workflow_handle(item.id, run_id=item.run_id).describe()
+        yield found.history_length, found.raw_description.workflow_execution_info.history_size_bytes
