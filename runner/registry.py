@@ -20,6 +20,7 @@ BUILT_IN: Final = (
     EntryPoint("s3", "runner.stores.s3.input:open_input", INPUTS),
     EntryPoint("http", "runner.stores.http.input:open_input", INPUTS),
     EntryPoint("sql", "runner.stores.sql.input:open_input", INPUTS),
+    EntryPoint("run", "runner.stores.run.input:open_input", INPUTS),
     EntryPoint("file", "runner.stores.file.output:open_output", OUTPUTS),
     EntryPoint("krateo", "runner.stores.krateo.output:open_output", OUTPUTS),
     EntryPoint("s3", "runner.stores.s3.output:open_output", OUTPUTS),

@@ -103,6 +103,14 @@ def error_text(error: RecordError) -> bytes:
     return orjson.dumps({"code": error.code, "message": error.message, "attempts": error.attempts})
 
 
+def error_of(value: Json) -> RecordError:
+    """Return the error of a record that a decoded `error_text` describes. Raises ValueError for another value."""
+    if not isinstance(value, dict) or not isinstance(code := value.get("code"), str):
+        raise ValueError("an error has no code")  # noqa: TRY004  callers expect ValueError for what is not a result
+    attempts = value.get("attempts")
+    return RecordError(code, str(value.get("message")), attempts if isinstance(attempts, int) else 0)
+
+
 def _encoded(value: object) -> bytes:
     try:
         return orjson.dumps(value, default=json_of_bytes)

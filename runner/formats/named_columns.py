@@ -21,6 +21,9 @@ from inferrun.plugins import (
 
 _SHOWN: Final = 20
 
+STORED_RESULTS: Final = "inputRun"
+"""Begins the fields with the formats of stored results, which are read with all columns."""
+
 
 def columns_of(contract: Contract) -> ColumnSelection:
     """Return the columns that the contract selects. Raises ContractError with the field."""
@@ -54,6 +57,8 @@ def with_columns(
 
     def named(name: str, field: str) -> RecordFormat:
         found = load(name, field)
+        if field.startswith(STORED_RESULTS):
+            return found
         if not isinstance(found, ColumnFormat):
             raise ContractError(
                 f"{field}: the format {name!r} has no columns; use jsonl, csv, parquet or arrow, or remove tensors.inputs, "

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, Json, JsonRecords, RecordError, Records, Results
+from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records, Results
 from runner.formats.json_text import json_texts, text_of
 
 NOT_SENT: Final = "invalid_input"
@@ -17,6 +17,15 @@ NOT_SENT: Final = "invalid_input"
 def not_sent(text: str) -> RecordError:
     """Return the error; `text` says what is wrong with the record."""
     return RecordError(NOT_SENT, text)
+
+
+FAILED_BEFORE: Final = "input_run"
+"""The code of a record that has failed in the run whose output is the input."""
+
+
+def invalid_of(block: Block) -> list[RecordError]:
+    """Return the errors of a block that are faults of the input, in order."""
+    return [error for _, error in sorted(block.errors.items()) if error.code != FAILED_BEFORE]
 
 
 def without_infinity(batch: Batch) -> Batch:

@@ -7,20 +7,24 @@ common type, such as numbers and texts, are stored as their JSON texts, and the 
 runs with such a format load it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow
 
-from inferrun.plugins import ID_COLUMN, Json
+from inferrun.contract import RESULT_MEMBERS
+from inferrun.plugins import ID_COLUMN, Json, RecordError, StoredResult
 from runner.formats.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
 from runner.formats.json_text import bytes_in, json_of_bytes, text_of
 
 _ERROR_TYPE: Final = pyarrow.struct(
     [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
 )
+
+ROWS_AT_ONCE: Final = 1024
+"""Rows of a table that are read as Python values at once, which take several times as much memory."""
 
 _JSON_TEXT: Final = {b"inferrun": b"json"}
 """Metadata of a column of JSON texts."""
@@ -48,13 +52,35 @@ def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     return _table({name: _joined_column(tables, name) for name in (*names, PREDICTION, ERROR)})
 
 
-def predictions_of(table: pyarrow.Table) -> dict[int, bytes]:
-    """Return the predictions of a table as JSON texts by the index of their records. Raises ValueError for another table."""
-    if not {INDEX, PREDICTION, ERROR} <= set(table.schema.names):
+def rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
+    """Yield the results in rows of a table. Raises ValueError for another table."""
+    names = table.schema.names
+    if not {INDEX, PREDICTION, ERROR} <= set(names):
         raise ValueError("the table does not have the columns of results")
-    is_json = _is_json(table.schema.field(PREDICTION))
-    rows = zip(*(table.column(name).to_pylist() for name in (INDEX, PREDICTION, ERROR)), strict=True)
-    return {index: value.encode() if is_json else text_of(value) for index, value, error in rows if error is None}
+    ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else [None] * len(table)
+    copied = [name for name in names if name not in RESULT_MEMBERS]
+    columns = [_texts_of(table, name) for name in copied]
+    rows = zip(
+        table.column(INDEX).to_pylist(),
+        ids,
+        [_members(copied, texts) for texts in zip(*columns, strict=True)] or [b""] * len(table),
+        _texts_of(table, PREDICTION),
+        table.column(ERROR).to_pylist(),
+        strict=True,
+    )
+    for index, custom_id, members, prediction, error in rows:
+        failure = None if error is None else RecordError(error["code"], error["message"], error["attempts"])
+        yield StoredResult(index, custom_id, members, b"" if failure else prediction, failure)
+
+
+def _texts_of(table: pyarrow.RecordBatch, name: str) -> list[bytes]:
+    """Return the values of a column as JSON texts."""
+    values, is_json = table.column(name).to_pylist(), _is_json(table.schema.field(name))
+    return [value.encode() if is_json and value is not None else text_of(value) for value in values]
+
+
+def _members(names: Sequence[str], texts: Sequence[bytes]) -> bytes:
+    return b",".join(b"%b:%b" % (text_of(name), text) for name, text in zip(names, texts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

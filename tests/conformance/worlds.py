@@ -3,12 +3,14 @@
 A world provides the storage objects and the context; the store itself is loaded through the registry, as the runner loads it.
 """
 
+import asyncio
 import gzip
 import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +18,21 @@ import orjson
 import pyarrow
 import pyarrow.ipc
 
-from inferrun.plugins import Contract, Limits, Model, OutputStore, Source, StoreContext
+from inferrun.contract import InputRun
+from inferrun.plugins import (
+    Batch,
+    Chunk,
+    Contract,
+    Counts,
+    InputPlan,
+    JsonRecords,
+    Limits,
+    Model,
+    OutputStore,
+    Results,
+    Source,
+    StoreContext,
+)
 from runner import registry
 from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
@@ -80,7 +96,8 @@ class OutputWorld(Protocol):
     """An output store with its backend."""
 
     label: str
-    wrong: dict[str, Any]  # Any: a storage object
+    right: dict[str, Any]  # Any: a storage object
+    wrong: dict[str, Any]
 
     def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
         """Open the store as a Pod of a run does."""
@@ -291,6 +308,53 @@ class SqlOutput(_Output):
         return [error or prediction for _, prediction, error in rows]
 
 
+class RunInput(_World):
+    """The output of another run, written by an output store in chunks of 20 records."""
+
+    earlier: InputRun | None = None
+    fills = 0
+
+    def fill(self, rows: Rows) -> None:
+        self.fills += 1
+        with ThreadPoolExecutor(1) as pool:  # the test runs in an event loop
+            pool.submit(asyncio.run, self._predict(rows, run=f"{self.fills}{RUN[1:]}")).result()
+
+    async def _predict(self, rows: Rows, *, run: str) -> None:
+        context = self.disk.context(run=run)
+        label, spec = next(iter(self.right.items()))
+        chunks = tuple(Chunk(at // 20, 0, at, at + 20, at, min(20, len(rows) - at)) for at in range(0, len(rows), 20))
+        async with registry.Registry().output_store(label)(spec, context) as sink:
+            await sink.open()
+            await sink.begin(InputPlan(fingerprint=run, chunks=chunks))
+            for chunk in chunks:
+                writer = sink.writer(chunk)
+                texts = JsonRecords([orjson.dumps(row) for row in rows[chunk.first : chunk.stop]])
+                await writer.write(Batch(first=chunk.first, records=texts), Results(texts))
+                await writer.commit()
+            done = await sink.finish(Counts(total=len(rows), completed=len(rows)))
+        self.earlier = InputRun(
+            name=f"run-{self.fills}",
+            run_id=run,
+            job_name=context.contract.job_name,
+            manifest_sha256=done.output.sha256,
+            output=self.right,
+        )
+
+    def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
+        return self._open({"name": "earlier"}, **limits)
+
+    def open_wrong(self) -> AbstractAsyncContextManager[Source]:
+        return self._open(self.wrong)
+
+    def _open(
+        self, given: dict[str, Any], **limits: int
+    ) -> AbstractAsyncContextManager[Source]:  # Any: a storage object
+        context = self.disk.context(limits=limits)
+        contract = context.contract.model_copy(update={"input_run": self.earlier})
+        found = replace(context, contract=contract, input_dir=context.output_dir)
+        return registry.Registry().input_store("run")(given, found)
+
+
 class SqliteInput(_Input):
     """A table of a database on a claim."""
 
@@ -413,6 +477,20 @@ async def sql_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     yield SqlOutput(disk, "sql", right, {**reference, "table": "a; drop table b"}, server, schema)
 
 
+def run_input(output: "OpenOutputWorld", **more: str) -> OpenInputWorld:
+    """The built-in input store `run`, with the output of a run that a store has written."""
+
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
+        async with output(disk) as written:
+            folder = disk.context().endpoints_dir
+            (folder / "input").symlink_to(folder / "output")
+            right = {written.label: {**written.right, **more}}
+            yield RunInput(disk, "run", right, {"name": "a", "schedule": "b"})
+
+    return opened
+
+
 @asynccontextmanager
 async def sqlite_input(disk: Disk) -> AsyncIterator[InputWorld]:
     """The input store of the foreign package."""
@@ -442,6 +520,12 @@ INPUTS: dict[str, OpenInputWorld] = {
     "http-spooled": http_input(has_ranges=False),
     "sql-key": sql_input("select * from {}.given -- unordered", key="id"),
     "s3-zstd": s3_input(ZstdInput),
+    "run-file": run_input(file_output),
+    "run-file-arrow": run_input(file_output, format="arrow"),
+    "run-file-csv": run_input(file_output, format="csv"),
+    "run-s3": run_input(s3_output),
+    "run-s3-parquet": run_input(s3_output, format="parquet"),
+    "run-sql": run_input(sql_output),
     "sqlite": sqlite_input,
 }
 OUTPUTS: dict[str, OpenOutputWorld] = {

@@ -23,10 +23,11 @@ from inferrun.plugins import (
     Piece,
     RecordFormat,
     ResultWriter,
+    StoredResult,
 )
 from runner.formats.collected_results import PiecewiseWriter
 from runner.formats.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
-from runner.formats.result_table import joined, predictions_of, table_of
+from runner.formats.result_table import ROWS_AT_ONCE, joined, rows_of, table_of
 
 _STREAM: Final = b"\xff\xff\xff\xff"
 """The beginning of a stream; a file begins with ARROW1."""
@@ -65,11 +66,13 @@ class Arrow:
         """Return a writer of one table."""
         return PiecewiseWriter(out, errors, convert=table_of, encode=_encoded)
 
-    def read_results(self, content: bytes) -> dict[int, bytes]:
-        """Return the predictions in a result file."""
-        table = ipc.open_file(pyarrow.BufferReader(content)).read_all()
-        table.validate(full=True)
-        return predictions_of(table)
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+        """Yield the rows of a result file."""
+        content = ipc.open_file(results)
+        for index in range(content.num_record_batches):
+            batch = _batch(content, index, is_read=True)
+            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+                yield from rows_of(batch.slice(start, ROWS_AT_ONCE))
 
 
 @contextmanager

@@ -28,8 +28,9 @@ from inferrun.plugins import (
     Piece,
     RecordFormat,
     ResultWriter,
+    StoredResult,
 )
-from runner.formats.csv.results import csv_writer, read_predictions
+from runner.formats.csv.results import csv_writer, read_rows
 from runner.formats.json_text import text_of, texts_of
 from runner.formats.jsonl.bad_lines import read_valid
 from runner.formats.jsonl.line_blocks import BOM
@@ -124,9 +125,9 @@ class Csv:
         """Return a writer of one table."""
         return csv_writer(out, errors)
 
-    def read_results(self, content: bytes) -> dict[int, bytes]:
-        """Return the predictions in a result file."""
-        return read_predictions(content)
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+        """Yield the rows of a result file."""
+        return read_rows(results)
 
 
 def _read_names(file: InputFile, *, limits: Limits) -> list[str]:

@@ -8,15 +8,16 @@ empty value means null. A failed record has an `error`, the JSON text of its cod
 import csv
 import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import orjson
 
-from inferrun.plugins import Json, ResultWriter
+from inferrun.contract import RESULT_MEMBERS
+from inferrun.plugins import ID_COLUMN, Json, ResultWriter, StoredResult
 from runner.formats.collected_results import ERROR, INDEX, PREDICTION, CollectedResults, PiecewiseWriter
-from runner.formats.json_text import error_text, text_of
+from runner.formats.json_text import error_of, error_text, text_of
 
 csv.field_size_limit(sys.maxsize)
 
@@ -60,17 +61,35 @@ def _text(rows: Iterable[Iterable[object]]) -> str:
     return content.getvalue()
 
 
-def read_predictions(content: bytes) -> dict[int, bytes]:
-    """Return the predictions in a file as JSON texts, by the index of their records. Raises ValueError."""
-    reader = csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True)
+def read_rows(file: BinaryIO) -> Iterator[StoredResult]:
+    """Yield the results in a file. Raises ValueError for another file."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        rows = list(reader)
-    except csv.Error as error:
-        raise ValueError(f"the file is not CSV ({error})") from error
-    if not {INDEX, PREDICTION, ERROR} <= set(reader.fieldnames or ()) or any(None in row.values() for row in rows):
-        raise ValueError("the file does not have the columns of results")
-    predictions = ((int(row[INDEX]), row[PREDICTION]) for row in rows if not row[ERROR])
-    return {index: cell.encode() if _is_json(cell) else text_of(cell) for index, cell in predictions}
+        reader = csv.DictReader(text, strict=True)
+        names = reader.fieldnames or ()
+        if not {INDEX, PREDICTION, ERROR} <= set(names):
+            raise ValueError("the file does not have the columns of results")
+        copied = [name for name in names if name not in RESULT_MEMBERS]
+        for row in reader:
+            if None in row.values():
+                raise ValueError("a line does not have the columns of results")
+            error, values = row[ERROR], {name: row[name] for name in copied}
+            yield StoredResult(
+                int(row[INDEX]),
+                orjson.loads(_json_of(row.get(ID_COLUMN, ""))),
+                b",".join(b"%b:%b" % (orjson.dumps(name), _json_of(cell)) for name, cell in values.items()),
+                b"" if error else _json_of(row[PREDICTION]),
+                error_of(orjson.loads(error)) if error else None,
+            )
+    except csv.Error as wrong:
+        raise ValueError(f"the file is not CSV ({wrong})") from wrong
+    finally:
+        text.detach()
+
+
+def _json_of(cell: str) -> bytes:
+    """Return the JSON text of the value in a cell."""
+    return b"null" if not cell else cell.encode() if _is_json(cell) else text_of(cell)
 
 
 def _cell(value: Json) -> str:

@@ -28,8 +28,9 @@ from inferrun.plugins import (
     RecordFormat,
     ResultCounts,
     Results,
+    StoredResult,
 )
-from runner.formats.json_text import bytes_in, error_text, json_texts, text_of, texts_of
+from runner.formats.json_text import bytes_in, error_of, error_text, json_texts, text_of, texts_of
 from runner.formats.jsonl.bad_lines import id_of, read_valid
 from runner.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from runner.formats.jsonl.objects import objects_of
@@ -70,11 +71,16 @@ class JsonlWriter:
                 self._out.write(line)
                 self._errors.write(line)
             else:
-                self._out.write(b'%b,"prediction":%b}\n' % (_head(batch.first + at, custom_id, copied), text))
+                self._out.write(result_line(batch.first + at, custom_id, copied, text))
 
     def close(self) -> ResultCounts:
         """Return the numbers of lines."""
         return self._counts
+
+
+def result_line(index: int, custom_id: CustomId, copied: bytes, prediction: bytes) -> bytes:
+    """Return the line of a prediction; `copied` are members of the object, or empty."""
+    return b'%b,"prediction":%b}\n' % (_head(index, custom_id, copied), prediction)
 
 
 def error_line(index: int, custom_id: CustomId, copied: bytes, error: RecordError) -> bytes:
@@ -128,31 +134,34 @@ class Jsonl:
         """Return a writer of one line per result."""
         return JsonlWriter(out, errors)
 
-    def read_results(self, content: bytes) -> dict[int, bytes]:
-        """Return the predictions in a result file, as they were written."""
-        return dict(_predictions(content))
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+        """Yield the results in a file, with predictions as they were written."""
+        return map(_result, filter(bytes.strip, results))
 
 
-_INDEX = b'{"index":'
 _PREDICTION = b',"prediction":'
 
 
-def _predictions(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the results that are predictions. A quote in an id is escaped, so the first member of that name is the prediction.
-
-    Only a column that was copied may contain an object, in which there may be a member of that name.
-    """
-    for line in filter(None, content.split(b"\n")):
-        head, member, value = line.partition(_PREDICTION)
-        if head.count(b"{") > 1:
-            if "prediction" in (result := orjson.loads(line)):
-                yield result["index"], text_of(result["prediction"])
-            continue
-        index = head.removeprefix(_INDEX).partition(b",")[0]
-        if head.startswith(_INDEX) and index.isdigit() and member and value.endswith(b"}"):
-            yield int(index), value[:-1]
-        elif b',"error":' not in line:
-            raise ValueError("a line is not a result")
+def _result(line: bytes) -> StoredResult:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        value = None
+    is_result = (
+        isinstance(value, dict) and type(value.get("index")) is int and not {"prediction", "error"}.isdisjoint(value)
+    )
+    if not is_result:
+        raise ValueError("a line is not a result")
+    index, custom_id = value.pop("index"), value.pop("custom_id", None)
+    error, prediction = value.pop("error", None), value.pop("prediction", None)
+    copied = text_of(value)[1:-1]
+    if error is not None:
+        return StoredResult(index, custom_id, copied, error=error_of(error))
+    # As it was written: a quote in an id is escaped, so the first member of that name is the prediction. Only a column that was
+    # copied may contain an object, in which there may be a member of that name.
+    head, _, text = line.rstrip().partition(_PREDICTION)
+    is_first = head.count(b"{") == 1 and text.endswith(b"}")
+    return StoredResult(index, custom_id, copied, text[:-1] if is_first else text_of(prediction))
 
 
 def _checked(lines: Lines) -> Block:

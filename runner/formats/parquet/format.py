@@ -20,10 +20,11 @@ from inferrun.plugins import (
     Piece,
     RecordFormat,
     ResultWriter,
+    StoredResult,
 )
 from runner.formats.collected_results import PiecewiseWriter
 from runner.formats.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
-from runner.formats.result_table import joined, predictions_of, table_of
+from runner.formats.result_table import ROWS_AT_ONCE, joined, rows_of, table_of
 
 
 class Parquet:
@@ -64,9 +65,10 @@ class Parquet:
         """Return a writer of one table."""
         return PiecewiseWriter(out, errors, convert=table_of, encode=_encoded)
 
-    def read_results(self, content: bytes) -> dict[int, bytes]:
-        """Return the predictions in a result file."""
-        return predictions_of(parquet.read_table(pyarrow.BufferReader(content)))
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+        """Yield the rows of a result file."""
+        for rows in parquet.ParquetFile(results).iter_batches(batch_size=ROWS_AT_ONCE, use_threads=False):
+            yield from rows_of(rows)
 
 
 @contextmanager

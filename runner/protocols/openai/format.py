@@ -7,6 +7,7 @@ with an `error` if there was no response. There, each line has another member, `
 "attempts": …}`: OpenAI's members stay as its readers expect them.
 """
 
+import heapq
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -24,8 +25,9 @@ from inferrun.plugins import (
     Piece,
     RecordError,
     Results,
+    StoredResult,
 )
-from runner.formats.json_text import json_texts
+from runner.formats.json_text import error_of, json_texts
 from runner.formats.jsonl.bad_lines import id_of
 from runner.formats.jsonl.format import JsonlWriter
 from runner.formats.jsonl.line_ranges import plan_lines, read_lines
@@ -76,16 +78,27 @@ class OpenAi:
         """Return a writer of one line per result."""
         return OpenAiWriter(out, errors)
 
-    def read_results(self, content: bytes) -> dict[int, bytes]:
-        """Return the responses in an output file, as they were written; failed requests are not in it."""
-        responses: dict[int, bytes] = {}
-        for line in filter(None, content.split(b"\n")):
-            # A quote in an id is escaped, so the first member of that name is the response.
-            found, value = _ID.match(line), line.partition(b',"response":')[2]
-            if found is None or not value.endswith(b',"error":null}'):
-                raise ValueError("a line is not a response")
-            responses[int(found[1])] = value.removesuffix(b',"error":null}')
-        return responses
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:
+        """Yield the responses in an output file, as they were written, and the failed requests in an error file."""
+        completed, failed = map(_result, results), map(_failure, errors or ())
+        return heapq.merge(completed, failed, key=lambda one: one.index)
+
+
+def _result(line: bytes) -> StoredResult:
+    # A quote in an id is escaped, so the first member of that name is the response.
+    head, _, value = line.rstrip().partition(b',"response":')
+    if (found := _ID.match(line)) is None or not value.endswith(b',"error":null}'):
+        raise ValueError("a line is not a response")
+    custom_id = orjson.loads(head + b"}").get("custom_id")
+    return StoredResult(int(found[1]), custom_id, prediction=value.removesuffix(b',"error":null}'))
+
+
+def _failure(line: bytes) -> StoredResult:
+    value = orjson.loads(line)
+    about = value.get("inferrun") if isinstance(value, dict) else None
+    if not isinstance(about, dict) or not isinstance(index := about.get("index"), int):
+        raise ValueError("a line is not a failed request")  # noqa: TRY004  as above
+    return StoredResult(index, value.get("custom_id"), error=error_of(about))
 
 
 OPENAI = OpenAi()

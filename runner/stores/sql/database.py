@@ -83,17 +83,23 @@ def read_credentials(secret: MountedSecret) -> Credentials:
 
 
 async def open_database(
-    context: StoreContext, *, secret: str, side: str, error: type[RunnerError], values: Sequence[str] = ()
+    context: StoreContext,
+    *,
+    secret: str,
+    side: str,
+    error: type[RunnerError],
+    mounted: str = "",
+    values: Sequence[str] = (),
 ) -> "Database":
-    """Return the database that the mounted Secret names; its transactions have the settings inferrun.p1 and so on with the values.
+    """Return the database that the Secret names, which is mounted for the same side, or for that of `mounted`. Its transactions
+    have the settings inferrun.p1 and so on with the `values`.
 
     Raises `error` with the field, the Secret and the key.
     """
     with naming_secret_field(f"{side}.sql.credentialsRef", error):
-        credentials = read_credentials(MountedSecret(context.endpoints_dir / side, secret))
-    return Database(
-        credentials, await open_connections(context.limits), context.limits, side=side, error=error, values=values
-    )
+        credentials = read_credentials(MountedSecret(context.endpoints_dir / (mounted or side), secret))
+    connections = await open_connections(context.limits)
+    return Database(credentials, connections, context.limits, side=side, error=error, values=values)
 
 
 class Database:

@@ -1,5 +1,6 @@
 """The storage object of the label `sql`: `credentialsRef{name}`, `query`, `key` and `values` of an input, `table` of an output."""
 
+from psycopg import sql
 from pydantic import Field, field_validator
 
 from runner.stores.storage_object import MountedRef, StorageSpec
@@ -40,3 +41,10 @@ class SqlOutputSpec(_Spec):
                 "must be a name of letters, digits and underscores, such as predictions or results.predictions"
             )
         return table
+
+    @property
+    def tables(self) -> dict[str, sql.Identifier]:
+        """The names of the table and of the two beside it, as SQL."""
+        *schema, name = self.table.split(".")
+        names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
+        return {key: sql.Identifier(*schema, one) for key, one in names.items()}
