@@ -29,11 +29,11 @@ BUILT_IN: Final = (
     EntryPoint("v2", "runner.protocols.v2.rest:open_v2", PROTOCOLS),
     EntryPoint("grpc-v2", "runner.protocols.v2.grpc_client:open_grpc", PROTOCOLS),
     EntryPoint("openai", "runner.protocols.openai.rest:open_openai", PROTOCOLS),
-    EntryPoint("jsonl", "runner.formats.jsonl.format:JSONL", FORMATS),
-    EntryPoint("csv", "runner.formats.csv.format:CSV", FORMATS),
-    EntryPoint("openai", "runner.protocols.openai.format:OPENAI", FORMATS),
-    EntryPoint("parquet", "runner.formats.parquet.format:PARQUET", FORMATS),
-    EntryPoint("arrow", "runner.formats.arrow.format:ARROW", FORMATS),
+    EntryPoint("jsonl", "inferrun.formats.jsonl.format:JSONL", FORMATS),
+    EntryPoint("csv", "inferrun.formats.csv.format:CSV", FORMATS),
+    EntryPoint("openai", "inferrun.formats.openai:OPENAI", FORMATS),
+    EntryPoint("parquet", "inferrun.formats.parquet.format:PARQUET", FORMATS),
+    EntryPoint("arrow", "inferrun.formats.arrow.format:ARROW", FORMATS),
 )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from inferrun.formats.record_errors import invalid_of
 from inferrun.plugins import (
     NO_USAGE,
     Batch,
@@ -30,7 +31,6 @@ from inferrun.plugins import (
     Source,
 )
 from runner.flow.batching import Batching
-from runner.formats.record_errors import invalid_of
 from runner.sending.error_budget import ErrorBudget
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import orjson
 
 from inferrun.contract import Contract
+from inferrun.formats.record_errors import invalid_of
+from inferrun.formats.row_validation import form_of
 from inferrun.plugins import (
     ArrowRecords,
     CheckedModel,
@@ -29,8 +31,6 @@ from inferrun.plugins import (
     Source,
 )
 from inferrun.text import public_url
-from runner.formats.record_errors import invalid_of
-from runner.formats.row_validation import form_of
 from runner.protocols.probe import open_probe
 from runner.protocols.protocol_name import protocol_of
 from runner.protocols.readiness import GRPC, PROBED

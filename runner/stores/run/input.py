@@ -14,6 +14,9 @@ from typing import Final, TypeAlias
 from pydantic import ValidationError
 
 from inferrun.contract import InputRun
+from inferrun.formats.named_columns import columns_of
+from inferrun.formats.stored_records import blocks_of
+from inferrun.manifest import ENDED_RUN, Manifest
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -26,11 +29,8 @@ from inferrun.plugins import (
     StoreContext,
 )
 from runner.contract_file import only_label
-from runner.formats.named_columns import columns_of
-from runner.formats.stored_records import blocks_of
 from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
-from runner.stores.run_folder.documents import ENDED_RUN, Manifest
 from runner.stores.run_folder.results import StoredResults
 from runner.stores.storage_object import read_spec
 

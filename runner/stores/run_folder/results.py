@@ -6,11 +6,11 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from inferrun.contract import InputRun
+from inferrun.formats.named_columns import STORED_RESULTS
+from inferrun.manifest import ManifestPart, StoredFile
 from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext
-from runner.formats.named_columns import STORED_RESULTS
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import InputSpool
-from runner.stores.run_folder.documents import ManifestPart, StoredFile
 
 
 @dataclass(frozen=True, slots=True)

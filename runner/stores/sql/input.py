@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from psycopg import sql
 
+from inferrun.formats.csv.format import ESCAPES, NULL, Csv
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -27,7 +28,6 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
-from runner.formats.csv.format import ESCAPES, NULL, Csv
 from runner.stores.file.local_files import MemoryFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import sql
 from pydantic import ValidationError
 
+from inferrun.formats.named_columns import columns_of
 from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
     Batch,
@@ -42,7 +43,6 @@ from inferrun.plugins import (
     StoreContext,
     failed,
 )
-from runner.formats.named_columns import columns_of
 from runner.stores.run_folder.documents import (
     ChunkDocument,
     RunDocument,

@@ -11,11 +11,11 @@ import pyarrow
 import pytest
 from pyarrow import ipc, parquet
 
+from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.csv.format import CSV
+from inferrun.formats.jsonl.format import JSONL
+from inferrun.formats.parquet.format import PARQUET
 from inferrun.plugins import Batch, JsonRecords, RecordError, Records, Results, ResultWriter, StoredResult
-from runner.formats.arrow.format import ARROW
-from runner.formats.csv.format import CSV
-from runner.formats.jsonl.format import JSONL
-from runner.formats.parquet.format import PARQUET
 
 REJECTED = RecordError("rejected", "it is bad", attempts=2)
 
@@ -91,7 +91,7 @@ def predictions(form: Written, content: bytes) -> dict[int, bytes]:
 def test_predictions_can_be_read_again(
     form: Written, values: tuple[object, ...], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.formats.collected_results.PIECE_ROWS", rows)
+    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", rows)
     content, errors = written(form, *(Results(texts(value)) for value in values))
     found = predictions(form, content)
     assert {index: json.loads(text) for index, text in found.items()} == dict(enumerate(values, 7))
@@ -138,7 +138,7 @@ def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
 def test_pieces_of_a_chunk_may_have_different_columns(form: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.formats.collected_results.PIECE_ROWS", 1)
+    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", 1)
     out = io.BytesIO()
     writer = form.writer(out, io.BytesIO())
     for first, copied in enumerate((b"", b'"a":1', b'"b":"x, y"')):

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from inferrun.formats.jsonl.format import JSONL
+from inferrun.formats.openai import OPENAI
 from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, ReadableResults, RecordError, Results
-from runner.formats.jsonl.format import JSONL
-from runner.protocols.openai.format import OPENAI
 from runner.sending.recall import CHUNKS_HELD, Recall
 
 CHUNKS = tuple(

@@ -5,9 +5,9 @@ import io
 import orjson
 import pytest
 
+from inferrun.formats.openai import OPENAI
 from inferrun.plugins import NO_USAGE
 from inferrun.runner_report import MAX_COUNT, TokenUsage
-from runner.protocols.openai.format import OPENAI
 from runner.protocols.openai.requests import (
     InvalidRequest,
     error_body,
