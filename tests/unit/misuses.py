@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as member
 from typing import Any, Final, Literal
 
-Json = dict[str, Any]  # Any: manifests are free-form JSON, invalid on purpose
+Json = dict[str, Any]  # Any, here and below: manifests are free-form JSON, invalid on purpose
 
 DAY: Final = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
 SECRET: Final = {"credentialsRef": {"name": "secret"}}
@@ -70,19 +70,19 @@ def _of_value(
     *,
     field: str = "spec.parameters.day",
     declared: tuple[Json, ...] = (),
-    **end: Json,
+    **end: Any,
 ) -> Misuse:
     """A value of the parameter day that leaves its field, which is in the storage of the config at that end."""
     run = {"parameters": {"day": value}}
     return replace(Misuse(title=title, where="run", field=field, said=said, declared=declared, run=run), **end)
 
 
-def _of_result(title: str, value: str, said: str, field: str, **end: Json) -> Misuse:
+def _of_result(title: str, value: str, said: str, field: str, **end: Any) -> Misuse:
     """A value that is valid by itself, and makes the field invalid."""
     return _of_value(title, value, said, field=f"with the values of this run: {field}", **end)
 
 
-def _of_config(title: str, said: str, *, field: str, declared: tuple[Json, ...] = (), **end: Json) -> Misuse:
+def _of_config(title: str, said: str, *, field: str, declared: tuple[Json, ...] = (), **end: Any) -> Misuse:
     return replace(Misuse(title=title, where="config", field=field, said=said, declared=declared), **end)
 
 
