@@ -62,7 +62,7 @@ class Schedules:
 
     async def keep(self, run: InferenceRun, *, children: Sequence[InferenceRun]) -> float:
         """Create or update the schedule and write its status; returns the seconds until the next check."""
-        times = await self._temporal.ensure(schedule_of(run), config=run.spec.config_ref.name)
+        times = await self._temporal.ensure(schedule_of(run), config=run.config_name)
         now = utc_now()
         await self._write(
             run,

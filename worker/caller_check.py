@@ -50,6 +50,7 @@ _OF_RUNS: Final = frozenset(
         activity_options.VERIFY,
         activity_options.PUBLISH,
         activity_options.RECORD,
+        activity_options.BACKFILL,
     )
 )
 """The activities that only the workflow of the run in their argument may call."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from inferrun import wellknown
+from inferrun.resources.backfill import Backfill
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.interval import Interval
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
@@ -45,10 +46,10 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class InferenceRunSpec(ResourceModel):
-    """The config to execute, with parameters, limits and an optional schedule."""
+    """The config to execute, with parameters, limits and an optional schedule; or a back-fill of a schedule."""
 
-    config_ref: ConfigReference
-    """InferenceConfig to execute."""
+    config_ref: ConfigReference | None = None
+    """InferenceConfig to execute. Required, except with backfill."""
 
     timeout_seconds: Seconds | None = None
     """Maximum running time in seconds, summed over all attempts; waiting time does not count. 0 (default): no limit. It can
@@ -121,6 +122,10 @@ class InferenceRunSpec(ResourceModel):
     failed_jobs_history_limit: HistoryLimit | None = None
     """Only with schedule: number of failed runs to keep. Default: 1."""
 
+    backfill: Backfill | None = None
+    """Instead of a config: the runs of a schedule to start for times in the past. The only other field allowed with it is
+    suspend."""
+
     @property
     def is_schedule(self) -> bool:
         """Whether this is a schedule of runs rather than a single run."""
@@ -155,9 +160,15 @@ class InferenceRun(ResourceModel):
         return next((owner for owner in owners if owner.uid == uid and owner.kind == wellknown.RUN_KIND), None)
 
     @property
+    def config_name(self) -> str:
+        """The name of the run's InferenceConfig; empty for a back-fill."""
+        return self.spec.config_ref.name if self.spec.config_ref is not None else ""
+
+    @property
     def config_namespace(self) -> str:
         """The namespace of the run's InferenceConfig."""
-        return self.spec.config_ref.namespace or self.metadata.namespace
+        given = self.spec.config_ref.namespace if self.spec.config_ref is not None else None
+        return given or self.metadata.namespace
 
 
 def parse_run(stored: dict[str, Any]) -> InferenceRun:  # Any: JSON as the API server returns it

@@ -45,6 +45,7 @@ from inferrun.resources.store_rules import End, shard_obstacle, store_faults
 from inferrun.resources.templates import Fault, Unfit, resolve_storage, sample_of
 from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
+from inferrun.timestamps import rfc3339
 
 API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
 """Audiences that API servers accept by default: the names of their Service."""
@@ -134,6 +135,13 @@ def _at(value: object, *keys: str) -> object:
 
 
 def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
+    if spec.backfill is not None and spec.backfill.start > spec.backfill.end:
+        given = rfc3339(spec.backfill.start)
+        yield invalid(
+            "spec.backfill.start", given, f"must not be after spec.backfill.end ({rfc3339(spec.backfill.end)})"
+        )
+    if spec.backfill is None and spec.config_ref is None:
+        yield invalid("spec.configRef", None, "it is required, such as {name: iris}")
     if spec.schedule is not None:
         try:
             seconds = parse_schedule(spec.schedule).shortest_interval_seconds
