@@ -9,7 +9,7 @@ from typing import Final
 from deploy.crds.rules import ERROR_THRESHOLD, ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
 from inferrun.resources.cron import MACROS
-from inferrun.resources.run import RESERVED_PARAMETERS
+from inferrun.resources.parameters import RESERVED_PARAMETERS
 
 MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 WEEKDAYS: Final = "sun|mon|tue|wed|thu|fri|sat"

@@ -30,9 +30,6 @@ EXECUTION_FIELDS: Final = {
 }
 """The fields of a run's spec that define the execution. A child inherits them from its schedule."""
 
-RESERVED_PARAMETERS: Final = ("job_uid", "pod_uid", "predictions")
-"""Keys that the krateo protocol sets; a parameter of that name could forge the identity or the results of a run."""
-
 STARTING_DEADLINE_SECONDS: Final = 3600
 SUCCESSFUL_JOBS_HISTORY_LIMIT: Final = 3
 FAILED_JOBS_HISTORY_LIMIT: Final = 1
