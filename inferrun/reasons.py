@@ -36,6 +36,7 @@ class Reason(StrEnum):
     MODEL_NAMESPACE_NOT_ALLOWED = "ModelNamespaceNotAllowed"
     WAITING_FOR_RUN = "WaitingForRun"
     WORKFLOW_STUCK = "WorkflowStuck"
+    SCHEDULE_NOT_FOUND = "ScheduleNotFound"
 
     # Running and succeeded.
     RUNNING = "Running"
@@ -76,6 +77,7 @@ class Reason(StrEnum):
     RUN_DELETED = "RunDeleted"
     REQUEST_REFUSED = "RequestRefused"
     REQUEST_MISMATCH = "RequestMismatch"
+    BACKFILL_FAILED = "BackfillFailed"
 
     # Schedules and configs.
     SCHEDULED = "Scheduled"

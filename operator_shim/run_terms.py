@@ -57,7 +57,7 @@ def terms_of(run: Object) -> Iterator[Hashable]:
     yield UNFINISHED
     if (name := awaited_run(run)) is not None:
         yield reading(metadata["namespace"], name)
-    if spec.get("schedule") is None:
+    if spec.get("schedule") is None and spec.get("backfill") is None:
         reference = spec.get("configRef") or {}
         yield unfinished_with(reference.get("namespace") or metadata["namespace"], reference.get("name", ""))
 
