@@ -19,7 +19,9 @@ from inferrun.contract import InputRun
 from inferrun.names import job_base_name, scheduled_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.cron import next_time
+from inferrun.resources.fire_times import fire_times
+from inferrun.resources.problems import describe
+from inferrun.resources.resolution import resolve
 from inferrun.resources.run import SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.resources.status import InputRunStatus
 from inferrun.resources.storage import FILE_LABEL, RUN_LABEL, S3_LABEL, SQL_LABEL, RunStorage
@@ -44,16 +46,14 @@ class InputReference:
 def input_reference(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> InputReference | None:
     """The run whose output is the input; None for another input. Raises LaunchBlocked for a run that cannot have one.
 
-    Another image may know the label in its own way.
+    The config must be valid. Another image may know the label in its own way.
     """
-    given = (config.spec.storage.input or {}).get(RUN_LABEL)
-    if given is None or config.spec.image not in (None, runner_image):
+    if RUN_LABEL not in (config.spec.storage.input or {}) or config.spec.image not in (None, runner_image):
         return None
-    try:
-        storage = RunStorage.model_validate(given)
-    except ValidationError:
-        return None  # the config of a run that is launched was checked
-    span = run.spec.interval
+    resolved = resolve(run, config, is_our_runner=True)
+    if resolved.problems:
+        raise LaunchBlocked(Reason.INVALID_SPEC, describe(resolved.problems), is_retryable=False)
+    storage, span = RunStorage.model_validate(resolved.input[RUN_LABEL]), run.spec.interval
     if storage.schedule is None:
         found = InputReference(storage.name or "")
     elif span is None:
@@ -108,17 +108,16 @@ def missing(reference: InputReference, schedule: InferenceRun | None) -> LaunchB
     text = f"InferenceRun {reference.name}, whose output is the input, does not exist"
     if reference.due is None:
         return LaunchBlocked(Reason.WAITING_FOR_RUN, f"{text}; this run starts when it has succeeded")
-    expression = schedule.spec.schedule if schedule is not None else None
-    if schedule is None or expression is None:
-        why = f"there is no schedule {reference.schedule}"
-    else:
-        zone, before = schedule.spec.time_zone or "Etc/UTC", reference.due - timedelta(seconds=1)
-        kept = schedule.spec.successful_jobs_history_limit
-        why = f"schedule {reference.schedule} has not created it yet, or it was deleted (successfulJobsHistoryLimit is "
-        why += f"{SUCCESSFUL_JOBS_HISTORY_LIMIT if kept is None else kept})"
-        if next_time(expression, time_zone=zone, after=before) != reference.due:
-            why = f"schedule {reference.schedule} ({expression}, {zone}) has no run at {rfc3339(reference.due)}"
-    return LaunchBlocked(Reason.WAITING_FOR_RUN, f"{text}: {why}")
+    if schedule is None or not schedule.spec.is_schedule:
+        return LaunchBlocked(Reason.WAITING_FOR_RUN, f"{text}: there is no schedule {reference.schedule}")
+    spec, is_valid = schedule.spec, schedule.status.phase in (Phase.SCHEDULED, Phase.SUSPENDED)
+    expression, zone, kept = spec.schedule or "", spec.time_zone or "Etc/UTC", spec.successful_jobs_history_limit
+    why = "has not created it yet, or it was deleted (successfulJobsHistoryLimit is "
+    why += f"{SUCCESSFUL_JOBS_HISTORY_LIMIT if kept is None else kept})"
+    before = reference.due - timedelta(seconds=1)
+    if is_valid and next(fire_times(expression, time_zone=zone, after=before)) != reference.due:
+        why = f"({expression}, {zone}) has no run at {rfc3339(reference.due)}"
+    return LaunchBlocked(Reason.WAITING_FOR_RUN, f"{text}: schedule {reference.schedule} {why}")
 
 
 def pinned_input_run(earlier: InferenceRun) -> InputRun | None:

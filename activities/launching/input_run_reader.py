@@ -41,12 +41,13 @@ class InputRunReader:
             names.append(current.metadata.name)
             if current.spec.is_schedule or current.status.contract or current.status.is_terminal:
                 return
-            config = await self._configs.find(current)
             try:
-                reference = config and input_reference(current, config, runner_image=self._defaults().runner_image)
+                await self._configs.check_reference(current)
+                config = await self._configs.read(current)
+                reference = input_reference(current, config, runner_image=self._defaults().runner_image)
             except LaunchBlocked:
-                return  # it will fail
-            if not reference:
+                return  # it waits for something else, or will fail
+            if reference is None:
                 return
             if reference.name == run.metadata.name:
                 raise cycle([*names, reference.name])

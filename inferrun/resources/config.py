@@ -276,7 +276,8 @@ class InferenceConfigSpec(ResourceModel):
 
     shards: Shards | None = None
     """Number of Pods among which a run is divided. Each has the resources and the number of requests that this config states. More
-    than 1 requires the built-in runner, an input of the label file, s3 or run, and an output of the label file or s3. Default: 1."""
+    than 1 requires the built-in runner, an input of the label file, s3 or run, and an output of the label file or s3.
+    Default: 1."""
 
     resources: ResourceRequirements | None = None
     """CPU, memory and other resources of the runner's container."""

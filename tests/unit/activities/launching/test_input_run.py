@@ -18,6 +18,8 @@ from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.manifests import job
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
+from inferrun.resources.problems import describe
+from inferrun.resources.validation import config_problems
 from inferrun.run_defaults import Defaults
 from tests.unit.objects import RUN, config, run
 
@@ -57,6 +59,21 @@ def test_the_run_is_named_or_is_that_of_a_schedule_for_the_end_of_the_interval(g
     found = input_reference(run(interval=SPAN), config(storage=reading(**given)), runner_image=IMAGE)
     assert found is not None
     assert found.name == name
+
+
+def test_the_name_may_have_placeholders_whose_values_cannot_name_anything_but_a_run() -> None:
+    storage = reading(name="$(params.base)-$(interval.end:%Y%m%d)")
+    model = {"modelUrl": "http://models/v2/models/iris/infer"}
+    made = config(storage=storage, kserve=model)
+    found = input_reference(run(interval=SPAN, parameters={"base": "nightly"}), made, runner_image=IMAGE)
+    assert found == InputReference("nightly-20261121")
+    for base, words in (("no/where", "must not contain /"), ("", "must not be empty"), ("A B", "string should match")):
+        with pytest.raises(LaunchBlocked, match=words) as blocked:
+            input_reference(run(interval=SPAN, parameters={"base": base}), made, runner_image=IMAGE)
+        assert (blocked.value.reason, blocked.value.is_retryable) == (Reason.INVALID_SPEC, False)
+    assert config_problems(made) == ()
+    misspelt = config(storage=reading(name="$(parms.base)"), kserve=model)
+    assert "did you mean params.base?" in describe(config_problems(misspelt))
 
 
 @pytest.mark.parametrize("image", [None, IMAGE])
@@ -172,7 +189,9 @@ def test_a_run_that_does_not_exist_is_waited_for_with_the_likely_cause(
 ) -> None:
     reference = input_reference(run(interval=SPAN), config(storage=reading(schedule="nightly")), runner_image=IMAGE)
     assert reference is not None
-    blocked = missing(reference, run(schedule=expression, successfulJobsHistoryLimit=limit) if expression else None)
+    options: dict[str, Any] = {"schedule": expression, "successfulJobsHistoryLimit": limit}  # Any: fields of a spec
+    schedule = run(status={"phase": "Scheduled"}, **options) if expression else None
+    blocked = missing(reference, schedule)
     assert (blocked.reason, blocked.is_retryable) == (Reason.WAITING_FOR_RUN, True)
     assert words in blocked.message
     assert blocked.message.startswith(
