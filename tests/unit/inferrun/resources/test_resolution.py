@@ -154,3 +154,11 @@ def test_a_pattern_matches_the_whole_value(pattern: str, value: str) -> None:
     for wrong in (f"{value}\n", f" {value}", f"{value}{value} "):
         [problem] = resolve(run_with(parameters={"a": wrong}), config, is_our_runner=False).problems
         assert problem.field == "spec.parameters.a"
+
+
+def test_a_long_value_that_is_named_many_times_is_rejected_before_it_fills_the_memory() -> None:
+    call = {"endpointRef": {"name": "handler"}, "headers": ["X: " + "$(params.day)" * 300] * 64}
+    config = config_with({"krateo": {"api": call}})
+    found = resolve(run_with(parameters={"day": "x" * 60_000}), config, is_our_runner=True)
+    assert "is too long, because a contract has at most 262144 bytes" in describe(found.problems)
+    assert len(describe(found.problems)) <= 2048
