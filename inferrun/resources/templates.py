@@ -211,7 +211,7 @@ class _Resolution:
         match value:
             case dict():
                 if name := next((key for key in value if has_placeholders(key)), ""):
-                    raise InvalidPlaceholder(f"the name {json.dumps(name)} of a member must not contain placeholders")
+                    raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=name)
                 return {key: self._in_json(inner) for key, inner in value.items()}
             case list():
                 return [self._in_json(inner) for inner in value]
@@ -293,4 +293,4 @@ def _check_literal(kind: Kind, part: str) -> None:
             if kind is Kind.NAME
             else f"remove the quotes around it, as in = {found[0]}"
         )
-        raise InvalidPlaceholder(f"{found[0]} stands between quotes; {fix}")
+        raise InvalidPlaceholder(f"stands between quotes; {fix}", found=found[0])
