@@ -5,7 +5,7 @@ Checked by the shim, so that users see it on the config, and before every Job, b
 
 from fnmatch import fnmatchcase
 
-from inferrun.resources.validation import Problem, shown
+from inferrun.resources.problems import Problem, shown
 from inferrun.run_defaults import Defaults
 
 

@@ -25,8 +25,10 @@ from pydantic_core import ErrorDetails
 from inferrun import wellknown
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
+from inferrun.resources.interval import Interval, interval_problems
+from inferrun.resources.parameters import RESERVED_PARAMETERS
 from inferrun.resources.references import ConfigReference
-from inferrun.resources.run import EXECUTION_FIELDS, RESERVED_PARAMETERS
+from inferrun.resources.run import EXECUTION_FIELDS
 from inferrun.resources.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.text import one_line
 
@@ -60,6 +62,17 @@ def _named(value: object) -> object:
         if unknown is not None:
             text = one_line(unknown, limit=64)
             raise ValueError(f"unknown field {text!r}; allowed fields: {', '.join(_CONFIG_KEYS)}")
+    return value
+
+
+def _span(value: object) -> object:
+    if isinstance(value, dict):
+        known = [field.alias for field in Interval.model_fields.values()]
+        unknown = next((str(key) for key in value if key not in known), None)
+        if unknown is not None:
+            raise ValueError(
+                f"unknown field {one_line(unknown, limit=64)!r}; allowed fields: {', '.join(map(str, known))}"
+            )
     return value
 
 
@@ -104,7 +117,7 @@ class KnownRun(_Part):
     uid: str
 
 
-_RUN_FIELDS: Final = EXECUTION_FIELDS | {"dry_run", "retry_of"}
+_RUN_FIELDS: Final = EXECUTION_FIELDS | {"dry_run", "retry_of", "interval"}
 """What a submission says about the spec of the run."""
 
 
@@ -114,6 +127,7 @@ class Submission(_Part):
     namespace: NamespaceName
     config_ref: Annotated[ConfigReference | None, BeforeValidator(_named)] = None
     parameters: Annotated[dict[str, Annotated[str, Field(max_length=65536)]] | None, Field(max_length=64)] = None
+    interval: Annotated[Interval | None, BeforeValidator(_span)] = None
     timeout_seconds: Annotated[Seconds | None, Number] = None
     backoff_limit: Annotated[BackoffLimit | None, Number] = None
     pending_timeout_seconds: Annotated[Seconds | None, Number] = None
@@ -146,6 +160,8 @@ class Submission(_Part):
             raise ValueError(
                 f"parameters: {reserved[0]!r} is reserved; reserved names: {', '.join(RESERVED_PARAMETERS)}"
             )
+        if self.interval is not None and (problem := next(interval_problems(self.interval, field="interval"), None)):
+            raise ValueError(str(problem))
         internal = [key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")]
         if internal:
             raise ValueError(

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.resources import InferenceConfig, parse_config
-from inferrun.resources.validation import Problem, config_problems, config_warnings, parse_problems
+from inferrun.resources.problems import Problem
+from inferrun.resources.validation import config_problems, config_warnings, parse_problems
 
 _DIGEST: Final = "digest"
 _KEPT_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")

@@ -12,7 +12,8 @@ from control.allowed import disallowed
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
-from inferrun.resources.validation import describe, run_problems
+from inferrun.resources.problems import describe
+from inferrun.resources.validation import run_problems
 from inferrun.run_defaults import Defaults
 from inferrun.text import shell_command
 from operator_shim.config_digest import ConfigDigest

@@ -321,6 +321,8 @@ def _variables(plain: dict[str, str]) -> list[Object]:
 def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> dict[str, str]:
     snapshot = compiled.snapshot
     plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
+    if (interval := compiled.interval) is not None:
+        plain |= {"INFERRUN_INTERVAL_START": interval.start, "INFERRUN_INTERVAL_END": interval.end}
     if snapshot.shards > 1:
         plain["INFERRUN_SHARDS"] = str(snapshot.shards)
     if seconds_left is not None:

@@ -153,6 +153,12 @@ class CompiledRun:
         """The model in the contract."""
         return Model.model_validate(json.loads(self.contract_json).get("kserve") or {})
 
+    @cached_property
+    def interval(self) -> contracts.Interval | None:
+        """The interval in the contract."""
+        found = json.loads(self.contract_json).get("interval")
+        return contracts.Interval.model_validate(found) if found else None
+
     @property
     def service(self) -> contracts.ModelService | None:
         """The object of KServe that serves the model, as the contract has it; None for a model with a fixed URL."""

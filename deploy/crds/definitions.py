@@ -41,6 +41,7 @@ RUN_COLUMNS: Final = (
     column("JOB", ".status.jobStatus.name", description="Current or last Job", wide=True),
     column("WORKFLOW", ".status.workflow.id", description="Temporal workflow", wide=True),
     column("OUTPUT", ".status.output.location", description="Location of the predictions", wide=True),
+    column("INTERVAL", ".status.interval.text", description="Interval whose data the run processes", wide=True),
     column("NEXT", ".status.nextScheduleTimes[0]", description="Next scheduled time", wide=True),
 )
 
@@ -77,6 +78,7 @@ def inference_run() -> Schema:
 def inference_config() -> Schema:
     """The definition of InferenceConfig."""
     spec = structural(InferenceConfigSpec)
+    spec["properties"]["parameters"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     for end in spec["properties"]["storage"]["properties"].values():
         _describe_known_labels(end)
     return _definition(

@@ -16,8 +16,9 @@ from inferrun.kube.objects import Object
 from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
+from inferrun.resources.problems import describe
 from inferrun.resources.scalars import MESSAGE_LIMIT
-from inferrun.resources.validation import describe, run_problems
+from inferrun.resources.validation import run_problems
 from inferrun.run_status import ended_status
 from inferrun.text import one_line, shell_command
 from inferrun.timestamps import parse, rfc3339
@@ -216,7 +217,7 @@ def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig
     by_key = {(config.metadata.namespace, config.metadata.name): config for config in configs}
     found: dict[tuple[str, str, str], MigrationAction] = {}
     for run in runs:
-        config, target = by_key.get((run.config_namespace, run.spec.config_ref.name)), run.metadata.namespace
+        config, target = by_key.get((run.config_namespace, run.config_name)), run.metadata.namespace
         for name, source in _secrets_of(config) if config is not None else ():
             if source and source != target:
                 copy = shell_command("inferrun", "copy-secret", name, "--from", source, "--to", target)

@@ -14,6 +14,7 @@ from inferrun.resources.config import (
     Storage,
     parse_config,
 )
+from inferrun.resources.interval import Interval
 from inferrun.resources.references import (
     ConfigReference,
     Metadata,
@@ -53,6 +54,7 @@ __all__ = [
     "InferenceRun",
     "InferenceRunSpec",
     "InferenceRunStatus",
+    "Interval",
     "KServeModel",
     "KrateoApi",
     "KrateoStorage",

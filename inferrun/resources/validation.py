@@ -7,10 +7,9 @@ problem names the field, its value and what is allowed.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from itertools import chain, islice
 from typing import Any, Final, get_args, get_origin
 from urllib.parse import urlsplit
@@ -30,8 +29,10 @@ from inferrun.resources.config import (
     ResourceRequirements,
 )
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
-from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
-from inferrun.resources.scalars import MESSAGE_LIMIT
+from inferrun.resources.interval import interval_problems
+from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
+from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
+from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.storage import (
     HTTP_VERBS,
     KNOWN_LABELS,
@@ -41,7 +42,10 @@ from inferrun.resources.storage import (
     KrateoStorage,
 )
 from inferrun.resources.store_rules import End, shard_obstacle, store_faults
+from inferrun.resources.templates import Fault, Unfit, resolve_storage, sample_of
+from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
+from inferrun.timestamps import rfc3339
 
 API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
 """Audiences that API servers accept by default: the names of their Service."""
@@ -51,12 +55,6 @@ GRPC: Final = "grpc-v2"
 TENSOR_PROTOCOLS: Final = ("v2", GRPC)
 OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, "openai")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
-SHOWN_VALUE_LIMIT: Final = 120
-
-MAX_PROBLEMS: Final = 5
-"""Problems that a message names. The search for problems ends with the next one."""
-
-_SHOWN_MEMBERS: Final = 20
 _CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
 """Fields whose values may contain credentials: their problems are reported without the value."""
 
@@ -79,37 +77,6 @@ _REQUIREMENTS: Final = {
 """Requirements in the terms of a manifest, for pydantic's error types that use the terms of Python."""
 
 
-HIDDEN: Final = "(not shown)"
-"""In place of a value that may be confidential."""
-
-FIELD_LIMIT: Final = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """An invalid field: its path of JSON names, its value as text, and what is allowed."""
-
-    field: str
-    value: str | None
-    allowed: str
-
-    def __str__(self) -> str:
-        found = "is not set" if self.value is None else f'is "{self.value}"'
-        return f"{self.field} {'is invalid' if self.value == HIDDEN else found}; {self.allowed}"
-
-
-def _wrong(field: str, value: object, allowed: str) -> Problem:
-    """A problem whose value is shown; None stands for a field that is not set."""
-    return Problem(field=field, value=None if value is None else shown(value), allowed=allowed)
-
-
-def describe(problems: Iterable[Problem]) -> str:
-    """The first problems on one line, for a status message."""
-    first = list(islice(problems, MAX_PROBLEMS + 1))
-    more = "; and more problems" if len(first) > MAX_PROBLEMS else ""
-    return one_line("; and ".join(map(str, first[:MAX_PROBLEMS])), limit=MESSAGE_LIMIT - len(more)) + more
-
-
 def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
     """The first problems because of which a resource could not be parsed."""
     found = []
@@ -120,22 +87,6 @@ def parse_problems(error: ValidationError) -> tuple[Problem, ...]:
         field = one_line(".".join(path), limit=FIELD_LIMIT)
         found.append(Problem(field=field, value=None if kind == "missing" else value, allowed=allowed))
     return tuple(found)
-
-
-def shown(value: object) -> str:
-    """`value` as text, truncated. Of a URL, the part that is public; of an object or list, which may contain anything, the keys
-    or the length.
-    """
-    match value:
-        case str():
-            text = (public_url(value) if "://" in value else value)[: 8 * SHOWN_VALUE_LIMIT]
-        case dict():
-            text = f"{{{', '.join(islice(value, _SHOWN_MEMBERS))}}}"
-        case list():
-            text = f"a list of {len(value)}"
-        case _:
-            text = json.dumps(value, default=str)
-    return one_line(text, limit=SHOWN_VALUE_LIMIT)
 
 
 def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) -> tuple[Problem, ...]:
@@ -149,6 +100,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
     problems = chain(
         _placement_problems(spec),
         _model_problems(spec),
+        declaration_problems(spec.parameters or ()),
         _storage_problems(spec),
         _threshold_problems(spec.error_threshold),
         _shard_problems(spec),
@@ -183,6 +135,13 @@ def _at(value: object, *keys: str) -> object:
 
 
 def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
+    if spec.backfill is not None and spec.backfill.start > spec.backfill.end:
+        given = rfc3339(spec.backfill.start)
+        yield invalid(
+            "spec.backfill.start", given, f"must not be after spec.backfill.end ({rfc3339(spec.backfill.end)})"
+        )
+    if spec.backfill is None and spec.config_ref is None:
+        yield invalid("spec.configRef", None, "it is required, such as {name: iris}")
     if spec.schedule is not None:
         try:
             seconds = parse_schedule(spec.schedule).shortest_interval_seconds
@@ -192,21 +151,26 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
                     "(setting minScheduleIntervalSeconds)"
                 )
         except InvalidSchedule as wrong:
-            yield _wrong("spec.schedule", spec.schedule, str(wrong))
+            yield invalid("spec.schedule", spec.schedule, str(wrong))
     if spec.time_zone is not None:
         try:
             check_time_zone(spec.time_zone)
         except InvalidTimeZone as wrong:
-            yield _wrong("spec.timeZone", spec.time_zone, str(wrong))
+            yield invalid("spec.timeZone", spec.time_zone, str(wrong))
     parameters, reserved = spec.parameters or {}, ", ".join(RESERVED_PARAMETERS)
     for name in sorted(set(parameters) & set(RESERVED_PARAMETERS)):
-        yield _wrong(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
+        yield invalid(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
     yield from _size_problems("spec.parameters", parameters)
     yield from _threshold_problems(spec.error_threshold)
+    if spec.interval is not None:
+        yield from interval_problems(spec.interval, field="spec.interval")
+        if spec.schedule is not None:
+            allowed = "not allowed with spec.schedule, whose runs get the time since the last scheduled one"
+            yield invalid("spec.interval", str(spec.interval), allowed)
     if spec.schedule is not None and spec.dry_run:
-        yield _wrong("spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own")
+        yield invalid("spec.dryRun", spec.dry_run, "not allowed with spec.schedule; use a run of its own")
     if spec.schedule is not None and spec.retry_of:
-        yield _wrong("spec.retryOf", spec.retry_of, "not allowed with spec.schedule")
+        yield invalid("spec.retryOf", spec.retry_of, "not allowed with spec.schedule")
 
 
 def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
@@ -215,7 +179,7 @@ def _threshold_problems(threshold: int | str | None) -> Iterator[Problem]:
     try:
         ErrorThreshold.parse(threshold)
     except ValueError as wrong:
-        yield _wrong("spec.errorThreshold", threshold, str(wrong))
+        yield invalid("spec.errorThreshold", threshold, str(wrong))
 
 
 def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -230,20 +194,20 @@ def _shard_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         canary_records=spec.canary_records,
     )
     if obstacle:
-        yield _wrong("spec.shards", spec.shards, obstacle)
+        yield invalid("spec.shards", spec.shards, obstacle)
 
 
 def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     copied = spec.pass_through_columns or ()
     if spec.join_source is JoinSource.INPUT and copied:
-        yield _wrong("spec.joinSource", "Input", "copies all columns; remove spec.passThroughColumns, or set None")
+        yield invalid("spec.joinSource", "Input", "copies all columns; remove spec.passThroughColumns, or set None")
     members = ", ".join(RESULT_MEMBERS)
     for at, name in enumerate(copied):
         if name in RESULT_MEMBERS:
             reason = f"not allowed: results have a member of that name; their members are {members}"
-            yield _wrong(f"spec.passThroughColumns.{at}", name, reason)
+            yield invalid(f"spec.passThroughColumns.{at}", name, reason)
         elif name in copied[:at]:
-            yield _wrong(f"spec.passThroughColumns.{at}", name, "but it is named twice")
+            yield invalid(f"spec.passThroughColumns.{at}", name, "but it is named twice")
     if spec.image is not None:
         return
     # The built-in runner has no columns for other protocols than V2, and for data handlers.
@@ -256,9 +220,9 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     copies = spec.join_source is JoinSource.INPUT or bool(copied)
     remedy = "rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns"
     if (copies or fed) and KRATEO_LABEL in (spec.storage.input or {}):
-        yield _wrong(f"spec.storage.input.{KRATEO_LABEL}", "used with columns", remedy)
+        yield invalid(f"spec.storage.input.{KRATEO_LABEL}", "used with columns", remedy)
     if copies and KRATEO_LABEL in (spec.storage.output or {}):
-        yield _wrong(f"spec.storage.output.{KRATEO_LABEL}", "used with columns", remedy)
+        yield invalid(f"spec.storage.output.{KRATEO_LABEL}", "used with columns", remedy)
 
 
 def _size_problems(field: str, value: object) -> Iterator[Problem]:
@@ -277,7 +241,7 @@ def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             allowed = (
                 f'but spec.kserve.{name} is "{shown(public(other))}"; set only one of them, or both to the same value'
             )
-            yield _wrong(f"spec.{name}", public(value), allowed)
+            yield invalid(f"spec.{name}", public(value), allowed)
 
 
 def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -285,7 +249,7 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     protocol, url = model.protocol_version, model.model_url
     is_grpc = protocol == GRPC
     if own_runner and protocol and protocol not in OWN_RUNNER_PROTOCOLS:
-        yield _wrong(
+        yield invalid(
             "spec.kserve.protocolVersion",
             protocol,
             f"the built-in runner supports {', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
@@ -295,21 +259,23 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     versions = OWN_RUNNER_VERSIONS if own_runner and not protocol else MODEL_VERSIONS
     if model.model_version and model.model_version not in versions:
         whose = " with the built-in runner" if own_runner else ""
-        yield _wrong("spec.kserve.modelVersion", model.model_version, f"must be {' or '.join(versions)}{whose}")
+        yield invalid("spec.kserve.modelVersion", model.model_version, f"must be {' or '.join(versions)}{whose}")
     audience = model.token_audience
     if audience and not spec.service_account_name:
         reason = "but serviceAccountName is not set, whose token it would be"
-        yield _wrong("spec.kserve.tokenAudience", audience, reason)
+        yield invalid("spec.kserve.tokenAudience", audience, reason)
     if audience and API_SERVER_AUDIENCE.match(audience):
         reason = "is an audience of the API server: with the token, the model server could act as the service account"
-        yield _wrong("spec.kserve.tokenAudience", audience, reason)
+        yield invalid("spec.kserve.tokenAudience", audience, reason)
     if model.service_ref is not None and url:
-        yield _wrong("spec.kserve.serviceRef", model.service_ref.name, "but modelUrl is set, too; set only one of them")
+        yield invalid(
+            "spec.kserve.serviceRef", model.service_ref.name, "but modelUrl is set, too; set only one of them"
+        )
     elif own_runner and model.service_ref is not None and is_grpc:
         reason = "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
-        yield _wrong("spec.kserve.protocolVersion", protocol, reason)
+        yield invalid("spec.kserve.protocolVersion", protocol, reason)
     elif own_runner and not url and model.service_ref is None:
-        yield _wrong(
+        yield invalid(
             "spec.kserve.modelUrl",
             None,
             "the built-in runner requires it, for example sklearn-iris-predictor.models/v2/models/iris/infer, or "
@@ -318,7 +284,7 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     elif own_runner and url and not _is_server_url(url, is_grpc=is_grpc):
         address = "must be host and port of the server, such as iris-predictor.models:8081, or grpcs://… for TLS"
         http = "must be an http or https URL; the default scheme is http"
-        yield _wrong("spec.kserve.modelUrl", public_url(url), address if is_grpc else http)
+        yield invalid("spec.kserve.modelUrl", public_url(url), address if is_grpc else http)
 
 
 def _is_server_url(url: str, *, is_grpc: bool) -> bool:
@@ -342,10 +308,10 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     for name, end in ends:
         path = f"spec.storage.{name}"
         if own_runner and not end:
-            yield _wrong(path, None, f"the built-in runner requires one of the labels {known}")
+            yield invalid(path, None, f"the built-in runner requires one of the labels {known}")
         for label in end if own_runner else ():
             if label not in KNOWN_LABELS:
-                yield _wrong(
+                yield invalid(
                     f"{path}.{label}",
                     shown(end[label]),
                     f"the built-in runner supports {known}{did_you_mean(label, KNOWN_LABELS)}; any other label requires a custom "
@@ -355,13 +321,28 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             yield Problem(field=path, value=", ".join(end), allowed="the built-in runner supports only one label")
         for label, value in end.items():
             if label in models:
-                yield from _known_storage_problems(value, model=models[label], end=name, path=f"{path}.{label}")
+                given = sample_of(spec.parameters or ())
+                sample = resolve_storage(value, model=models[label], path=f"{path}.{label}", given=given)
+                yield from map(template_problem, sample.faults)
+                if not sample.faults:
+                    yield from storage_problems(sample.storage, model=models[label], end=name, path=f"{path}.{label}")
             elif not isinstance(value, dict):
-                yield _wrong(f"{path}.{label}", shown(value), "must be an object")
+                yield invalid(f"{path}.{label}", shown(value), "must be an object")
     yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
 
 
-def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:
+def template_problem(fault: Fault) -> Problem:
+    """The problem of a string with placeholders, if that is what is wrong."""
+    cause = fault.cause
+    allowed = str(cause)
+    if isinstance(cause, Unfit):
+        allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
+    is_hidden = _CONFIDENTIAL.intersection(fault.field.split("."))
+    return Problem(field=fault.field, value=HIDDEN if is_hidden else shown(fault.template), allowed=allowed)
+
+
+def storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:
+    """The problems of the object of a label that the built-in runner supports, in which placeholders are resolved."""
     yield from _unknown_keys(value, model=model, path=path)
     try:
         storage = model.model_validate(value)
@@ -375,16 +356,16 @@ def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], end: En
                 yield Problem(field=f"{path}.api.headers.{index}", value=HIDDEN, allowed=fault)
         for index, source in enumerate(storage.api.headers_from or ()):
             if fault := name_fault(source.name):
-                yield _wrong(f"{path}.api.headersFrom.{index}.name", source.name, fault)
+                yield invalid(f"{path}.api.headersFrom.{index}.name", source.name, fault)
     # Values of the right type that are still invalid: a path outside the claim, an unknown verb.
     given = storage.model_dump(by_alias=True)
     file_path, verb = given.get("path"), _at(given, "api", "verb")
     if isinstance(file_path, str) and (file_path.startswith("/") or "\0" in file_path or ".." in file_path.split("/")):
-        yield _wrong(f"{path}.path", file_path, 'must be a path relative to the root of the claim, without ".."')
+        yield invalid(f"{path}.path", file_path, 'must be a path relative to the root of the claim, without ".."')
     if isinstance(verb, str) and verb.upper() not in HTTP_VERBS:
-        yield _wrong(f"{path}.api.verb", verb, f"must be one of {', '.join(HTTP_VERBS)}")
+        yield invalid(f"{path}.api.verb", verb, f"must be one of {', '.join(HTTP_VERBS)}")
     for wrong in store_faults(storage, end=end):
-        yield _wrong(f"{path}.{wrong.field}" if wrong.field else path, wrong.value, wrong.allowed)
+        yield invalid(f"{path}.{wrong.field}" if wrong.field else path, wrong.value, wrong.allowed)
 
 
 def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
@@ -418,19 +399,21 @@ def _resource_problems(resources: ResourceRequirements) -> Iterator[Problem]:
         for resource, value in quantities.items():
             field = f"spec.resources.{name}.{resource}"
             if "/" not in resource and resource not in STANDARD_RESOURCES and not resource.startswith("hugepages-"):
-                yield _wrong(
+                yield invalid(
                     field,
                     value,
                     f"unknown resource{did_you_mean(resource, STANDARD_RESOURCES)}; allowed are "
                     f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu",
                 )
             if not re.fullmatch(QUANTITY, str(value)):
-                yield _wrong(
+                yield invalid(
                     field, value, "must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits"
                 )
     for resource, value in requests.items():
         if resource in limits and amount(value) > amount(limits[resource]):
-            yield _wrong(f"spec.resources.requests.{resource}", value, f"must be at most the limit, {limits[resource]}")
+            yield invalid(
+                f"spec.resources.requests.{resource}", value, f"must be at most the limit, {limits[resource]}"
+            )
 
 
 def amount(quantity: int | str) -> Decimal:
@@ -443,16 +426,3 @@ def amount(quantity: int | str) -> Decimal:
         return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, 1)
     except InvalidOperation:
         return Decimal(0)
-
-
-LONGEST_WORD: Final = 64
-"""Characters of a word for which a similar one is searched; the time grows with the square of the length."""
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A suggestion of the most similar known word, or an empty string."""
-    if len(word) > LONGEST_WORD:
-        return ""
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    likely = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f", did you mean {by_lower[likely[0]]}?" if likely else ""

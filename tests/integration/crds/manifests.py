@@ -33,6 +33,9 @@ GOOD_CONFIG: Final[Json] = {"kserve": MODEL, "storage": KRATEO_STORAGE}
 GOOD_RUN: Final[Json] = {"configRef": {"name": "iris"}}
 
 
+DAY: Final = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """One resource: a title, its kind and its spec; `field` is the name that the error message must contain."""
@@ -114,6 +117,11 @@ ACCEPTED: Final = (
     run("a dry run", dryRun=True),
     run("a retry", retryOf="earlier"),
     run("no dry run, with a schedule", dryRun=False, schedule="@daily"),
+    run("an interval", interval=DAY),
+    run(
+        "an interval of a second, in a time zone",
+        interval={**DAY, "end": "2026-11-21T00:00:01Z", "timeZone": "Europe/Rome"},
+    ),
     run("a run of five lines"),
     run(
         "a run for the older controller", timeoutSeconds=3600, parameters={"input_table_name": "a", "key_value": "512"}
@@ -227,6 +235,22 @@ REJECTED: Final = (
     run("the reserved job_uid", parameters={"job_uid": "x"}, field="parameters", value="job_uid"),
     run("the reserved pod_uid", parameters={"pod_uid": "x"}, field="parameters", value="pod_uid"),
     run("the reserved predictions", parameters={"predictions": "x"}, field="parameters", value="predictions"),
+    run("an interval without an end", interval={"start": DAY["start"]}, field="interval.end"),
+    *(
+        run(f"an interval with {title}", interval={**DAY, key: value}, field="interval", value=said)
+        for title, key, value, said in (
+            ("an end before its start", "end", "2026-11-20T00:00:00Z", "2026-11-20T00:00:00Z"),
+            ("its end at its start", "end", "2026-11-21T01:00:00+01:00", "an end after the start"),
+            ("a start without an offset", "start", "2026-11-21T00:00:00", "2026-11-21T00:00:00"),
+            ("a start that is a date", "start", "2026-11-21", "2026-11-21"),
+            ("a start that is a number", "start", 1700000000, "integer"),
+            ("a start on the 30th of February", "start", "2026-02-30T00:00:00Z", "2026-02-30"),
+            ("a start in the year 0", "start", "0000-01-01T00:00:00Z", "0000-01-01"),
+            ("an end in the year 9999", "end", "9999-12-31T23:59:59-12:00", "9999-12-31"),
+            ("the time zone Local", "timeZone", "Local", "Local"),
+        )
+    ),
+    run("an interval of a schedule", interval=DAY, schedule="@daily", field="interval", value="@daily"),
     run("a schedule of digits", schedule="12345", field="schedule", value="12345"),
     run("a schedule of four fields", schedule="* * * *", field="schedule", value="* * * *"),
     run("a schedule with seconds", schedule="0 0 9 * * MON", field="schedule", value="0 0 9 * * MON"),
@@ -318,6 +342,12 @@ REPORTED_ON_STATUS: Final = (
         timeZone="Europe/Berlinn",
         field="spec.timeZone",
         value="Europe/Berlin",
+    ),
+    run(
+        "an interval in a time zone that does not exist",
+        interval={**DAY, "timeZone": "Europe/Roma"},
+        field="spec.interval.timeZone",
+        value="Europe/Rome",
     ),
     run(
         "parameters beyond the contract's size",

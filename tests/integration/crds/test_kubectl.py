@@ -16,6 +16,7 @@ pytestmark = pytest.mark.thorough
 
 Kubectl = Callable[..., str]
 
+START, END = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -62,6 +63,7 @@ def _create_objects(server: Server) -> None:
             "jobStatus": {"name": "inf-january-5be07ada"},
             "workflow": {"id": "inferencerun/a/b/c"},
             "output": {"location": "data/out"},
+            "interval": {"start": START, "end": END, "text": f"{START}/{END}"},
         },
     )
     server.create("InferenceRun", {"configRef": {"name": "iris"}, "schedule": "@daily"}, name="nightly")
@@ -76,10 +78,10 @@ def test_a_run_is_shown_with_its_counts(kubectl: Kubectl) -> None:
     assert january.split()[:7] == ["january", "Succeeded", "Succeeded", "iris", "149", "1", "1m5s"]
 
 
-def test_the_wide_view_shows_job_workflow_output_and_the_next_time(kubectl: Kubectl) -> None:
+def test_the_wide_view_shows_job_workflow_output_interval_and_the_next_time(kubectl: Kubectl) -> None:
     header, january, nightly = kubectl("get", "inferenceruns", "-o", "wide").splitlines()
-    assert header.split()[8:] == ["JOB", "WORKFLOW", "OUTPUT", "NEXT"]
-    assert january.split()[8:11] == ["inf-january-5be07ada", "inferencerun/a/b/c", "data/out"]
+    assert header.split()[8:] == ["JOB", "WORKFLOW", "OUTPUT", "INTERVAL", "NEXT"]
+    assert january.split()[8:12] == ["inf-january-5be07ada", "inferencerun/a/b/c", "data/out", f"{START}/{END}"]
     assert nightly.split()[-1] == "2126-11-22T00:00:00Z"
 
 

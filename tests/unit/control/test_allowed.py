@@ -3,7 +3,7 @@
 import pytest
 
 from control.allowed import disallowed
-from inferrun.resources.validation import Problem, describe
+from inferrun.resources.problems import Problem, describe
 from inferrun.run_defaults import Defaults
 
 RUNNER = "example.com/inferrun/runner:1"

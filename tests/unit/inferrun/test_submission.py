@@ -5,6 +5,7 @@ import pytest
 from inferrun.submission import InvalidSubmission, Submission, parse_submission
 
 REQUEST = {"namespace": "team", "configRef": "iris"}
+DAY = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
 
 
 def test_a_config_is_named_by_a_string_or_an_object() -> None:
@@ -17,6 +18,7 @@ def test_all_fields_of_a_run_are_accepted() -> None:
     asked = {
         "configRef": {"name": "iris", "namespace": "models"},
         "parameters": {"a": "b"},
+        "interval": {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z", "timeZone": "Europe/Rome"},
         "timeoutSeconds": 5,
         "backoffLimit": 0,
         "pendingTimeoutSeconds": 7,
@@ -43,6 +45,7 @@ def test_equivalent_requests_have_the_same_hash(other: dict[str, object]) -> Non
         {"namespace": "other"},
         {"configRef": "wine"},
         {"parameters": {"a": "1"}},
+        {"interval": DAY},
         {"timeoutSeconds": 9},
         {"backoffLimit": 0},
         {"labels": {"a": "b"}},
@@ -65,6 +68,14 @@ def test_different_requests_have_different_hashes(other: dict[str, object]) -> N
         ({**REQUEST, "timeoutSeconds": -1}, ["timeoutSeconds: ", "-1"]),
         ({**REQUEST, "backoffLimit": "many"}, ["backoffLimit: ", '"many"']),
         ({**REQUEST, "configRef": {"name": "iris", "nam": 1}}, ["configRef: unknown field 'nam'", "name, namespace"]),
+        ({**REQUEST, "interval": {**DAY, "end": DAY["start"]}}, ["interval.end", "must be after interval.start"]),
+        ({**REQUEST, "interval": {**DAY, "stop": 1}}, ["interval: unknown field 'stop'", "start, end, timeZone"]),
+        ({**REQUEST, "interval": {"start": DAY["start"]}}, ["interval.end: missing"]),
+        ({**REQUEST, "interval": {**DAY, "start": 1700000000}}, ["interval.start: must be a time"]),
+        ({**REQUEST, "interval": {**DAY, "start": "1700000000"}}, ["interval.start: must be a time"]),
+        ({**REQUEST, "interval": {**DAY, "start": "2026-11-21"}}, ["interval.start: must be a time"]),
+        ({**REQUEST, "interval": {**DAY, "timeZone": "Rome"}}, ["interval.timeZone", "Europe/Rome"]),
+        ({**REQUEST, "interval": "2026-11-21"}, ["interval: "]),
         ({**REQUEST, "dryRun": "yes"}, ["dryRun: must be true or false", '"yes"']),
         ({**REQUEST, "schedule": "* * * * *"}, ["schedule: unknown field", "allowed fields: namespace, configRef"]),
         ({**REQUEST, "timeoutseconds": 5}, ["timeoutseconds: unknown field", "did you mean timeoutSeconds?"]),

@@ -68,6 +68,18 @@ def test_a_job_is_owned_by_its_run_and_labelled() -> None:
     assert body["spec"]["template"]["metadata"]["labels"] == wanted
 
 
+@pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
+def test_every_image_finds_the_runs_interval_in_its_environment(image: dict[str, Any]) -> None:
+    contract = '{"interval":{"start":"2026-11-21T00:00:00Z","end":"2026-11-22T00:00:00Z"}}'
+    run = CompiledRun("inf-iris-5be07ada", contract, snapshot(**image))
+    body = manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=None)
+    [container] = body["spec"]["template"]["spec"]["containers"]
+    found = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert found["INFERRUN_INTERVAL_START"] == "2026-11-21T00:00:00Z"
+    assert found["INFERRUN_INTERVAL_END"] == "2026-11-22T00:00:00Z"
+    assert "INFERRUN_INTERVAL_START" not in environment_of(**image)
+
+
 def test_the_selector_matches_the_labels() -> None:
     labels = job_of()["metadata"]["labels"]
     terms = dict([manifests.SELECTOR.split("=")])
