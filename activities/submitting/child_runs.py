@@ -18,7 +18,8 @@ from inferrun.kube.objects import RUNS, Object
 from inferrun.names import scheduled_run_name, submitted_run_name
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
-from inferrun.resources.cron import next_time
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
+from inferrun.resources.fire_times import fire_times
 from inferrun.resources.run import (
     EXECUTION_FIELDS,
     FAILED_JOBS_HISTORY_LIMIT,
@@ -198,7 +199,8 @@ def missed_because(
     elif others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
         why = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
     elif spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
-        later = next_time(spec.schedule or "", time_zone=spec.time_zone or "Etc/UTC", after=nominal_time)
+        zone = spec.time_zone or DEFAULT_TIME_ZONE
+        later = next(fire_times(spec.schedule or "", time_zone=zone, after=nominal_time))
         why = f"the run due at {rfc3339(later)} is created instead" if later <= now else ""
     return f"the run due at {due} was not created: {why}" if why else None
 

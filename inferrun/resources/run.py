@@ -94,7 +94,8 @@ class InferenceRunSpec(ResourceModel):
 
     schedule: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """When runs are started: a cron expression with five fields, such as 0 9 * * MON, or one of @hourly, @daily, @midnight,
-    @weekly, @monthly, @yearly and @annually. It can be changed, but cannot be added or removed later."""
+    @weekly, @monthly, @yearly and @annually, or @every with a duration, such as @every 90m, for the multiples of it since 1970. It
+    can be changed, but cannot be added or removed later."""
 
     suspend: bool | None = None
     """If true, the run is suspended: its Job is stopped, and committed records are kept. It continues, with the remaining
