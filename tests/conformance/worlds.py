@@ -17,8 +17,10 @@ from typing import Any, Protocol
 import orjson
 import pyarrow
 import pyarrow.ipc
+from pydantic import BaseModel
 
 from inferrun.contract import InputRun
+from inferrun.placeholders import Values
 from inferrun.plugins import (
     Batch,
     Chunk,
@@ -33,6 +35,8 @@ from inferrun.plugins import (
     Source,
     StoreContext,
 )
+from inferrun.resources.storage import FileStorage, S3Storage
+from inferrun.resources.templates import Given, resolve_storage
 from runner import registry
 from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
@@ -384,13 +388,24 @@ OpenInputWorld = Callable[[Disk], AbstractAsyncContextManager[InputWorld]]
 OpenOutputWorld = Callable[[Disk], AbstractAsyncContextManager[OutputWorld]]
 
 
+def _resolved(model: type[BaseModel], template: dict[str, Any], **parameters: str) -> dict[str, Any]:
+    """The storage object of a run that sets these parameters."""
+    found = resolve_storage(
+        template, model=model, path="", given=Given(Values("run", "namespace", parameters, None), parameters={})
+    )
+    assert not found.faults
+    resolved: dict[str, Any] = found.storage
+    return resolved
+
+
 def file_input(world: type[FileInput], *, form: str) -> OpenInputWorld:
     """The built-in input store `file` with a format."""
 
     @asynccontextmanager
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
         given = {**_FILE, "format": form}
-        yield world(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
+        right = _resolved(FileStorage, {**given, "path": "$(params.place)"}, place="given")
+        yield world(disk, "file", right, {**given, "path": "../given"})
 
     return opened
 
@@ -398,7 +413,8 @@ def file_input(world: type[FileInput], *, form: str) -> OpenInputWorld:
 @asynccontextmanager
 async def file_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The built-in output store `file`."""
-    yield FileOutput(disk, "file", {**_FILE, "path": "made"}, {**_FILE, "path": "/made"})
+    right = _resolved(FileStorage, {**_FILE, "path": "$(params.place)"}, place="made")
+    yield FileOutput(disk, "file", right, {**_FILE, "path": "/made"})
 
 
 @asynccontextmanager
@@ -426,7 +442,8 @@ def s3_input(world: type[S3Input]) -> OpenInputWorld:
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
         async with s3_server(disk.folder / "s3") as server:
             credentials(disk.context().endpoints_dir / "input")
-            yield world(disk, "s3", server.spec("given/"), server.spec("../given"), server)
+            right = _resolved(S3Storage, server.spec("$(params.place)/"), place="given")
+            yield world(disk, "s3", right, server.spec("../given"), server)
 
     return opened
 
@@ -436,7 +453,8 @@ async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The built-in output store `s3`."""
     async with s3_server(disk.folder / "s3") as server:
         credentials(disk.context().endpoints_dir / "output")
-        yield S3Output(disk, "s3", server.spec("made"), server.spec("/made"), server)
+        right = _resolved(S3Storage, server.spec("$(params.place)"), place="made")
+        yield S3Output(disk, "s3", right, server.spec("/made"), server)
 
 
 def http_input(*, has_ranges: bool) -> OpenInputWorld:

@@ -1,4 +1,4 @@
-"""The storage object of the label `sql`: `credentialsRef{name}`, and `query` and `key` of an input or `table` of an output."""
+"""The storage object of the label `sql`: `credentialsRef{name}`, `query`, `key` and `values` of an input, `table` of an output."""
 
 from psycopg import sql
 from pydantic import Field, field_validator
@@ -15,6 +15,8 @@ class SqlInputSpec(_Spec):
 
     query: str = Field(min_length=1)
     key: str = Field(default="", max_length=63)
+    values: tuple[str, ...] = ()
+    """What the query reads by `current_setting('inferrun.p1')` and so on; never part of a statement."""
 
     @field_validator("query")
     @classmethod
