@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.manifest import Manifest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-Row: TypeAlias = dict[str, Json]
+Row: TypeAlias = dict[str, Any]  # Any: JSON, which its reader knows
 
 InputRow: TypeAlias = tuple[Row, CustomId]
 """The columns of a record of the input, and its id."""
@@ -217,7 +217,5 @@ def _table_of(rows: Iterable[Row]) -> "pyarrow.Table":
         columns.pop(_ID, None)
     elif not {type(one) for one in ids} <= {int, type(None)}:
         columns[_ID] = [None if one is None else str(one) for one in ids]
-    # Any: the members of an error
-    errors = [cast("dict[str, Any] | None", row[_ERROR]) for row in held]
-    failures = [RecordError(**error) if error else None for error in errors]
+    failures = [RecordError(**row[_ERROR]) if row[_ERROR] else None for row in held]
     return tables.typed_table([row[_INDEX] for row in held], columns, failures)

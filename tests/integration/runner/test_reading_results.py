@@ -231,7 +231,11 @@ async def test_results_are_joined_with_the_input(file: Machine, model: CountingM
 async def test_each_format_of_an_input_is_joined(
     file: Machine, model: CountingModel, s3: S3Server, form: str, *, is_named: bool
 ) -> None:
-    table = {"custom_id": [f"c{n}" for n in range(COUNT)], "a": list(range(COUNT)), "b": [0.5] * COUNT}
+    table: dict[str, list[Any]] = {
+        "custom_id": [f"c{n}" for n in range(COUNT)],
+        "a": list(range(COUNT)),
+        "b": [0.5] * COUNT,
+    }
     if is_named:
         table["city"] = ["Rome", "Oslo"] * (COUNT // 2)
         file.contract["passThroughColumns"] = ["city"]
