@@ -27,7 +27,7 @@ from inferrun.resources.run import (
 )
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import Progress, RunResult
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
@@ -109,6 +109,25 @@ def result_of(run: InferenceRun) -> RunResult:
         delivery=status.delivery,
         output=status.output,
         duration=status.duration or "",
+    )
+
+
+def progress_of(run: InferenceRun) -> Progress:
+    """How far a run has got, from its spec and status."""
+    status = run.status
+    return Progress(
+        namespace=run.metadata.namespace,
+        name=run.metadata.name,
+        uid=run.metadata.uid,
+        phase=status.phase or Phase.PENDING,
+        reason=known_reason(status.reason) if status.reason else Reason.ACCEPTED,
+        message=status.message or "",
+        attempt=status.attempt,
+        suspend=bool(run.spec.suspend),
+        cancel_requested=wellknown.ANNOTATION_CANCEL_REQUESTED in run.metadata.annotations,
+        records=status.records,
+        pace=status.pace,
+        usage=status.usage,
     )
 
 

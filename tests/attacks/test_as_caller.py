@@ -98,11 +98,12 @@ async def test_a_job_of_somebody_else_is_not_stopped(tenant: Space, victim: Vict
             {"phase": "Succeeded", "reason": "Succeeded", "message": "forged", "delivery": "ExactlyOnce"},
         ),
         ("PublishStatus", {"phase": "Pending", "reason": "RetryBackoff", "message": "forged"}),
-        ("CancelRun", {}),
+        ("EditRun", {"edit": "cancel"}),
+        ("EditRun", {"edit": "suspend"}),
         ("DeleteRun", {}),
         ("LaunchJob", {"launch": 7, "attempt": 7}),
     ],
-    ids=["record failure", "record success", "publish", "cancel", "delete", "launch"],
+    ids=["record failure", "record success", "publish", "cancel", "suspend", "delete", "launch"],
 )
 async def test_an_activity_is_refused_to_a_foreign_workflow(
     victim: Victim, forge: Any, activity: str, fields: Object

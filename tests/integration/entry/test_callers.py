@@ -106,7 +106,7 @@ ATTACKS: dict[str, dict[str, Any]] = {
     activity_options.LAUNCH.name: {"launch": 2},
     activity_options.DELETE_RUN.name: {},
     activity_options.READ_RUN.name: {},
-    activity_options.CANCEL_RUN.name: {},
+    activity_options.EDIT_RUN.name: {"edit": "cancel"},
 }
 
 
