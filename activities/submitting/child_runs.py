@@ -16,7 +16,7 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import scheduled_run_name, submitted_run_name
-from inferrun.reasons import Phase, Reason, known_reason
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.resources.cron import next_time
 from inferrun.resources.run import (
@@ -27,7 +27,7 @@ from inferrun.resources.run import (
 )
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import result_of
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
@@ -77,25 +77,6 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
 
 def _run(metadata: Object, spec: Object) -> Object:
     return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
-
-
-def result_of(run: InferenceRun) -> RunResult:
-    """The result of a run that has ended, from its status."""
-    status = run.status
-    return RunResult(
-        namespace=run.metadata.namespace,
-        name=run.metadata.name,
-        uid=run.metadata.uid,
-        phase=status.phase or Phase.FAILED,
-        reason=known_reason(status.reason),
-        message=status.message or "",
-        exit_code=status.exit_code,
-        records=status.records,
-        usage=status.usage,
-        delivery=status.delivery,
-        output=status.output,
-        duration=status.duration or "",
-    )
 
 
 def schedule_of(run: InferenceRun) -> RunRef | None:

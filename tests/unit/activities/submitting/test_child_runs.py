@@ -8,7 +8,6 @@ from activities.submitting.child_runs import (
     adopted,
     in_progress,
     list_children,
-    result_of,
     schedule_of,
     scheduled_run,
     submitted_run,
@@ -20,6 +19,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+from inferrun.run_result import result_of
 from inferrun.submission import parse_submission
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from inferrun.cli.kubeconfig import find_kubeconfig
 
 from inferrun.cli import main
-from inferrun.cli.kubeconfig import find_kubeconfig
 
 
 @pytest.fixture
