@@ -135,7 +135,7 @@ def _print_attempts(console: Console, run: InferenceRun, *, now: datetime) -> No
     console.print("\nAttempts", style="bold")
     console.print(grid(("ATTEMPT", "STARTED", "ENDED", "EXIT", "REASON", "NODE", "POD"), rows))
     for one in run.status.attempts:
-        for text in (one.message, one.log):
+        for text in (one.message, one.log) if one.exit_code != 0 else ():
             if text:
                 console.print(Text(f"  {one.attempt}: ", style="dim"), cell(text), sep="")
 

@@ -36,7 +36,7 @@ async def logs(
         bool, typer.Option("--follow", "-f", help="Wait for more lines until the run has ended.")
     ] = False,
     tail: Annotated[
-        int | None, typer.Option(min=0, help="Only the last lines of each Pod.", show_default=False)
+        int | None, typer.Option(min=0, metavar="LINES", help="Only the last lines of each Pod.", show_default=False)
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Print the lines as the Pods have written them.")] = False,
 ) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
 import typer
+from rich.text import Text
 
 from inferrun.cli.app import CommandExit, fail, program
 from inferrun.cli.manifests import read_manifests
@@ -18,6 +19,7 @@ from inferrun.client.async_client import RunOptions
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.run_result import RunResult
+from inferrun.text import printable
 from inferrun.timestamps import rfc3339
 
 SECOND_PRESS_SECONDS: Final = 2.0
@@ -26,7 +28,10 @@ SECOND_PRESS_SECONDS: Final = 2.0
 COMPLETION_SECONDS: Final = 3.0
 
 Output = Annotated[
-    OutputFormat | None, typer.Option("--output", "-o", help="Print objects instead of a table.", show_default=False)
+    OutputFormat | None,
+    typer.Option(
+        "--output", "-o", metavar="wide|name|json|yaml", help="Print objects instead of a table.", show_default=False
+    ),
 ]
 
 
@@ -205,7 +210,8 @@ async def wait(
 
 
 async def cancel(
-    client: AsyncClient, names: Annotated[list[str], typer.Argument(metavar="RUN...", autocompletion=complete_runs)]
+    client: AsyncClient,
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Names of runs.", autocompletion=complete_runs)],
 ) -> int:
     """Cancel runs. What they have committed is kept."""
     for name in names:
@@ -310,10 +316,10 @@ def _print_result(result: RunResult, *, output: OutputFormat | None) -> int:
         head = {"kind": "InferenceRun", "metadata": {"name": result.name}} if output is OutputFormat.NAME else {}
         print_objects(output, [{**head, **value}], is_list=False)
         return CommandExit.OK
-    console = stdout()
     took = f" in {result.duration}" if result.duration else ""
     message = f": {result.message}" if result.phase is Phase.SUCCEEDED and result.message else ""
-    console.print(cell(f"run {result.name} "), cell(result.phase), cell(f"{took}{message}"), sep="")
+    console = stdout()
+    console.print(Text.assemble(f"run {result.name} ", cell(result.phase), printable(f"{took}{message}", limit=1000)))
     if result.output is not None and result.output.location:
         console.print(cell(f"output {result.output.location}"))
     return CommandExit.OK

@@ -29,7 +29,9 @@ def next_(
         ),
     ],
     *,
-    count: Annotated[int, typer.Option("--count", "-c", min=1, max=MAX_TIMES, help="Number of times.")] = 5,
+    count: Annotated[
+        int, typer.Option("--count", "-c", min=1, max=MAX_TIMES, metavar="NUMBER", help="Number of times.")
+    ] = 5,
     time_zone: Annotated[
         str | None,
         typer.Option(metavar="ZONE", help="Time zone of an expression. Default: Etc/UTC.", show_default=False),

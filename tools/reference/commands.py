@@ -4,11 +4,18 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final, get_args
 
 from inferrun.cli import app
+from inferrun.cli.app import ContextOption, KubeconfigOption, NamespaceOption
 from inferrun.cli.commands import application
 from tools.reference.markdown import Row, plain, sentence, table
+
+SHARED: Final = {
+    (name, get_args(option)[1].help)
+    for name, option in (("namespace", NamespaceOption), ("context", ContextOption), ("kubeconfig", KubeconfigOption))
+}
+"""The options of all commands that connect to a server, which the page describes once."""
 
 
 def commands() -> dict[str, Any]:  # Any: a class of a copy of click that typer contains
@@ -24,14 +31,13 @@ def section() -> str:
 
 def exit_rows() -> Iterator[Row]:
     """One row for each exit code, with the text below it in the source."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(app.CommandExit))).body
-    assert isinstance(tree, ast.ClassDef)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(app.CommandExit)))
     texts = [
         node.value.value
-        for node in tree.body[1:]
+        for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     ]
-    for code, text in zip(app.CommandExit, texts, strict=True):
+    for code, text in zip(app.CommandExit, texts[1:], strict=True):  # the first one is of the class
         yield f"{int(code)}", str(text)
 
 
@@ -45,10 +51,12 @@ def _command(name: str, command: Any) -> str:  # Any: as above
 
 def _arguments(command: Any) -> Iterator[Row]:  # Any: as above
     for one in command.params:
+        if (one.name, one.help) in SHARED:
+            continue
         if one.param_type_name == "argument":
             name, required = str(one.metavar or one.name.upper()), ""
         else:
-            value = "" if one.is_flag else f" {one.metavar or '|'.join(getattr(one.type, 'choices', ())) or 'NUMBER'}"
+            value = "" if one.is_flag else f" {one.metavar}"
             name = f"{', '.join(sorted(one.opts, key=len))}{value}"
             required = " (required)" if one.required else ""
         default = "" if one.default in (None, False, "") or one.required else f" Default: {one.default}."
