@@ -1,9 +1,10 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
 The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `interval`, `tensors`, `joinSource` and `passThroughColumns` were added.
+`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`, `tensors`, `joinSource` and `passThroughColumns`
+were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
-maps, unmodified.
+maps, in which only placeholders were resolved.
 """
 
 import json
@@ -76,6 +77,18 @@ class RetriedRun(BaseModel):
     manifest_sha256: str = Field(default="", description="Digest of its manifest; empty if it has none")
 
 
+class InputRun(BaseModel):
+    """The run whose committed output is the input."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    name: str = Field(description="Its name")
+    run_id: str = Field(description="Its UID")
+    job_name: str = Field(description="Base name of its Jobs, after which its output is named")
+    manifest_sha256: str = Field(description="Digest of its manifest")
+    output: FreeForm = Field(description="Where its output is: the storage object by label")
+
+
 MAX_SHARDS: Final = 64
 """Pods among which a run may be divided."""
 
@@ -140,6 +153,7 @@ class Contract(BaseModel):
     error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
     canary_records: int = Field(default=0, description="Number of records that are predicted first")
     retry_of: RetriedRun | None = Field(default=None, description="Run whose failed records are predicted again")
+    input_run: InputRun | None = Field(default=None, description="Run whose output is the input; with the label run")
     tensors: Tensors = Field(default=Tensors(), description="Columns of the input tensors, and names of the outputs")
     join_source: str = Field(default="", description="Input, if all columns of the input are copied to the results")
     pass_through_columns: tuple[str, ...] = Field(default=(), description="Columns that are copied to the results")

@@ -33,7 +33,7 @@ _OPENING: Final = re.compile(r"(\$?\$)\(")
 _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 
 
-class InvalidPlaceholder(ValueError):
+class InvalidPlaceholder(Exception):
     """There is no such placeholder; the message says which one was probably meant, and what is allowed."""
 
 

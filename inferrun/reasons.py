@@ -35,6 +35,7 @@ class Reason(StrEnum):
     KSERVE_NOT_INSTALLED = "KServeNotInstalled"
     MODEL_NAMESPACE_NOT_ALLOWED = "ModelNamespaceNotAllowed"
     WORKFLOW_STUCK = "WorkflowStuck"
+    SCHEDULE_NOT_FOUND = "ScheduleNotFound"
 
     # Running and succeeded.
     RUNNING = "Running"
@@ -73,6 +74,7 @@ class Reason(StrEnum):
     RUN_DELETED = "RunDeleted"
     REQUEST_REFUSED = "RequestRefused"
     REQUEST_MISMATCH = "RequestMismatch"
+    BACKFILL_FAILED = "BackfillFailed"
 
     # Schedules and configs.
     SCHEDULED = "Scheduled"

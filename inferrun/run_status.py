@@ -165,10 +165,10 @@ def _conditions(
 
 
 def _stages(run: InferenceRun, after: InferenceRunStatus, *, now: datetime) -> list[Condition]:
-    """The stages of a run whose status becomes `after`; none for a schedule. A stage that is done has no reason, and neither has
-    one that a run in progress has not come to.
+    """The stages of a run whose status becomes `after`; none for a schedule or a back-fill. A stage that is done has no reason, and
+    neither has one that a run in progress has not come to.
     """
-    if run.spec.is_schedule:
+    if run.spec.is_schedule or run.spec.backfill is not None:
         return []
     is_done, has_failed = _done(run.status, after), after.phase is Phase.FAILED
     first = next((kind for kind, done in is_done.items() if not done), None)

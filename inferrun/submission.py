@@ -26,8 +26,9 @@ from inferrun import wellknown
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.interval import Interval, interval_problems
+from inferrun.resources.parameters import RESERVED_PARAMETERS
 from inferrun.resources.references import ConfigReference
-from inferrun.resources.run import EXECUTION_FIELDS, RESERVED_PARAMETERS
+from inferrun.resources.run import EXECUTION_FIELDS
 from inferrun.resources.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.text import one_line
 

@@ -46,11 +46,17 @@ LABEL_ENDED: Final = f"{DOMAIN}/ended"
 LABEL_SCHEDULE_UID: Final = f"{DOMAIN}/schedule-uid"
 """On a run created by a schedule: the UID of the scheduled InferenceRun."""
 
+LABEL_BACKFILL: Final = f"{DOMAIN}/backfill-uid"
+"""On a run of a schedule that a back-fill created: the UID of the back-fill. The schedule's history limits do not apply to it."""
+
 ANNOTATION_RUN: Final = f"{DOMAIN}/run"
 """On Jobs, Pods and ConfigMaps: the name of the InferenceRun."""
 
 ANNOTATION_SCHEDULED_TIME: Final = f"{DOMAIN}/scheduled-time"
 """On a run created by a schedule: its nominal time in RFC 3339."""
+
+ANNOTATION_BACKFILL: Final = f"{DOMAIN}/backfill"
+"""On a run of a schedule that a back-fill created: the name of the back-fill."""
 
 ANNOTATION_WORKFLOW_ID: Final = f"{DOMAIN}/submitted-by"
 """On a submitted run: the id of its SubmitInferenceRun workflow."""

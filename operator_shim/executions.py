@@ -90,7 +90,7 @@ class Executions:
         """Reconcile a run that has changed, unless there is nothing to do for it."""
         if has_ended(item):
             self.end(key, item["metadata"]["uid"])  # a finalizer may keep it for long
-        elif is_started(item):
+        elif is_started(item) and not is_backfill(item):
             self._active[key[0]].add(item["metadata"]["uid"])
             self._waiting[key[0]].pop(key, None)  # another shim may have started it
         if key in self._changes:
@@ -161,7 +161,7 @@ class Executions:
             is_new = run.metadata.uid not in self._ensured and not is_started(item)
             # After a restart, which lists all configs, their runs are not ensured yet and do not take turns.
             is_unblocked = run.metadata.uid in self._ensured and key in self._rechecks
-            if is_new or is_unblocked:
+            if (is_new or is_unblocked) and run.spec.backfill is None:
                 self._starts.add(key)
             else:
                 await self._inform(key, run)
@@ -245,6 +245,11 @@ class Executions:
         except (RPCError, TimeoutError):
             self._rechecks.add(key)
             raise
+
+
+def is_backfill(item: Object) -> bool:
+    """Whether the run starts runs of a schedule. It takes none of the room in its namespace, which those runs need."""
+    return item["spec"].get("backfill") is not None
 
 
 def is_started(item: Object) -> bool:

@@ -35,7 +35,7 @@ def terms_of(run: Object) -> Iterator[Hashable]:
             yield TO_DELETE
         return
     yield UNFINISHED
-    if spec.get("schedule") is None:
+    if spec.get("schedule") is None and spec.get("backfill") is None:
         reference = spec.get("configRef") or {}
         yield unfinished_with(reference.get("namespace") or metadata["namespace"], reference.get("name", ""))
 

@@ -157,7 +157,11 @@ class Shim:
             self._on_change(key, after)
         if after is not None and before is not None and has_ended(after) == has_ended(before):
             return
-        for owner in (after or before or {}).get("metadata", {}).get("ownerReferences") or []:
+        metadata = (after or before or {}).get("metadata", {})
+        backfill = (key[0], (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_BACKFILL, ""))
+        if backfill[1] and (after is None or has_ended(after)) and _is_in_progress(self._read_run(backfill)):
+            self._executions.recheck(backfill)
+        for owner in metadata.get("ownerReferences") or []:
             if owner.get("kind") == wellknown.RUN_KIND:  # the status of a schedule lists its unfinished runs
                 self._schedules.add((key[0], owner["name"]))
 
@@ -194,6 +198,10 @@ class Shim:
             for (namespace, name), item in self._run_watch.find(unfinished_with(*config))
             if (item.get("status") or {}).get("contract")
         ]
+
+
+def _is_in_progress(item: Object | None) -> bool:
+    return item is not None and not has_ended(item)
 
 
 def _is_schedule(item: Object) -> bool:

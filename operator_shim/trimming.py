@@ -53,6 +53,7 @@ _ANNOTATIONS: Final = (
     wellknown.ANNOTATION_PAUSED,
     wellknown.ANNOTATION_WORKFLOW_ID,
     wellknown.ANNOTATION_SCHEDULED_TIME,
+    wellknown.ANNOTATION_BACKFILL,
 )
 
 
@@ -62,7 +63,10 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object:
     if run["spec"].get("schedule") is not None or not status.get("contract") or not status.get("phase"):
         return run
     metadata = {key: _shared(run["metadata"][key]) for key in _METADATA if key in run["metadata"]}
-    for field, keys in (("annotations", _ANNOTATIONS), ("labels", (wellknown.LABEL_SCHEDULE_UID,))):
+    for field, keys in (
+        ("annotations", _ANNOTATIONS),
+        ("labels", (wellknown.LABEL_SCHEDULE_UID, wellknown.LABEL_BACKFILL)),
+    ):
         values = run["metadata"].get(field) or {}
         if kept := {key: values[key] for key in keys if key in values}:
             metadata[field] = kept

@@ -181,13 +181,13 @@ class RunWorkflows:
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                     memo={"installation": self._installation, "run": run.ref} | span,
                     search_attributes=values,
-                    static_summary=f"{title} with config {run.spec.config_ref.name}",
+                    static_summary=f"{title}: {_purpose(run)}",
                     static_details=_details(run),
                     priority=Priority(fairness_key=metadata.namespace),
                 )
 
         try:
-            await self._attributes.send(start, run=title, config=run.spec.config_ref.name)
+            await self._attributes.send(start, run=title, config=run.config_name)
         except (RPCError, TimeoutError):
             now = asyncio.get_running_loop().time()
             if self._failing_since is None or self._is_forgotten():
@@ -210,5 +210,11 @@ def _details(run: InferenceRun) -> str:
     command = shell_command("kubectl", "describe", "inferencerun", metadata.name, "-n", metadata.namespace)
     return (
         f"InferenceRun {code_span(metadata.name)} in namespace {code_span(metadata.namespace)}, "
-        f"InferenceConfig {code_span(run.spec.config_ref.name)}, time limit: {limit}.\n\n{code_span(command)}"
+        f"{_purpose(run)}, time limit: {limit}.\n\n{code_span(command)}"
     )
+
+
+def _purpose(run: InferenceRun) -> str:
+    if run.spec.backfill is not None:
+        return f"back-fill of schedule {code_span(run.spec.backfill.schedule)}"
+    return f"InferenceConfig {code_span(run.config_name)}"

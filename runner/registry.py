@@ -20,6 +20,7 @@ BUILT_IN: Final = (
     EntryPoint("s3", "runner.stores.s3.input:open_input", INPUTS),
     EntryPoint("http", "runner.stores.http.input:open_input", INPUTS),
     EntryPoint("sql", "runner.stores.sql.input:open_input", INPUTS),
+    EntryPoint("run", "runner.stores.run.input:open_input", INPUTS),
     EntryPoint("file", "runner.stores.file.output:open_output", OUTPUTS),
     EntryPoint("krateo", "runner.stores.krateo.output:open_output", OUTPUTS),
     EntryPoint("s3", "runner.stores.s3.output:open_output", OUTPUTS),
@@ -28,11 +29,11 @@ BUILT_IN: Final = (
     EntryPoint("v2", "runner.protocols.v2.rest:open_v2", PROTOCOLS),
     EntryPoint("grpc-v2", "runner.protocols.v2.grpc_client:open_grpc", PROTOCOLS),
     EntryPoint("openai", "runner.protocols.openai.rest:open_openai", PROTOCOLS),
-    EntryPoint("jsonl", "runner.formats.jsonl.format:JSONL", FORMATS),
-    EntryPoint("csv", "runner.formats.csv.format:CSV", FORMATS),
-    EntryPoint("openai", "runner.protocols.openai.format:OPENAI", FORMATS),
-    EntryPoint("parquet", "runner.formats.parquet.format:PARQUET", FORMATS),
-    EntryPoint("arrow", "runner.formats.arrow.format:ARROW", FORMATS),
+    EntryPoint("jsonl", "inferrun.formats.jsonl.format:JSONL", FORMATS),
+    EntryPoint("csv", "inferrun.formats.csv.format:CSV", FORMATS),
+    EntryPoint("openai", "inferrun.formats.openai:OPENAI", FORMATS),
+    EntryPoint("parquet", "inferrun.formats.parquet.format:PARQUET", FORMATS),
+    EntryPoint("arrow", "inferrun.formats.arrow.format:ARROW", FORMATS),
 )
 
 

@@ -19,6 +19,7 @@ from activities.launching.launch_job import JobLauncher
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
 from activities.objects.signatures import Signatures, record_signer
+from activities.submitting.backfill import Backfiller
 from activities.submitting.check_origin import OriginChecker
 from activities.submitting.delete_schedule import ScheduleDeleter
 from activities.submitting.submission_history import SubmissionHistory
@@ -222,11 +223,14 @@ class WorkerProcess:
             defaults=defaults,
             pruner=pruner,
         )
+        submitted = SubmittedRuns(api, runs, temporal=self._client)
+        backfiller = Backfiller(api, runs, events=self._events, submitted=submitted, defaults=defaults)
         return [
             launcher.launch_job,
             LaunchInspector(api, runs, launches, installation=self._installation).inspect_launch,
             LaunchStopper(api, runs, launches).stop_launch,
-            SubmittedRuns(api, runs, temporal=self._client).read_spec,
+            submitted.read_spec,
+            backfiller.advance_backfill,
             StatusPublisher(api, runs, events=self._events).publish_status,
             OutputVerifier(api, runs, installation=self._installation).verify_output,
             recorder.record_outcome,

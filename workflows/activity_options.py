@@ -57,6 +57,9 @@ PUBLISH = ActivityOptions("PublishStatus", _SHORT, _UNTIL_IT_SUCCEEDS, lane="rec
 RECORD = ActivityOptions("RecordOutcome", _SHORT, _UNTIL_IT_SUCCEEDS, lane="record")
 """Retried forever: an outcome that is not written is lost."""
 
+BACKFILL = ActivityOptions("AdvanceBackfill", _SHORT, _UNTIL_IT_SUCCEEDS, lane="launch")
+"""Looks at up to a hundred runs and starts as many."""
+
 DELETE_RUN = ActivityOptions("DeleteRun", _SHORT, _UNTIL_IT_SUCCEEDS)
 
 CHECK_ORIGIN = ActivityOptions("CheckOrigin", _REQUESTS, _UNTIL_IT_SUCCEEDS)

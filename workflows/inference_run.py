@@ -18,6 +18,7 @@ from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
 from workflows.activity_execution import execute_locally, has_own_origin, uninterrupted, wait_until
+from workflows.backfill import BackfillFollowing
 from workflows.launch_following import STOP_GRACE, LaunchFollowing
 from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
@@ -134,6 +135,8 @@ class RunWorkflow:
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""
         while True:
+            if self._state.backfill is not None:
+                return await BackfillFollowing(self._state).follow()
             launched = self._state.take_following() or await self._launch()
             if isinstance(launched, RecordInput):
                 return launched
@@ -157,6 +160,8 @@ class RunWorkflow:
                 case LaunchState.LAUNCHED:
                     workflow.set_current_details(f"**Pending**: Job {code_span(launched.job_name)} was created.")
                     return launched
+                case LaunchState.BACKFILL:
+                    return await BackfillFollowing(self._state).follow()
                 case LaunchState.CANCELLED:
                     return await self._cancel()
                 case LaunchState.REFUSED:
@@ -263,6 +268,8 @@ class RunWorkflow:
 
     async def _cancel(self) -> RecordInput:
         """Stop the Job and wait until no Pod is left; returns the outcome, which is a success if the Job had succeeded."""
+        if self._state.backfill is not None:
+            return await BackfillFollowing(self._state).stop()
         verdict, job = None, self._state.job
         if job is not None:
             following = LaunchFollowing(self._state, job, self._signals)

@@ -75,6 +75,8 @@ class LaunchState(StrEnum):
     CANCELLED = "Cancelled"
     TERMINAL = "Terminal"
     GONE = "Gone"
+    BACKFILL = "Backfill"
+    """The run has no Job: it starts runs of a schedule."""
 
 
 class LaunchResult(RunProgress):
@@ -103,6 +105,40 @@ class LaunchResult(RunProgress):
     cluster_time: datetime | None = Field(default=None, description="What the API server's clock says at the end")
 
 
+class BackfillProgress(Frozen):
+    """How far a back-fill has got. The times are fixed when it starts, whatever becomes of the schedule's spec."""
+
+    schedule: str = Field(default="", description="The schedule's expression; empty: it was not read yet")
+    time_zone: str = ""
+    until: str = Field(default="", description="The last scheduled time: what was past when the back-fill started")
+    started_at: str = Field(default="", description="When the first run was started")
+    position: int = Field(default=0, description="Number of times that were dealt with, in the order of the back-fill")
+    active: tuple[str, ...] = Field(default=(), description="Names of its runs that have not ended")
+    succeeded: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: tuple[str, ...] = Field(default=(), description="Names of the first runs that failed")
+
+
+class BackfillInput(Frozen):
+    """Look at the runs of a back-fill, and start more; or cancel those that are in progress."""
+
+    run: RunRef
+    progress: BackfillProgress
+    is_cancelled: bool = False
+
+
+class BackfillResult(Frozen):
+    """The progress after the step. `outcome` is the reason with which the back-fill has ended, None while it goes on."""
+
+    progress: BackfillProgress
+    phase: Phase = Phase.RUNNING
+    message: Text = ""
+    outcome: Reason | None = None
+    has_more: bool = Field(default=False, description="Whether more can be done at once")
+    is_blocked: bool = Field(default=False, description="Whether no signal follows when more can be done")
+
+
 class RunInput(RunRef, RunProgress):
     """Execute a run; the shim passes the RunRef alone, the other fields are set when the workflow continues as new."""
 
@@ -113,6 +149,7 @@ class RunInput(RunRef, RunProgress):
     following: LaunchResult | None = Field(default=None, description="The launch that is under way")
     pod_uid: str = Field(default="", description="The Pod whose start the workflow knows, of that launch")
     ended: Ended | None = Field(default=None, description="The latest signal that says how Pods of that launch ended")
+    backfill: BackfillProgress | None = Field(default=None, description="Only of a back-fill")
 
     @property
     def ref(self) -> RunRef:

@@ -12,6 +12,7 @@ from inferrun.resources.status import ATTEMPTS_LIMIT, LOG_LIMIT
 from inferrun.text import one_line
 from inferrun.timestamps import parse, rfc3339
 from workflows.messages import (
+    BackfillProgress,
     LaunchInput,
     LaunchReport,
     LaunchResult,
@@ -49,6 +50,7 @@ class RunState:
         self.edit_count = 0
         self.disruptions = given.disruptions
         self.unverified_launch = given.unverified_launch
+        self.backfill = given.backfill
         self.waits_since = given.pending_since
         """The time from which pendingTimeoutSeconds counts; None: as the launch says."""
         self._edited: SpecChanged | None = None
@@ -89,6 +91,7 @@ class RunState:
                 "following": following,
                 "pod_uid": self.pod_uid if following is not None else "",
                 "ended": ended,
+                "backfill": self.backfill,
             }
         )
 
@@ -126,6 +129,8 @@ class RunState:
         """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""
         if launched.job_name:
             self.job = launched
+        if launched.state is LaunchState.BACKFILL:
+            self.backfill = self.backfill or BackfillProgress()
         if launched.state is LaunchState.LAUNCHED:
             self.started_at, self.pod_uid = launched.started_at, ""
         known = self.progress

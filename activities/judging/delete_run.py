@@ -116,7 +116,7 @@ class RunDeleter:
             raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
         if due - TOLERANCE > now:
             raise _too_early(run, until=due, now=now)
-        config, why = run.spec.config_ref.name, one_line(request.because, limit=BECAUSE_LIMIT)
+        config, why = run.config_name, one_line(request.because, limit=BECAUSE_LIMIT)
         because = f"autoDeletePolicy in InferenceConfig {config}{f'; {why}' if why else ''}"
         message = f"InferenceRun {run.metadata.name} ({run.status.phase}) is deleted: {because}"
         await self._events.record(run.ref, reason=Reason.AUTO_DELETED, message=message, is_warning=False)

@@ -25,6 +25,8 @@ from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
+from inferrun.resources.problems import describe
+from inferrun.resources.resolution import Resolved, resolve
 from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
 from inferrun.resources.store_rules import shard_obstacle
 from inferrun.resources.validation import amount
@@ -54,7 +56,8 @@ def compile_run(
     `earlier` is the run that this one retries.
 
     `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked for what
-    the image cannot do, for shards that are impossible, for a run that cannot be retried, and if the result is too large.
+    the image cannot do, for shards that are impossible, for values that the config does not allow, for a run that cannot be
+    retried, and if the result is too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
     snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
@@ -80,7 +83,10 @@ def compile_run(
         obstacle = f"more than 1 requires a metadata.name of at most {room} characters, because host names contain it"
     if obstacle:
         raise LaunchBlocked(Reason.INVALID_SPEC, f'spec.shards is "{snapshot.shards}"; {obstacle}', is_retryable=False)
-    contract = _contract_of(run, config, base=base)
+    resolved = resolve(run, config, is_our_runner=snapshot.is_our_runner)
+    if resolved.problems:
+        raise LaunchBlocked(Reason.INVALID_SPEC, describe(resolved.problems), is_retryable=False)
+    contract = _contract_of(run, config, resolved, base=base)
     if earlier is not None:
         contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
         check_storage(run, earlier, contract)
@@ -165,7 +171,7 @@ def _checked(compiled: CompiledRun) -> CompiledRun:
     return compiled
 
 
-def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Contract:
+def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved, *, base: str) -> Contract:
     uid, schedule, spec, model = run.metadata.uid, run.schedule_owner, config.spec, config.spec.model
     thresholds, span = (run.spec.error_threshold, spec.error_threshold), run.spec.interval
     return Contract(
@@ -179,9 +185,9 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, *, base: str) -> Co
             model_input_name=model.model_input_name or "",
             protocol_version=model.protocol_version or "",
         ),
-        input=dict(spec.storage.input or {}),
-        output=dict(spec.storage.output or {}),
-        parameters=dict(run.spec.parameters or {}),
+        input=resolved.input,
+        output=resolved.output,
+        parameters=resolved.parameters,
         interval=contracts.Interval(start=rfc3339(span.start), end=rfc3339(span.end)) if span is not None else None,
         error_threshold=next((str(one) for one in thresholds if one is not None), ""),
         canary_records=run.spec.canary_records or spec.canary_records or 0,

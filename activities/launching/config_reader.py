@@ -36,7 +36,7 @@ class ConfigReader:
         """
         config, problems = await self._read(run)
         if problems or config is None:
-            raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {run.spec.config_ref.name}: {problems}")
+            raise LaunchBlocked(Reason.CONFIG_NOT_READY, f"InferenceConfig {run.config_name}: {problems}")
         return config
 
     async def find(self, run: InferenceRun) -> InferenceConfig | None:
@@ -64,7 +64,7 @@ class ConfigReader:
         own, other = run.metadata.namespace, run.config_namespace
         if own == other or self._defaults().allow_cross_namespace_config:
             return
-        kind, name = wellknown.CONFIG_KIND, run.spec.config_ref.name
+        kind, name = wellknown.CONFIG_KIND, run.config_name
         if await may_refer(self._api, kind=kind, from_namespace=own, to_namespace=other, name=name):
             return
         field = "spec.configRef.namespace"
@@ -74,7 +74,7 @@ class ConfigReader:
 
     async def _read(self, run: InferenceRun) -> tuple[InferenceConfig | None, str]:
         """The config, and what is wrong with it as text, empty if nothing is."""
-        name, namespace = run.spec.config_ref.name, run.config_namespace
+        name, namespace = run.config_name, run.config_namespace
         try:
             stored = await self._api.get(CONFIGS, namespace, name)
         except Forbidden as error:

@@ -101,6 +101,8 @@ class JobLauncher:
         run = await self._runs.read(request.run)
         if run is None or run.status.is_terminal:
             return launch_results.ended(run)
+        if run.spec.backfill is not None:
+            return LaunchResult(state=LaunchState.BACKFILL)
         request = launch_results.resume(request, run)
         name = job_name(job_base_name(request.run.name, request.run.uid), request.launch)
         if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true":

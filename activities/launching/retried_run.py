@@ -54,7 +54,10 @@ def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) 
     now = json.loads(public_contract(dump_contract(contract)))
     for end in ("input", "output"):
         if before.get(end) != now.get(end):
-            why = f"storage.{end} of the InferenceConfig is not what that run used; restore it, or start a run without retryOf"
+            why = (
+                f"storage.{end} of the InferenceConfig is not what that run used; restore it, set the parameters and the interval "
+                "of that run, or start a run without retryOf"
+            )
             raise _invalid(run, why)
     outputs = [one.get("outputs") if isinstance(one := part.get("tensors"), dict) else None for part in (before, now)]
     if outputs[0] != outputs[1]:

@@ -18,7 +18,8 @@ from inferrun.kube.objects import RUNS, Object
 from inferrun.names import scheduled_run_name, submitted_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
-from inferrun.resources.cron import next_time
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
+from inferrun.resources.fire_times import fire_times
 from inferrun.resources.run import (
     EXECUTION_FIELDS,
     FAILED_JOBS_HISTORY_LIMIT,
@@ -75,6 +76,20 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
     return _run(metadata, spec)
 
 
+def backfilled_run(schedule: InferenceRun, *, backfill: RunRef, nominal_time: datetime, defaults: Defaults) -> Object:
+    """The child of a schedule for one nominal time, as a back-fill creates it."""
+    run = scheduled_run(schedule, workflow_id="", nominal_time=nominal_time, defaults=defaults)
+    run["metadata"]["labels"][wellknown.LABEL_BACKFILL] = backfill.uid
+    del run["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID]
+    run["metadata"]["annotations"][wellknown.ANNOTATION_BACKFILL] = backfill.name
+    return run
+
+
+def is_backfilled(run: InferenceRun) -> bool:
+    """Whether a back-fill created this run of a schedule, whose history limits and concurrency policy do not apply to it."""
+    return wellknown.LABEL_BACKFILL in run.metadata.labels
+
+
 def _run(metadata: Object, spec: Object) -> Object:
     return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
 
@@ -96,7 +111,7 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
         run
         for run in runs
         if (owner := schedule_of(run)) is not None and owner.uid == parent.metadata.uid
-        if run.status.is_terminal and not run.metadata.is_being_deleted
+        if run.status.is_terminal and not run.metadata.is_being_deleted and not is_backfilled(run)
     ]
     ours.sort(key=_age_key)
     surplus = []
@@ -113,8 +128,8 @@ def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
 
 
 def in_progress(parent: RunRef, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
-    """The children of a schedule that have not ended and are not being deleted, oldest first."""
-    live = [run for run in runs if not run.status.is_terminal and not run.metadata.is_being_deleted]
+    """The children of a schedule that have not ended and are not being deleted, oldest first; without those of back-fills."""
+    live = [run for run in runs if not (run.status.is_terminal or run.metadata.is_being_deleted or is_backfilled(run))]
     return sorted((run for run in live if schedule_of(run) == parent), key=_age_key)
 
 
@@ -165,7 +180,8 @@ def missed_because(
     elif others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
         why = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
     elif spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
-        later = next_time(spec.schedule or "", time_zone=spec.time_zone or "Etc/UTC", after=nominal_time)
+        zone = spec.time_zone or DEFAULT_TIME_ZONE
+        later = next(fire_times(spec.schedule or "", time_zone=zone, after=nominal_time))
         why = f"the run due at {rfc3339(later)} is created instead" if later <= now else ""
     return f"the run due at {due} was not created: {why}" if why else None
 

@@ -78,6 +78,7 @@ def inference_run() -> Schema:
 def inference_config() -> Schema:
     """The definition of InferenceConfig."""
     spec = structural(InferenceConfigSpec)
+    spec["properties"]["parameters"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     for end in spec["properties"]["storage"]["properties"].values():
         _describe_known_labels(end)
     return _definition(

@@ -9,7 +9,7 @@ from typing import Final
 from deploy.crds.rules import ERROR_THRESHOLD, ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
 from inferrun.resources.cron import MACROS
-from inferrun.resources.run import RESERVED_PARAMETERS
+from inferrun.resources.parameters import RESERVED_PARAMETERS
 
 MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 WEEKDAYS: Final = "sun|mon|tue|wed|thu|fri|sat"
@@ -23,7 +23,7 @@ def _cron_field(value: str) -> str:
 CRON_PATTERN: Final = (
     "(?i)^("
     + "|".join(MACROS)
-    + "|"
+    + "|@every +([0-9]{1,6}h([0-9]{1,6}m)?([0-9]{1,6}s)?|[0-9]{1,6}m([0-9]{1,6}s)?|[0-9]{1,6}s)|"
     + r" +".join(
         (
             _cron_field("0?[0-9]|[1-5][0-9]"),
@@ -41,7 +41,7 @@ SCHEDULE: Final = Rule(
     message=(
         """'schedule is "' + self + '"; allowed are five fields (minute 0-59, hour 0-23, day of month 1-31, month """
         """1-12 or JAN-DEC, day of week 0-7 or SUN-SAT) such as "0 9 * * MON", or """
-        f"""{", ".join(MACROS)}; the time zone goes into timeZone'"""
+        f"""{", ".join(MACROS)}, or "@every 90m"; the time zone goes into timeZone'"""
     ),
 )
 
@@ -73,6 +73,15 @@ NO_RETRY_BY_SCHEDULE: Final = Rule(
     field=".retryOf",
 )
 
+_WITHOUT_CONFIG: Final = ("backfill", "suspend")
+"""The fields of the spec that a back-fill may have."""
+
+CONFIG_OR_BACKFILL: Final = Rule(
+    holds="has(self.configRef) || has(self.backfill)",
+    message="'configRef is missing; allowed is the name of an InferenceConfig, such as {name: iris}'",
+    field=".configRef",
+)
+
 NO_INTERVAL_OF_SCHEDULE: Final = Rule(
     holds="!has(self.schedule) || !has(self.interval)",
     message=(
@@ -82,17 +91,21 @@ NO_INTERVAL_OF_SCHEDULE: Final = Rule(
     field=".interval",
 )
 
-INTERVAL: Final = Rule(
-    holds=(
-        "!format.datetime().validate(self.start).hasValue() && !format.datetime().validate(self.end).hasValue() && "
-        "timestamp(self.start) < timestamp(self.end)"
-    ),
-    message=(
-        """'interval.start is "' + self.start + '" and interval.end is "' + self.end + '"; allowed is an end """
-        """after the start, and times such as 2026-11-21T00:00:00Z'"""
-    ),
-    field=".end",
-)
+
+def _period(field: str, *, relation: str, allowed: str) -> Rule:
+    """The rule that `start` and `end` of a field are times of the calendar, in this order."""
+    return Rule(
+        holds=(
+            "!format.datetime().validate(self.start).hasValue() && !format.datetime().validate(self.end).hasValue() && "
+            f"timestamp(self.start) {relation} timestamp(self.end)"
+        ),
+        message=(
+            f"""'{field}.start is "' + self.start + '" and {field}.end is "' + self.end + '"; allowed is {allowed}, and """
+            """times such as 2026-11-21T00:00:00Z'"""
+        ),
+        field=".end",
+    )
+
 
 SCHEDULE_ONLY_FIELDS: Final = {
     "timeZone": "self.timeZone",
@@ -182,20 +195,36 @@ OUTCOME_STAYS: Final = Rule(
 )
 
 
+def _backfill_alone(fields: tuple[str, ...]) -> Rule:
+    others = [field for field in fields if field not in _WITHOUT_CONFIG]
+    names = " + ".join(f"(has(self.{field}) ? {text(f'{field}, ')} : '')" for field in others)
+    return Rule(
+        holds=f"!has(self.backfill) || !({' || '.join(f'has(self.{field})' for field in others)})",
+        message=(
+            f"({names} + '.').replace(', .', '') + ' is set together with backfill; the runs of a back-fill have the spec of "
+            "their schedule: allowed is suspend'"
+        ),
+        field=".backfill",
+    )
+
+
 def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
     """The rules of a run. `spec_fields` are all fields of its spec, so that a field added later is frozen as well."""
     return {
         ROOT: (OUTCOME_STAYS, spec_stays(spec_fields)),
         "spec": (
             *(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
+            CONFIG_OR_BACKFILL,
+            _backfill_alone(spec_fields),
             RUN_ONLY,
             NO_RETRY_BY_SCHEDULE,
             NO_INTERVAL_OF_SCHEDULE,
         ),
-        "spec.interval": (INTERVAL,),
+        "spec.interval": (_period("interval", relation="<", allowed="an end after the start"),),
         "spec.interval.timeZone": (TIME_ZONE,),
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),
         "spec.errorThreshold": (ERROR_THRESHOLD,),
         "spec.parameters": (PARAMETERS,),
+        "spec.backfill": (_period("backfill", relation="<=", allowed="an end that is not before the start"),),
     }

@@ -217,7 +217,7 @@ def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig
     by_key = {(config.metadata.namespace, config.metadata.name): config for config in configs}
     found: dict[tuple[str, str, str], MigrationAction] = {}
     for run in runs:
-        config, target = by_key.get((run.config_namespace, run.spec.config_ref.name)), run.metadata.namespace
+        config, target = by_key.get((run.config_namespace, run.config_name)), run.metadata.namespace
         for name, source in _secrets_of(config) if config is not None else ():
             if source and source != target:
                 copy = shell_command("inferrun", "copy-secret", name, "--from", source, "--to", target)

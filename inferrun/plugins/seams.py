@@ -23,6 +23,7 @@ from inferrun.plugins.values import (
     Member,
     ResultCounts,
     Results,
+    StoredResult,
     Survey,
 )
 from inferrun.runner_report import Delivery
@@ -277,8 +278,11 @@ class MappedModel(Protocol):
 class ReadableResults(Protocol):
     """A format whose result files can be read again; optional for a `RecordFormat`."""
 
-    def read_results(self, content: bytes) -> Mapping[int, bytes]:
-        """Return the predictions in a result file as JSON texts, by the index of their records. Raises ValueError."""
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:
+        """Yield the results in the files of a chunk, in order; without `errors`, failed records may be missing. Blocks.
+
+        Raises ValueError for another file, and OSError.
+        """
 
 
 @runtime_checkable

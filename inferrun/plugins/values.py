@@ -166,6 +166,24 @@ def failed(error: RecordError) -> Results:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredResult:
+    """The result of one record, read from a result file."""
+
+    index: int
+    """Index of the record within the whole input."""
+
+    custom_id: CustomId = None
+
+    copied: bytes = b""
+    """The columns that were copied to it, as members of a JSON object without the braces."""
+
+    prediction: bytes = b""
+    """A JSON text; empty for a failed record."""
+
+    error: RecordError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A deterministic range of the input that can be read again. It is committed and resumed as a whole."""
 

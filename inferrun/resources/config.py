@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
+from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
@@ -220,7 +221,11 @@ class InferenceConfigSpec(ResourceModel):
     """Size, number and timeouts of the requests that the built-in runner sends."""
 
     storage: Storage
-    """Source of the records and destination of the predictions."""
+    """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels file, http, krateo,
+    s3 and sql may contain placeholders such as $(params.region), $(interval.start:%Y-%m-%d) and $(run.name)."""
+
+    parameters: Annotated[tuple[Parameter, ...], Field(max_length=MAX_PARAMETERS)] | None = None
+    """Parameters that runs may set. A run that sets another one, or omits a required one, is rejected. Default: any are allowed."""
 
     tensors: TensorMapping | None = None
     """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v2 and grpc-v2. The

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from inferrun import wellknown
+from inferrun.resources.backfill import Backfill
 from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
 from inferrun.resources.interval import Interval
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
@@ -29,9 +30,6 @@ EXECUTION_FIELDS: Final = {
 }
 """The fields of a run's spec that define the execution. A child inherits them from its schedule."""
 
-RESERVED_PARAMETERS: Final = ("job_uid", "pod_uid", "predictions")
-"""Keys that the krateo protocol sets; a parameter of that name could forge the identity or the results of a run."""
-
 STARTING_DEADLINE_SECONDS: Final = 3600
 SUCCESSFUL_JOBS_HISTORY_LIMIT: Final = 3
 FAILED_JOBS_HISTORY_LIMIT: Final = 1
@@ -48,10 +46,10 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class InferenceRunSpec(ResourceModel):
-    """The config to execute, with parameters, limits and an optional schedule."""
+    """The config to execute, with parameters, limits and an optional schedule; or a back-fill of a schedule."""
 
-    config_ref: ConfigReference
-    """InferenceConfig to execute."""
+    config_ref: ConfigReference | None = None
+    """InferenceConfig to execute. Required, except with backfill."""
 
     timeout_seconds: Seconds | None = None
     """Maximum running time in seconds, summed over all attempts; waiting time does not count. 0 (default): no limit. It can
@@ -96,7 +94,8 @@ class InferenceRunSpec(ResourceModel):
 
     schedule: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """When runs are started: a cron expression with five fields, such as 0 9 * * MON, or one of @hourly, @daily, @midnight,
-    @weekly, @monthly, @yearly and @annually. It can be changed, but cannot be added or removed later."""
+    @weekly, @monthly, @yearly and @annually, or @every with a duration, such as @every 90m, for the multiples of it since 1970. It
+    can be changed, but cannot be added or removed later."""
 
     suspend: bool | None = None
     """If true, the run is suspended: its Job is stopped, and committed records are kept. It continues, with the remaining
@@ -123,6 +122,10 @@ class InferenceRunSpec(ResourceModel):
 
     failed_jobs_history_limit: HistoryLimit | None = None
     """Only with schedule: number of failed runs to keep. Default: 1."""
+
+    backfill: Backfill | None = None
+    """Instead of a config: the runs of a schedule to start for times in the past. The only other field allowed with it is
+    suspend."""
 
     @property
     def is_schedule(self) -> bool:
@@ -158,9 +161,15 @@ class InferenceRun(ResourceModel):
         return next((owner for owner in owners if owner.uid == uid and owner.kind == wellknown.RUN_KIND), None)
 
     @property
+    def config_name(self) -> str:
+        """The name of the run's InferenceConfig; empty for a back-fill."""
+        return self.spec.config_ref.name if self.spec.config_ref is not None else ""
+
+    @property
     def config_namespace(self) -> str:
         """The namespace of the run's InferenceConfig."""
-        return self.spec.config_ref.namespace or self.metadata.namespace
+        given = self.spec.config_ref.namespace if self.spec.config_ref is not None else None
+        return given or self.metadata.namespace
 
 
 def parse_run(stored: dict[str, Any]) -> InferenceRun:  # Any: JSON as the API server returns it

@@ -162,6 +162,28 @@ class ActiveRun(ResourceModel):
     """UID of the InferenceRun."""
 
 
+class BackfillStatus(ResourceModel):
+    """Progress of a back-fill."""
+
+    total: int
+    """Number of scheduled times between start and end."""
+
+    succeeded: int = 0
+    """Number of its runs that succeeded."""
+
+    failed: int = 0
+    """Number of its runs that failed or were deleted before they ended."""
+
+    skipped: int = 0
+    """Number of times for which no run was started, because of what spec.backfill.which selects."""
+
+    running: int = 0
+    """Number of its runs that have not ended."""
+
+    estimated_completion_time: Instant | None = None
+    """When it will have ended if it goes on as before."""
+
+
 class InferenceRunStatus(ResourceModel):
     """Observed state of the run. The outcome cannot change once the run has finished."""
 
@@ -260,6 +282,9 @@ class InferenceRunStatus(ResourceModel):
 
     active: Annotated[tuple[ActiveRun, ...], Field(max_length=ACTIVE_LIMIT)] = ()
     """Schedules: unfinished runs."""
+
+    backfill: BackfillStatus | None = None
+    """Back-fills: number of their runs."""
 
     @property
     def is_terminal(self) -> bool:

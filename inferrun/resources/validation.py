@@ -30,8 +30,9 @@ from inferrun.resources.config import (
 )
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.interval import interval_problems
+from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
-from inferrun.resources.run import RESERVED_PARAMETERS, InferenceRunSpec
+from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.storage import (
     HTTP_VERBS,
     KNOWN_LABELS,
@@ -41,8 +42,10 @@ from inferrun.resources.storage import (
     KrateoStorage,
 )
 from inferrun.resources.store_rules import End, shard_obstacle, store_faults
+from inferrun.resources.templates import Fault, Unfit, resolve_storage, sample_of
 from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
+from inferrun.timestamps import rfc3339
 
 API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
 """Audiences that API servers accept by default: the names of their Service."""
@@ -102,6 +105,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
     problems = chain(
         _placement_problems(spec),
         _model_problems(spec),
+        declaration_problems(spec.parameters or ()),
         _storage_problems(spec),
         _threshold_problems(spec.error_threshold),
         _shard_problems(spec),
@@ -136,6 +140,13 @@ def _at(value: object, *keys: str) -> object:
 
 
 def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
+    if spec.backfill is not None and spec.backfill.start > spec.backfill.end:
+        given = rfc3339(spec.backfill.start)
+        yield invalid(
+            "spec.backfill.start", given, f"must not be after spec.backfill.end ({rfc3339(spec.backfill.end)})"
+        )
+    if spec.backfill is None and spec.config_ref is None:
+        yield invalid("spec.configRef", None, "it is required, such as {name: iris}")
     if spec.schedule is not None:
         try:
             seconds = parse_schedule(spec.schedule).shortest_interval_seconds
@@ -315,13 +326,28 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             yield Problem(field=path, value=", ".join(end), allowed="the built-in runner supports only one label")
         for label, value in end.items():
             if label in models:
-                yield from _known_storage_problems(value, model=models[label], end=name, path=f"{path}.{label}")
+                given = sample_of(spec.parameters or ())
+                sample = resolve_storage(value, model=models[label], path=f"{path}.{label}", given=given)
+                yield from map(template_problem, sample.faults)
+                if not sample.faults:
+                    yield from storage_problems(sample.storage, model=models[label], end=name, path=f"{path}.{label}")
             elif not isinstance(value, dict):
                 yield invalid(f"{path}.{label}", shown(value), "must be an object")
     yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
 
 
-def _known_storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:
+def template_problem(fault: Fault) -> Problem:
+    """The problem of a string with placeholders, if that is what is wrong."""
+    cause = fault.cause
+    allowed = str(cause)
+    if isinstance(cause, Unfit):
+        allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
+    is_hidden = _CONFIDENTIAL.intersection(fault.field.split("."))
+    return Problem(field=fault.field, value=HIDDEN if is_hidden else shown(fault.template), allowed=allowed)
+
+
+def storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path: str) -> Iterator[Problem]:
+    """The problems of the object of a label that the built-in runner supports, in which placeholders are resolved."""
     yield from _unknown_keys(value, model=model, path=path)
     try:
         storage = model.model_validate(value)

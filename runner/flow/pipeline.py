@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from inferrun.formats.record_errors import invalid_of
 from inferrun.plugins import (
     NO_USAGE,
     Batch,
@@ -162,10 +163,11 @@ class Pipeline:
         while (block := await asyncio.to_thread(lambda: next(blocks, None))) is not None:
             if first + len(block.records) > chunk.stop:
                 break
-            self._invalid = self._invalid + len(block.errors) if len(block.errors) == len(block.records) else 0
-            if self._invalid >= _INVALID_IN_A_ROW and not budget.is_limited:
-                error = block.errors[min(block.errors)]
-                raise InputError(f"{self._invalid} records in a row are not valid; {error.message}", is_retryable=False)
+            invalid = invalid_of(block)
+            self._invalid = self._invalid + len(invalid) if len(block.errors) == len(block.records) else 0
+            if invalid and self._invalid >= _INVALID_IN_A_ROW and not budget.is_limited:
+                text = f"{self._invalid} records in a row are not valid; {invalid[0].message}"
+                raise InputError(text, is_retryable=False)
             for part in _cut(block, first=first, at=budget.canary):
                 if first >= budget.canary and not budget.canary_passed.is_set():
                     await self._dispatch(self._batching.rest(), group)

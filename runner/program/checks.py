@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import orjson
 
 from inferrun.contract import Contract
+from inferrun.formats.record_errors import invalid_of
+from inferrun.formats.row_validation import form_of
 from inferrun.plugins import (
     ArrowRecords,
     CheckedModel,
@@ -29,7 +31,6 @@ from inferrun.plugins import (
     Source,
 )
 from inferrun.text import public_url
-from runner.formats.row_validation import form_of
 from runner.protocols.probe import open_probe
 from runner.protocols.protocol_name import protocol_of
 from runner.protocols.readiness import GRPC, PROBED
@@ -53,11 +54,13 @@ def read_first(source: Source, *, may_plan: bool) -> tuple[Records, str] | None:
         return None
     if chunk is None:
         return None
-    block = next(source.read(chunk), None)
+    # Records that failed in the run whose output is the input say nothing about the input.
+    block = next((one for one in source.read(chunk) if invalid_of(one) or len(one.errors) < len(one.records)), None)
     if block is None:
         raise InputError("the input has no records where its first chunk begins; it changed")
-    total, bad = len(block.records), len(block.errors)
-    first = block.errors[min(block.errors)].message if bad else ""
+    invalid = invalid_of(block)
+    total, bad = len(block.records), len(invalid)
+    first = invalid[0].message if bad else ""
     if 2 * bad > total:  # the input is not what the config says
         more = f"; of the first {total} records, {bad} are not valid" if bad > 1 else ""
         raise InputError(f"{first}{more}", is_retryable=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from inferrun.contract import Contract
+from inferrun.formats.named_columns import check_store, columns_of, use_tensors, with_columns
 from inferrun.plugins import (
     Checkpoint,
     CommittedRun,
@@ -27,7 +28,6 @@ from inferrun.runner_report import RecordCounts, RunnerResult
 from runner.contract_file import only_label
 from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
 from runner.flow.pipeline import Pipeline
-from runner.formats.named_columns import check_store, columns_of, use_tensors, with_columns
 from runner.program import checks
 from runner.program.committing import find_commit, finish
 from runner.protocols.probe import with_protocol

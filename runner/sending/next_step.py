@@ -17,8 +17,8 @@ from enum import Enum, auto
 from typing import Final
 from weakref import WeakSet
 
+from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import Batch, Fault, FaultKind, Results
-from runner.formats.record_errors import NOT_SENT
 from runner.network.retries import Retries
 
 IN_DOUBT: Final = (FaultKind.INVALID, FaultKind.SERVER_ERROR)

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_errors import selected
 from inferrun.plugins import Batch, EarlierResults, JsonRecords, Results
-from runner.formats.json_text import json_texts
-from runner.formats.record_errors import selected
 
 CHUNKS_HELD: Final = 4
 """Chunks whose predictions are held: batches arrive nearly in order, and a batch rarely spans more than two chunks."""

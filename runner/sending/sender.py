@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
+from inferrun.formats.record_errors import NOT_SENT, predict_valid, with_blanks
 from inferrun.plugins import (
     Batch,
     Fault,
@@ -22,7 +23,6 @@ from inferrun.plugins import (
     failed,
     join_results,
 )
-from runner.formats.record_errors import NOT_SENT, predict_valid, with_blanks
 from runner.sending.error_budget import ErrorBudget
 from runner.sending.next_step import IN_DOUBT, History, Step, next_step
 from runner.sending.recall import Recall

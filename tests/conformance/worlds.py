@@ -3,20 +3,40 @@
 A world provides the storage objects and the context; the store itself is loaded through the registry, as the runner loads it.
 """
 
+import asyncio
 import gzip
 import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
 import pyarrow
 import pyarrow.ipc
+from pydantic import BaseModel
 
-from inferrun.plugins import Contract, Limits, Model, OutputStore, Source, StoreContext
+from inferrun.contract import InputRun
+from inferrun.placeholders import Values
+from inferrun.plugins import (
+    Batch,
+    Chunk,
+    Contract,
+    Counts,
+    InputPlan,
+    JsonRecords,
+    Limits,
+    Model,
+    OutputStore,
+    Results,
+    Source,
+    StoreContext,
+)
+from inferrun.resources.storage import FileStorage, S3Storage
+from inferrun.resources.templates import Given, resolve_storage
 from runner import registry
 from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
@@ -80,7 +100,8 @@ class OutputWorld(Protocol):
     """An output store with its backend."""
 
     label: str
-    wrong: dict[str, Any]  # Any: a storage object
+    right: dict[str, Any]  # Any: a storage object
+    wrong: dict[str, Any]
 
     def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
         """Open the store as a Pod of a run does."""
@@ -291,6 +312,53 @@ class SqlOutput(_Output):
         return [error or prediction for _, prediction, error in rows]
 
 
+class RunInput(_World):
+    """The output of another run, written by an output store in chunks of 20 records."""
+
+    earlier: InputRun | None = None
+    fills = 0
+
+    def fill(self, rows: Rows) -> None:
+        self.fills += 1
+        with ThreadPoolExecutor(1) as pool:  # the test runs in an event loop
+            pool.submit(asyncio.run, self._predict(rows, run=f"{self.fills}{RUN[1:]}")).result()
+
+    async def _predict(self, rows: Rows, *, run: str) -> None:
+        context = self.disk.context(run=run)
+        label, spec = next(iter(self.right.items()))
+        chunks = tuple(Chunk(at // 20, 0, at, at + 20, at, min(20, len(rows) - at)) for at in range(0, len(rows), 20))
+        async with registry.Registry().output_store(label)(spec, context) as sink:
+            await sink.open()
+            await sink.begin(InputPlan(fingerprint=run, chunks=chunks))
+            for chunk in chunks:
+                writer = sink.writer(chunk)
+                texts = JsonRecords([orjson.dumps(row) for row in rows[chunk.first : chunk.stop]])
+                await writer.write(Batch(first=chunk.first, records=texts), Results(texts))
+                await writer.commit()
+            done = await sink.finish(Counts(total=len(rows), completed=len(rows)))
+        self.earlier = InputRun(
+            name=f"run-{self.fills}",
+            run_id=run,
+            job_name=context.contract.job_name,
+            manifest_sha256=done.output.sha256,
+            output=self.right,
+        )
+
+    def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
+        return self._open({"name": "earlier"}, **limits)
+
+    def open_wrong(self) -> AbstractAsyncContextManager[Source]:
+        return self._open(self.wrong)
+
+    def _open(
+        self, given: dict[str, Any], **limits: int
+    ) -> AbstractAsyncContextManager[Source]:  # Any: a storage object
+        context = self.disk.context(limits=limits)
+        contract = context.contract.model_copy(update={"input_run": self.earlier})
+        found = replace(context, contract=contract, input_dir=context.output_dir)
+        return registry.Registry().input_store("run")(given, found)
+
+
 class SqliteInput(_Input):
     """A table of a database on a claim."""
 
@@ -320,13 +388,24 @@ OpenInputWorld = Callable[[Disk], AbstractAsyncContextManager[InputWorld]]
 OpenOutputWorld = Callable[[Disk], AbstractAsyncContextManager[OutputWorld]]
 
 
+def _resolved(model: type[BaseModel], template: dict[str, Any], **parameters: str) -> dict[str, Any]:
+    """The storage object of a run that sets these parameters."""
+    found = resolve_storage(
+        template, model=model, path="", given=Given(Values("run", "namespace", parameters, None), parameters={})
+    )
+    assert not found.faults
+    resolved: dict[str, Any] = found.storage
+    return resolved
+
+
 def file_input(world: type[FileInput], *, form: str) -> OpenInputWorld:
     """The built-in input store `file` with a format."""
 
     @asynccontextmanager
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
         given = {**_FILE, "format": form}
-        yield world(disk, "file", {**given, "path": "given"}, {**given, "path": "../given"})
+        right = _resolved(FileStorage, {**given, "path": "$(params.place)"}, place="given")
+        yield world(disk, "file", right, {**given, "path": "../given"})
 
     return opened
 
@@ -334,7 +413,8 @@ def file_input(world: type[FileInput], *, form: str) -> OpenInputWorld:
 @asynccontextmanager
 async def file_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The built-in output store `file`."""
-    yield FileOutput(disk, "file", {**_FILE, "path": "made"}, {**_FILE, "path": "/made"})
+    right = _resolved(FileStorage, {**_FILE, "path": "$(params.place)"}, place="made")
+    yield FileOutput(disk, "file", right, {**_FILE, "path": "/made"})
 
 
 @asynccontextmanager
@@ -362,7 +442,8 @@ def s3_input(world: type[S3Input]) -> OpenInputWorld:
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
         async with s3_server(disk.folder / "s3") as server:
             credentials(disk.context().endpoints_dir / "input")
-            yield world(disk, "s3", server.spec("given/"), server.spec("../given"), server)
+            right = _resolved(S3Storage, server.spec("$(params.place)/"), place="given")
+            yield world(disk, "s3", right, server.spec("../given"), server)
 
     return opened
 
@@ -372,7 +453,8 @@ async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The built-in output store `s3`."""
     async with s3_server(disk.folder / "s3") as server:
         credentials(disk.context().endpoints_dir / "output")
-        yield S3Output(disk, "s3", server.spec("made"), server.spec("/made"), server)
+        right = _resolved(S3Storage, server.spec("$(params.place)"), place="made")
+        yield S3Output(disk, "s3", right, server.spec("/made"), server)
 
 
 def http_input(*, has_ranges: bool) -> OpenInputWorld:
@@ -413,6 +495,20 @@ async def sql_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     yield SqlOutput(disk, "sql", right, {**reference, "table": "a; drop table b"}, server, schema)
 
 
+def run_input(output: "OpenOutputWorld", **more: str) -> OpenInputWorld:
+    """The built-in input store `run`, with the output of a run that a store has written."""
+
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
+        async with output(disk) as written:
+            folder = disk.context().endpoints_dir
+            (folder / "input").symlink_to(folder / "output")
+            right = {written.label: {**written.right, **more}}
+            yield RunInput(disk, "run", right, {"name": "a", "schedule": "b"})
+
+    return opened
+
+
 @asynccontextmanager
 async def sqlite_input(disk: Disk) -> AsyncIterator[InputWorld]:
     """The input store of the foreign package."""
@@ -442,6 +538,12 @@ INPUTS: dict[str, OpenInputWorld] = {
     "http-spooled": http_input(has_ranges=False),
     "sql-key": sql_input("select * from {}.given -- unordered", key="id"),
     "s3-zstd": s3_input(ZstdInput),
+    "run-file": run_input(file_output),
+    "run-file-arrow": run_input(file_output, format="arrow"),
+    "run-file-csv": run_input(file_output, format="csv"),
+    "run-s3": run_input(s3_output),
+    "run-s3-parquet": run_input(s3_output, format="parquet"),
+    "run-sql": run_input(sql_output),
     "sqlite": sqlite_input,
 }
 OUTPUTS: dict[str, OpenOutputWorld] = {

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import orjson
 
+from inferrun.formats.json_text import text_of
+from inferrun.formats.jsonl.line_blocks import BOM
 from inferrun.plugins import NO_USAGE, TokenUsage
 from inferrun.runner_report import MAX_COUNT
 from inferrun.text import one_line
-from runner.formats.json_text import text_of
-from runner.formats.jsonl.line_blocks import BOM
 from runner.protocols.model_urls import OPENAI_PATHS
 
 _RESULTS = ("choices", "data", "output")

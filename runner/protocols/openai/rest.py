@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
+from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_errors import not_sent
 from inferrun.plugins import (
     Batch,
     Fault,
@@ -22,8 +24,6 @@ from inferrun.plugins import (
     failed,
 )
 from inferrun.text import public_url
-from runner.formats.json_text import json_texts
-from runner.formats.record_errors import not_sent
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import fault_of_status, kind_of_status, retry_after_of, size_of

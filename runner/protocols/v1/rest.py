@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import ClassVar
 
+from inferrun.formats.json_text import array_of, json_texts, texts_of
+from inferrun.formats.record_errors import predict_valid, without_infinity
 from inferrun.plugins import Batch, JsonRecords, Model, ModelContext, Results
-from runner.formats.json_text import array_of, json_texts, texts_of
-from runner.formats.record_errors import predict_valid, without_infinity
 from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries

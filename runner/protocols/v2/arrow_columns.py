@@ -3,7 +3,7 @@
 import pyarrow
 from pyarrow import compute
 
-from runner.formats.columns import is_list, is_number
+from inferrun.formats.columns import is_list, is_number
 from runner.protocols.v2.datatypes import Array, Unfit
 
 _CASTS = {"FP32": pyarrow.float32(), "FP64": pyarrow.float64()}

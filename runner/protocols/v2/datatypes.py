@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy
 import orjson
 
+from inferrun.formats.json_text import bytes_in, json_of_bytes
+from inferrun.formats.number_text import number_of
+from inferrun.formats.row_validation import kind_of
 from inferrun.plugins import Json, JsonRecords, RecordError, Results
-from runner.formats.json_text import array_texts, bytes_in, json_of_bytes
-from runner.formats.number_text import number_of
-from runner.formats.row_validation import kind_of
 from runner.protocols.v2.tensors import check_rows, results_of, without_ones
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def decode_output(raw: bytes, *, datatype: str, shape: list[int], records: int) 
     check_rows(shape, records)
     values = values.reshape(records, *without_ones(shape[1:]))
     if values.dtype.kind != "f":
-        return Results(JsonRecords(array_texts(values)))
+        return Results(JsonRecords(_texts(values)))
     # A number of FP32 has more digits as FP64, which are those that servers write in JSON.
     values = values.astype(numpy.float64)
     rows = values.reshape(len(values), -1)
@@ -215,4 +215,25 @@ def decode_output(raw: bytes, *, datatype: str, shape: list[int], records: int) 
         at: RecordError("invalid_prediction", f"the model returned {rows[at][invalid[at]][0]}")
         for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
     }
-    return Results(JsonRecords(array_texts(values)), errors)
+    return Results(JsonRecords(_texts(values)), errors)
+
+
+_AT_ONCE: Final = 256
+"""Rows that are encoded in one call: the text of all of them exists twice for a moment."""
+
+
+def _texts(values: Array) -> list[bytes]:
+    """Return one text per row of an array; NaN and infinity become null."""
+    if values.ndim == 1:
+        return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+    brackets = values.ndim - 1
+    border, line = (
+        b"]" * brackets + middle + b"[" * brackets for middle in (b",", b"\n")
+    )  # rows within rows have fewer
+    return [
+        text
+        for start in range(0, len(values), _AT_ONCE)
+        for text in orjson.dumps(values[start : start + _AT_ONCE], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+        .replace(border, line)
+        .split(b"\n")
+    ]

@@ -5,8 +5,8 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from inferrun.formats.json_text import json_of_bytes
 from inferrun.plugins import OutputTensor, Results
-from runner.formats.json_text import json_of_bytes
 from runner.protocols.v2 import inference_pb2 as messages
 from runner.protocols.v2.datatypes import decode_output
 from runner.protocols.v2.inputs import Tensor

@@ -14,6 +14,8 @@ from typing import Any, Final
 import numpy
 import orjson
 
+from inferrun.formats.json_text import array_of, bytes_in, json_of_bytes, json_texts
+from inferrun.formats.record_errors import not_sent, selected, with_record_errors
 from inferrun.plugins import (
     ArrowRecords,
     ContractError,
@@ -24,8 +26,6 @@ from inferrun.plugins import (
     Results,
     Tensors,
 )
-from runner.formats.json_text import array_of, bytes_in, json_of_bytes, json_texts
-from runner.formats.record_errors import not_sent, selected, with_record_errors
 from runner.protocols.v2.datatypes import (
     DATATYPES,
     EXACT,

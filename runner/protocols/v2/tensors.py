@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import orjson
 
+from inferrun.formats.json_text import json_texts, texts_of
+from inferrun.formats.number_text import number_of
 from inferrun.plugins import Json, JsonRecords, OutputTensor, RecordError, Results
-from runner.formats.json_text import json_texts, texts_of
-from runner.formats.number_text import number_of
 
 _BOM = b"\xef\xbb\xbf"
 

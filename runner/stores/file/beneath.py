@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 _MAX_LINKS = 40
 """As many as Linux follows."""
@@ -82,12 +83,19 @@ def status_of(folder: Path, name: str) -> os.stat_result:
         os.close(handle)
 
 
-def read_file(path: Path) -> bytes:
-    """The content of a file of an opened folder. Raises OSError, also for a link, and for what is not a file, such as a pipe."""
+@contextmanager
+def opened_file(path: Path) -> Iterator[BinaryIO]:
+    """A file of an opened folder for reading. Raises OSError, also for a link, and for what is not a file, such as a pipe."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, f"{path.name!r} is not a file")
+        yield file
+
+
+def read_file(path: Path) -> bytes:
+    """The content of such a file."""
+    with opened_file(path) as file:
         return file.read()
 
 

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, cast
 
 import orjson
 
+from inferrun.formats.json_text import json_texts
 from inferrun.plugins import (
     Batch,
     Checkpoint,
@@ -43,7 +44,6 @@ from inferrun.plugins import (
     StoreContext,
 )
 from inferrun.plugins.limits import MIB
-from runner.formats.json_text import json_texts
 from runner.network.http_client import ExchangeFailed, read_start
 from runner.network.network_failures import fault_of_status, retry_after_of, size_of
 from runner.network.retries import TRANSIENT_STATUSES, with_retries

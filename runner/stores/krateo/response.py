@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import orjson
 
+from inferrun.formats.jsonl.line_blocks import BOM
+from inferrun.formats.row_validation import RowFault, width_of
 from inferrun.plugins import Json
-from runner.formats.jsonl.line_blocks import BOM
-from runner.formats.row_validation import RowFault, width_of
 
 Row: TypeAlias = "list[float | None]"
 

@@ -1,24 +1,22 @@
-"""The JSON documents of a run's output: `run.json`, one commit per chunk, and `manifest.json`. Pure."""
+"""The JSON documents of a run's output beside its manifest: `run.json`, and one commit per chunk. Pure."""
 
 import hashlib
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-from pydantic.alias_generators import to_camel
+from pydantic import Field, TypeAdapter
 
 from inferrun.contract import dump_contract
+from inferrun.manifest import FILE_NAME, Document, Manifest, ManifestPart, ManifestRecords, StoredFile
 from inferrun.plugins import (
     NO_USAGE,
     Chunk,
     ChunkCommit,
-    CommittedRun,
     Contract,
     Counts,
     InputPlan,
     Member,
-    Output,
     ResultCounts,
     Skipped,
     TokenUsage,
@@ -28,22 +26,6 @@ from runner.protocols.protocol_name import named_protocol
 from runner.stores.run_folder.spool import Draft, PartDraft
 
 ERRORS_SUFFIX: Final = ".jsonl"
-
-_NAME: Final = r"[^/\x00.][^/\x00]*"
-"""Whoever can write to the store may write a document: it must not name a file of another run."""
-
-_SHOWN: Final = 1024
-"""Maximum length of a location in the status."""
-
-
-class Document(BaseModel):
-    """JSON in Kubernetes' camel case."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-    def text(self) -> bytes:
-        """Return the content of the file."""
-        return self.model_dump_json(by_alias=True, indent=1, exclude_none=True).encode() + b"\n"
 
 
 class RunDocument(Document):
@@ -83,29 +65,12 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
     )
 
 
-class StoredFile(Document):
-    """A file of the output, relative to the run's folder."""
-
-    file: str = Field(pattern=f"^(predictions|errors)/{_NAME}$")
-    bytes: int
-    sha256: str
-
-
-class ManifestPart(StoredFile):
-    """One committed chunk: the file of its results, and the file of its errors if there are any."""
-
-    first: int
-    records: int
-    failed: int = 0
-    errors: StoredFile | None = None
-
-
 class ChunkDocument(Document):
     """The commit of a chunk. The first one decides which attempt's files belong to the output."""
 
     inferrun: Literal["v1"] = "v1"
     chunk: int
-    attempt: str = Field(pattern=f"^{_NAME}$")
+    attempt: str = Field(pattern=f"^{FILE_NAME}$")
     part: ManifestPart
     usage: TokenUsage = NO_USAGE
 
@@ -120,68 +85,8 @@ class ChunkDocument(Document):
         )
 
 
-class ManifestRecords(Document):
-    """The record counts; `completed + failed` equals `total`."""
-
-    total: int
-    completed: int
-    failed: int
-
-
-class Manifest(Document):
-    """The commit of a run."""
-
-    inferrun: Literal["v1"] = "v1"
-    run_id: str
-    job_name: str
-    model_name: str
-    model_url: str
-    model_version: str | None = None
-    """With `serviceRef`, the revision of the object."""
-
-    protocol: str | None = None
-    contract_sha256: str
-    """Digest of the contract of the attempt that made the commit, as it is in the run's ConfigMap."""
-
-    runner_version: str
-    fingerprint: str
-    retry_of: str | None = None
-    """UID of the run whose predictions this output contains, too."""
-
-    records: ManifestRecords
-    usage: TokenUsage | None = None
-    skipped: tuple[Skipped, ...] | None = None
-    parts: tuple[ManifestPart, ...]
-
-    def committed_run(self, *, location: str, manifest: str, content: bytes) -> CommittedRun:
-        """Return the result of the run; `manifest` is where this document is, and `content` what is stored there."""
-        records = self.records
-        return CommittedRun(
-            total=records.total,
-            completed=records.completed,
-            failed=records.failed,
-            output=Output(
-                location=location[:_SHOWN], manifest=manifest[:_SHOWN], sha256=hashlib.sha256(content).hexdigest()
-            ),
-            usage=self.usage or NO_USAGE,
-            skipped=self.skipped or (),
-        )
-
-
-class AbortedRun(Document):
-    """Takes the place of the manifest of a run that failed without a commit: no attempt can commit it later."""
-
-    inferrun: Literal["v1"] = "v1"
-    run_id: str
-    job_name: str
-    aborted: Literal[True] = True
-
-
 MEMBER: TypeAdapter[Member] = TypeAdapter(Member)
 """What a Pod of a run says about itself to the others."""
-
-ENDED_RUN: TypeAdapter[Manifest | AbortedRun] = TypeAdapter(Manifest | AbortedRun)
-"""What `manifest.json` contains."""
 
 
 def run_id_of(contract: Contract) -> str:

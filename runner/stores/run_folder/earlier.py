@@ -1,12 +1,14 @@
 """The results of an ended run, for the run that completes them: which documents say what is kept. Reads through its caller."""
 
 import hashlib
+import io
 from collections.abc import Callable, Iterable, Mapping
 
 from pydantic import ValidationError
 
+from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart
 from inferrun.plugins import InputPlan, OutputError, ReadableResults, RecordFormat, RetriedRun
-from runner.stores.run_folder.documents import ENDED_RUN, ChunkDocument, Manifest, ManifestPart, RunDocument
+from runner.stores.run_folder.documents import ChunkDocument, RunDocument
 
 
 class EarlierRun:
@@ -74,7 +76,8 @@ def earlier_run(
         if content is None or hashlib.sha256(content).hexdigest() != part.sha256:
             raise unusable(f"{location}/{part.file} is missing or has changed since it was committed")
         try:
-            return record_format.read_results(content)
+            rows = record_format.read_results(io.BytesIO(content))
+            return {row.index: row.prediction for row in rows if row.error is None}
         except ValueError as error:
             raise unusable(f"{location}/{part.file}: {error}") from error
 

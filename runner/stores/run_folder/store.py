@@ -25,6 +25,7 @@ from typing import Final, Literal
 
 from pydantic import ValidationError
 
+from inferrun.manifest import ENDED_RUN, AbortedRun, Manifest, ManifestPart
 from inferrun.plugins import (
     Checkpoint,
     Chunk,
@@ -43,12 +44,8 @@ from inferrun.plugins import (
     Survey,
 )
 from runner.stores.run_folder.documents import (
-    ENDED_RUN,
     MEMBER,
-    AbortedRun,
     ChunkDocument,
-    Manifest,
-    ManifestPart,
     RunDocument,
     chunk_document_of,
     document_of,

@@ -2,8 +2,8 @@
 
 from typing import BinaryIO, Final
 
+from inferrun.formats.json_text import error_text, json_texts
 from inferrun.plugins import Batch, ResultCounts, Results
-from runner.formats.json_text import error_text, json_texts
 
 _NULL: Final = b"\\N"
 _ESCAPES: Final = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r"))

@@ -4,7 +4,7 @@ libpq is given the addresses that were judged under the policy of all connection
 values nor the server's text about them become part of a message.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,8 @@ authorization, …"""
 
 
 _SHOWN_CHARACTERS: Final = 200
+
+_SETTINGS: Final = "select set_config(name, value, true) from unnest(%s::text[], %s::text[]) as given(name, value)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +82,45 @@ def read_credentials(secret: MountedSecret) -> Credentials:
     )
 
 
-async def open_database(context: StoreContext, *, secret: str, side: str, error: type[RunnerError]) -> "Database":
-    """Return the database that the mounted Secret names. Raises `error` with the field, the Secret and the key."""
+async def open_database(
+    context: StoreContext,
+    *,
+    secret: str,
+    side: str,
+    error: type[RunnerError],
+    mounted: str = "",
+    values: Sequence[str] = (),
+) -> "Database":
+    """Return the database that the Secret names, which is mounted for the same side, or for that of `mounted`. Its transactions
+    have the settings inferrun.p1 and so on with the `values`.
+
+    Raises `error` with the field, the Secret and the key.
+    """
     with naming_secret_field(f"{side}.sql.credentialsRef", error):
-        credentials = read_credentials(MountedSecret(context.endpoints_dir / side, secret))
-    return Database(credentials, await open_connections(context.limits), context.limits, side=side, error=error)
+        credentials = read_credentials(MountedSecret(context.endpoints_dir / (mounted or side), secret))
+    connections = await open_connections(context.limits)
+    return Database(credentials, connections, context.limits, side=side, error=error, values=values)
 
 
 class Database:
     """The database of one side of a run."""
 
     def __init__(
-        self, credentials: Credentials, connections: Connections, limits: Limits, *, side: str, error: type[RunnerError]
+        self,
+        credentials: Credentials,
+        connections: Connections,
+        limits: Limits,
+        *,
+        side: str,
+        error: type[RunnerError],
+        values: Sequence[str] = (),
     ) -> None:
         self._credentials = credentials
         self._connections = connections
         self._limits = limits
         self._side = side
         self._error = error
+        self._values = values
 
     @property
     def location(self) -> str:
@@ -115,6 +138,9 @@ class Database:
         def attempt() -> T:
             try:
                 with closing(self._connect()) as connection, connection.transaction():
+                    if self._values:  # COPY has no parameters
+                        names = [f"inferrun.p{number}" for number in range(1, len(self._values) + 1)]
+                        connection.execute(_SETTINGS, [names, list(self._values)])
                     return work(connection)
             except (psycopg.Error, OSError) as error:
                 text, kind = self._describe(error)

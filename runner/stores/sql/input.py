@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from psycopg import sql
 
+from inferrun.formats.csv.format import ESCAPES, NULL, Csv
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -27,7 +28,6 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
-from runner.formats.csv.format import ESCAPES, NULL, Csv
 from runner.stores.file.local_files import MemoryFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
@@ -51,7 +51,8 @@ _RANGE_BYTES: Final = 256 << 20
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `sql` under `input`."""
     wanted = read_spec(spec, SqlInputSpec, field="input.sql")
-    database = await open_database(context, secret=wanted.credentials_ref.name, side="input", error=InputError)
+    secret, values = wanted.credentials_ref.name, wanted.values
+    database = await open_database(context, secret=secret, side="input", error=InputError, values=values)
     limits = context.limits
     table = cast("Csv", context.format_named("csv", "input.sql")).with_escapes()
     if wanted.key:

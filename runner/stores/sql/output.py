@@ -21,6 +21,8 @@ import psycopg
 from psycopg import sql
 from pydantic import ValidationError
 
+from inferrun.formats.named_columns import columns_of
+from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
     Batch,
     Checkpoint,
@@ -41,11 +43,8 @@ from inferrun.plugins import (
     StoreContext,
     failed,
 )
-from runner.formats.named_columns import columns_of
 from runner.stores.run_folder.documents import (
     ChunkDocument,
-    Manifest,
-    ManifestPart,
     RunDocument,
     chunk_document_of,
     document_of,
@@ -87,9 +86,7 @@ class SqlOutput:
         self._spool = Spool(
             context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"
         )
-        *schema, name = spec.table.split(".")
-        names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
-        self._names = {key: sql.Identifier(*schema, one) for key, one in names.items()}
+        self._names = spec.tables
         self._plan: InputPlan | None = None
 
     async def open(self) -> Checkpoint:

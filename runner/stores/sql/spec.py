@@ -1,5 +1,6 @@
-"""The storage object of the label `sql`: `credentialsRef{name}`, and `query` and `key` of an input or `table` of an output."""
+"""The storage object of the label `sql`: `credentialsRef{name}`, `query`, `key` and `values` of an input, `table` of an output."""
 
+from psycopg import sql
 from pydantic import Field, field_validator
 
 from runner.stores.storage_object import MountedRef, StorageSpec
@@ -14,6 +15,8 @@ class SqlInputSpec(_Spec):
 
     query: str = Field(min_length=1)
     key: str = Field(default="", max_length=63)
+    values: tuple[str, ...] = ()
+    """What the query reads by `current_setting('inferrun.p1')` and so on; never part of a statement."""
 
     @field_validator("query")
     @classmethod
@@ -38,3 +41,10 @@ class SqlOutputSpec(_Spec):
                 "must be a name of letters, digits and underscores, such as predictions or results.predictions"
             )
         return table
+
+    @property
+    def tables(self) -> dict[str, sql.Identifier]:
+        """The names of the table and of the two beside it, as SQL."""
+        *schema, name = self.table.split(".")
+        names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
+        return {key: sql.Identifier(*schema, one) for key, one in names.items()}

@@ -68,7 +68,7 @@ async def test_a_launch_makes_few_requests_before_the_job(
     before = len(proxy.requests)
     await launch(launcher, run)
     made = [(request.method, request.path.split("/namespaces/")[1]) for request in proxy.requests[before:]]
-    place, name, config = run.metadata.namespace, run.metadata.name, run.spec.config_ref.name
+    place, name, config = run.metadata.namespace, run.metadata.name, run.config_name
     assert made == [
         ("GET", f"{place}/inferenceruns/{name}"),
         ("GET", f"{place}/inferenceconfigs/{config}"),

@@ -282,7 +282,7 @@ async def test_what_a_worker_wrote_before_it_was_restarted_applies_although_the_
 ) -> None:
     run = await make()
     await fail_before_the_status_is_written(ours(api, await restart()), run, proxy)
-    await api.patch(CONFIGS, namespace, run.spec.config_ref.name, {"spec": {"image": "localhost/edited:1"}})
+    await api.patch(CONFIGS, namespace, run.config_name, {"spec": {"image": "localhost/edited:1"}})
 
     result = await launch(ours(api, await restart()), run)
 

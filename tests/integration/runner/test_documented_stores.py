@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from inferrun.manifest import Manifest
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
 from runner.registry import BUILT_IN, INPUTS
-from runner.stores.run_folder.documents import Manifest
 from tests.integration.runner.pods import REPOSITORY, Machine
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 from tests.integration.runner.s3_server import credentials, s3_server

@@ -10,6 +10,9 @@ import orjson
 import pytest
 from aiohttp import web
 
+from inferrun.resources import parse_config, parse_run
+from inferrun.resources.resolution import resolve
+from inferrun.resources.validation import config_problems
 from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 from tests.integration.runner.servers import CountingModel, holding_after, nothing
@@ -90,6 +93,60 @@ async def test_each_row_is_predicted_and_stored_once(machine: Machine, server: P
     again = await machine.pod()
     assert again.result == ended.result
     assert list((machine.folder / "tmp").iterdir()) == []
+
+
+INJECTIONS = (
+    "iris 7' or '1'='1",
+    "'; drop table irises; --",
+    "') or true --",
+    "\\'; select pg_sleep(60) --",
+    "$$; delete from irises; $$",
+    "current_setting('inferrun.p1')",
+    "%s %(name)s {} {0}",
+    "/* */ union select 1, 2, 3",
+    "\U0001f600\n\r\t",
+)
+
+
+def resolved(machine: Machine, query: str, *, key: str, **parameters: str) -> dict[str, Any]:
+    """The input of a run of a config with this query and these parameters, as its launch resolves it."""
+    given = {"sql": {"credentialsRef": {"name": "database"}, "query": query, **({"key": key} if key else {})}}
+    storage = {"input": given, "output": machine.contract["output"]}
+    kserve = {"modelUrl": "http://model/v2/models/sum/infer"}
+    config = parse_config({"metadata": {"name": "c"}, "spec": {"kserve": kserve, "storage": storage}})
+    assert config_problems(config) == ()
+    interval = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
+    spec = {"configRef": {"name": "c"}, "parameters": parameters, "interval": interval}
+    found = resolve(parse_run({"metadata": {"name": "r"}, "spec": spec}), config, is_our_runner=True)
+    assert found.problems == ()
+    return found.input
+
+
+@pytest.mark.parametrize("key", ["id", ""])
+async def test_values_of_placeholders_are_bound_in_every_statement_of_a_run(
+    machine: Machine, server: Postgres, key: str
+) -> None:
+    query = (
+        "select id, id as custom_id, a, b from irises where name = $(params.name) or id between $(params.low)::int and "
+        "extract(day from $(interval.start)::timestamptz at time zone 'UTC') and $(params.low) <> '' order by id"
+    )
+    machine.contract["input"] = resolved(machine, query, key=key, name="iris 7", low="19")
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "4 of 4 records predicted")
+    assert [row[1] for row in stored(server, machine)] == ["7", "19", "20", "21"]
+
+
+@pytest.mark.parametrize("value", INJECTIONS)
+async def test_a_value_is_never_part_of_a_statement(machine: Machine, server: Postgres, value: str) -> None:
+    server.execute("delete from irises where id >= 1000")
+    server.execute("insert into irises values (1000, %s, 1, 2)", value)
+    query = "select id, a, b from irises where name = $(params.name)"
+    machine.contract["input"] = resolved(machine, query, key="id", name=value)
+    ended = await machine.pod(**SMALL)
+    server.execute("delete from irises where id >= 1000")
+    assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
+    assert [row[1] for row in stored(server, machine)] == ["1000"]
+    assert server.execute("select count(*) from irises") == [(1000,)]
 
 
 async def test_a_killed_pod_neither_loses_nor_duplicates_rows(

@@ -15,8 +15,8 @@ USE = """
 import io, pyarrow
 from pyarrow import parquet
 from inferrun.plugins import ArrowRecords
-from runner.formats.columns import row_texts
-from runner.formats.parquet.format import PARQUET
+from inferrun.formats.columns import row_texts
+from inferrun.formats.parquet.format import PARQUET
 from runner.protocols.v2.inputs import ModelInput, tensor_of
 assert pyarrow.__file__.startswith({folder!r}), pyarrow.__file__
 table = pyarrow.table({{"a": [1, None, 3], "b": [0.5, 1.5, 2.5]}})

@@ -31,7 +31,7 @@ def pod_specs() -> list[tuple[str, Object]]:
 def test_every_config_is_used_by_a_run_and_every_run_uses_one() -> None:
     configs = {config["metadata"]["name"] for config in objects(kind="InferenceConfig")}
     runs = [parse_run(run) for run in objects(kind="InferenceRun")]
-    assert {run.spec.config_ref.name for run in runs} == configs
+    assert {run.config_name for run in runs} == configs
 
 
 def test_every_config_uses_the_service_of_the_model_server() -> None:
@@ -67,7 +67,7 @@ def test_an_example_for_kserve_refers_to_its_own_object(path: Path) -> None:
     assert reference is not None
     assert (reference.kind, reference.name) == (service["kind"], service["metadata"]["name"])
     assert config_problems(parsed) == ()
-    assert parse_run(run).spec.config_ref.name == config["metadata"]["name"]
+    assert parse_run(run).config_name == config["metadata"]["name"]
     assert service["metadata"]["namespace"] == config["metadata"]["namespace"] == run["metadata"]["namespace"]
 
 
@@ -76,7 +76,7 @@ def test_the_config_of_the_language_model_uses_its_server_and_the_s3_server() ->
     config = parse_config(manifest)
     run = parse_run(yaml.safe_load((EXAMPLES / "llm-batch" / "run.yaml").read_text()))
     assert config_problems(config) == ()
-    assert run.spec.config_ref.name == config.metadata.name
+    assert run.config_name == config.metadata.name
     ports = {
         f"http://{one['metadata']['name']}.{one['metadata']['namespace']}:{port['port']}"
         for one in objects(kind="Service")

@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 import orjson
 
+from inferrun.formats.json_text import json_texts
 from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
-from runner.formats.json_text import json_texts
 from runner.stores.file.local_files import MemoryFile
 
 

@@ -9,9 +9,9 @@ import pyarrow
 import pytest
 from pyarrow import ipc, parquet
 
+from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.parquet.format import PARQUET
 from inferrun.plugins import Chunk, InputError, Limits, RecordFormat
-from runner.formats.arrow.format import ARROW
-from runner.formats.parquet.format import PARQUET
 from tests.unit.runner.batches import decoded, file_of
 
 ROWS = 60

@@ -38,7 +38,7 @@ def test_a_fresh_runner_imports_nothing_of_the_control_plane() -> None:
     assert {"aiohttp", "uvloop", "orjson", "pydantic"} <= packages
 
 
-FILES = ("runner.__main__", "runner.stores.file.input", "runner.stores.file.output", "runner.formats.jsonl.format")
+FILES = ("runner.__main__", "runner.stores.file.input", "runner.stores.file.output", "inferrun.formats.jsonl.format")
 HEAVY = {"grpc", "obstore", "psycopg", "pyarrow"}
 """Packages that only some stores, protocols and formats need. Each takes from 50 to 500 ms of CPU time to import."""
 

@@ -23,6 +23,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.stores.input", "s3"),
         ("inferrun.stores.input", "http"),
         ("inferrun.stores.input", "sql"),
+        ("inferrun.stores.input", "run"),
         ("inferrun.stores.output", "file"),
         ("inferrun.stores.output", "krateo"),
         ("inferrun.stores.output", "s3"),
@@ -40,12 +41,14 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
-    with pytest.raises(ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, s3, sql$"):
+    with pytest.raises(
+        ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, run, s3, sql$"
+    ):
         registry.Registry().input_store("fil")
 
 
 def test_an_implementation_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, group=registry.FORMATS, points="lines = runner.formats.jsonl.format:JSONL")
+    install(tmp_path, group=registry.FORMATS, points="lines = inferrun.formats.jsonl.format:JSONL")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert registry.Registry().record_format("lines", "input.file.format").suffix == ".jsonl"
 

@@ -3,17 +3,19 @@
 import csv
 import io
 import json
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Protocol
 
 import orjson
 import pyarrow
 import pytest
 from pyarrow import ipc, parquet
 
-from inferrun.plugins import Batch, JsonRecords, RecordError, Records, Results, ResultWriter
-from runner.formats.arrow.format import ARROW
-from runner.formats.csv.format import CSV
-from runner.formats.parquet.format import PARQUET
+from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.csv.format import CSV
+from inferrun.formats.jsonl.format import JSONL
+from inferrun.formats.parquet.format import PARQUET
+from inferrun.plugins import Batch, JsonRecords, RecordError, Records, Results, ResultWriter, StoredResult
 
 REJECTED = RecordError("rejected", "it is bad", attempts=2)
 
@@ -26,11 +28,12 @@ class Written(Protocol):
     def writer(self, out: io.BytesIO, errors: io.BytesIO) -> ResultWriter:
         """Return a writer."""
 
-    def read_results(self, content: bytes) -> dict[int, bytes]:
-        """Return the predictions."""
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:
+        """Yield the rows."""
 
 
 FORMATS: tuple[Written, ...] = (PARQUET, ARROW, CSV)
+READABLE: tuple[Written, ...] = (*FORMATS, JSONL)
 
 
 def texts(*values: object) -> Records:
@@ -47,6 +50,10 @@ def written(form: Written, *results: Results, **batch: Any) -> tuple[bytes, byte
     counts = writer.close()
     assert counts.total == first - 7
     return out.getvalue(), errors.getvalue()
+
+
+def predictions(form: Written, content: bytes) -> dict[int, bytes]:
+    return {row.index: row.prediction for row in form.read_results(io.BytesIO(content)) if row.error is None}
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
@@ -84,9 +91,9 @@ def written(form: Written, *results: Results, **batch: Any) -> tuple[bytes, byte
 def test_predictions_can_be_read_again(
     form: Written, values: tuple[object, ...], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.formats.collected_results.PIECE_ROWS", rows)
+    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", rows)
     content, errors = written(form, *(Results(texts(value)) for value in values))
-    found = form.read_results(content)
+    found = predictions(form, content)
     assert {index: json.loads(text) for index, text in found.items()} == dict(enumerate(values, 7))
     assert errors == b""
 
@@ -100,11 +107,28 @@ def test_bytes_that_are_no_text_are_a_column_of_bytes() -> None:
         assert parquet.read_table(pyarrow.BufferReader(content)).column("prediction").to_pylist() == found
 
 
+@pytest.mark.parametrize("form", READABLE, ids=lambda form: form.results_suffix)
+def test_results_can_be_read_again_with_ids_columns_and_errors(form: Written) -> None:
+    results = Results(texts("a", None, [1.5]), {1: REJECTED})
+    copied = [b'"n":1,"city":"Rome"', b'"n":null,"city":""', b'"n":{"a":[1]},"city":"1"']
+    content, errors = written(
+        form, results, ids=["a", 5, "5"] if form is not PARQUET else ["a", "b", "5"], copied=copied
+    )
+    rows = list(form.read_results(io.BytesIO(content), io.BytesIO(errors)))
+    assert [(row.index, row.prediction, row.error) for row in rows] == [
+        (7, b'"a"', None),
+        (8, b"", REJECTED),
+        (9, b"[1.5]", None),
+    ]
+    assert [str(row.custom_id) for row in rows][::2] == ["a", "5"]
+    assert [orjson.loads(b"{%b}" % row.copied) for row in rows] == [orjson.loads(b"{%b}" % one) for one in copied]
+
+
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
 def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
     results = Results(texts(0.5, None, 1.5), {1: REJECTED})
     content, errors = written(form, results, ids=["a", None, "c"], copied=[b'"n":1', b'"n":2', b'"n":3'])
-    assert form.read_results(content) == {7: b"0.5", 9: b"1.5"}
+    assert predictions(form, content) == {7: b"0.5", 9: b"1.5"}
     assert orjson.loads(errors) == {
         "index": 8,
         "n": 2,
@@ -114,14 +138,14 @@ def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
 def test_pieces_of_a_chunk_may_have_different_columns(form: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.formats.collected_results.PIECE_ROWS", 1)
+    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", 1)
     out = io.BytesIO()
     writer = form.writer(out, io.BytesIO())
     for first, copied in enumerate((b"", b'"a":1', b'"b":"x, y"')):
         one = Results(texts(first + 0.5))
         writer.write(Batch(first=first, records=one.values, copied=[copied] if copied else []), one)
     writer.close()
-    assert form.read_results(out.getvalue()) == {0: b"0.5", 1: b"1.5", 2: b"2.5"}
+    assert predictions(form, out.getvalue()) == {0: b"0.5", 1: b"1.5", 2: b"2.5"}
     assert names_of(form, out.getvalue()) == ["index", "a", "b", "prediction", "error"]
 
 
@@ -135,14 +159,14 @@ def names_of(form: Written, content: bytes) -> list[str]:
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
 def test_a_chunk_may_consist_of_errors(form: Written) -> None:
     content, _ = written(form, Results(texts(None, None), {0: REJECTED, 1: REJECTED}))
-    assert form.read_results(content) == {}
+    assert predictions(form, content) == {}
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"ARROW1\0\0", b"a,b\n1,2\n", b"index,prediction,error\n1"])
 def test_other_files_are_not_taken_for_results(form: Written, content: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        form.read_results(content)
+        predictions(form, content)
 
 
 def tables() -> list[tuple[Written, pyarrow.Table]]:

@@ -16,7 +16,17 @@ EXPORTS = {
     *("ChunkWriter", "Claim", "ModelContext", "InputFile", "Piece", "ResultWriter"),
     *("ArrowRecords", "JsonRecords", "Records", "Json"),
     *("Batch", "Block", "Checkpoint", "Chunk", "ChunkCommit", "CommittedRun", "Counts", "CustomId", "InputPlan"),
-    *("RecordError", "ResultCounts", "Results", "failed", "join_results", "NO_USAGE", "Skipped", "TokenUsage"),
+    *(
+        "RecordError",
+        "ResultCounts",
+        "Results",
+        "failed",
+        "join_results",
+        "NO_USAGE",
+        "Skipped",
+        "StoredResult",
+        "TokenUsage",
+    ),
     *("Delivery", "Output"),
     *(
         "ColumnFormat",

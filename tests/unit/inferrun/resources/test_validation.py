@@ -231,8 +231,8 @@ def test_a_resource_that_cannot_be_parsed_is_reported_with_field_and_value() -> 
 
 def test_a_missing_field_is_reported_as_not_set() -> None:
     with pytest.raises(ValidationError) as error:
-        parse_run({"metadata": {"name": "a"}, "spec": {}})
-    assert describe(parse_problems(error.value)).startswith("spec.configRef is not set; ")
+        parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {}}})
+    assert describe(parse_problems(error.value)).startswith("spec.configRef.name is not set; ")
 
 
 def test_a_long_value_is_truncated() -> None:

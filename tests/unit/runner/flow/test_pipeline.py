@@ -11,6 +11,7 @@ from typing import ClassVar
 import orjson
 import pytest
 
+from inferrun.formats.json_text import json_texts
 from inferrun.plugins import (
     Batch,
     Block,
@@ -35,7 +36,6 @@ from inferrun.plugins import (
 )
 from inferrun.plugins.limits import MIB
 from runner.flow.pipeline import Pipeline
-from runner.formats.json_text import json_texts
 from tests.unit.runner.batches import decoded, records, results
 from tests.unit.runner.simulated_time import predict
 

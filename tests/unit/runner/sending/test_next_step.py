@@ -2,8 +2,8 @@
 
 import pytest
 
+from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError
-from runner.formats.record_errors import NOT_SENT
 from runner.sending.next_step import History, Server, Step, next_step
 from tests.unit.runner.batches import batch, decoded, results
 

@@ -1,14 +1,15 @@
 """Predictions of an earlier run take the place of requests."""
 
+import io
 import itertools
 import random
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, RecordError, Results
-from runner.formats.jsonl.format import JSONL
-from runner.protocols.openai.format import OPENAI
+from inferrun.formats.jsonl.format import JSONL
+from inferrun.formats.openai import OPENAI
+from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, ReadableResults, RecordError, Results
 from runner.sending.recall import CHUNKS_HELD, Recall
 
 CHUNKS = tuple(
@@ -71,6 +72,10 @@ async def test_few_chunks_are_held_and_each_is_read_once() -> None:
     assert len(recall._held) <= CHUNKS_HELD
 
 
+def predictions(form: ReadableResults, content: bytes) -> dict[int, bytes]:
+    return {row.index: row.prediction for row in form.read_results(io.BytesIO(content)) if row.error is None}
+
+
 def test_the_predictions_in_a_result_file_are_read_as_they_were_written() -> None:
     content = (
         b'{"index":0,"prediction":[1.50,null]}\n'
@@ -78,7 +83,7 @@ def test_the_predictions_in_a_result_file_are_read_as_they_were_written() -> Non
         b'{"index":2,"error":{"code":"rejected","message":"x"}}\n'
         b'{"index":3,"custom_id":9,"prediction":12345678901234567890123}\n'
     )
-    assert JSONL.read_results(content) == {
+    assert predictions(JSONL, content) == {
         0: b"[1.50,null]",
         1: b'{"prediction":1}',
         3: b"12345678901234567890123",
@@ -88,12 +93,12 @@ def test_the_predictions_in_a_result_file_are_read_as_they_were_written() -> Non
 def test_the_responses_in_an_output_file_are_read_as_they_were_written() -> None:
     response = b'{"status_code":200,"request_id":"r","body":{"error":null,"response":1}}'
     content = b'{"id":"batch_req_000000000007","custom_id":"a,\\"response\\":","response":%b,"error":null}\n' % response
-    assert OPENAI.read_results(content) == {7: response}
+    assert predictions(OPENAI, content) == {7: response}
 
 
 @pytest.mark.parametrize("content", [b"rubbish\n", b'{"index":"a","prediction":1}\n', b"{}\n"])
 def test_what_is_no_result_file_is_an_error(content: bytes) -> None:
     with pytest.raises(ValueError, match="a line is not a res"):
-        JSONL.read_results(content)
+        predictions(JSONL, content)
     with pytest.raises(ValueError, match="a line is not a res"):
-        OPENAI.read_results(content)
+        predictions(OPENAI, content)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import Contract, Limits, RecordFormat, StoreContext
-from runner.formats.jsonl.format import JSONL
 
 
 def context_of(

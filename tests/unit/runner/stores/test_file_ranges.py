@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferrun.contract import Contract
+from inferrun.formats.csv.format import CSV
+from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import InputError, Limits, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
-from runner.formats.csv.format import CSV
-from runner.formats.jsonl.format import JSONL
 from runner.stores.file.local_files import LocalFile, fingerprint_of
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.run_folder.documents import RunDocument, document_of

@@ -1,11 +1,13 @@
 """Requests and responses of OpenAI's API."""
 
+import io
+
 import orjson
 import pytest
 
+from inferrun.formats.openai import OPENAI
 from inferrun.plugins import NO_USAGE
 from inferrun.runner_report import MAX_COUNT, TokenUsage
-from runner.protocols.openai.format import OPENAI
 from runner.protocols.openai.requests import (
     InvalidRequest,
     error_body,
@@ -81,7 +83,7 @@ def test_a_response_is_one_line_that_a_retry_reads_again(separator: bytes) -> No
     body, _ = parse_response(b'{"id":"x",' + separator + b'"choices":[]}')
     response = result_text(200, "r", body)
     line = b'{"id":"batch_req_%012d","custom_id":"a","response":%b,"error":null}\n' % (0, response)
-    assert OPENAI.read_results(line * 1) == {0: response}
+    assert [row.prediction for row in OPENAI.read_results(io.BytesIO(line))] == [response]
     assert line.splitlines() == [line.removesuffix(b"\n")]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from inferrun.formats.json_text import json_texts
 from inferrun.plugins import InputError
-from runner.formats.json_text import json_texts
 from runner.stores.file.input import open_input
 from tests.unit.runner.stores.contexts import context_of
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import (
     Checkpoint,
     Chunk,
@@ -24,7 +25,6 @@ from inferrun.plugins import (
     SharedStore,
     StoreContext,
 )
-from runner.formats.jsonl.format import JSONL
 from runner.stores.file.output import open_output
 from tests.unit.runner.batches import batch, results
 from tests.unit.runner.stores.contexts import context_of

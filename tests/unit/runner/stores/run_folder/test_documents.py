@@ -3,9 +3,10 @@
 import hashlib
 
 from inferrun.contract import Contract, Model, ModelService, dump_contract
+from inferrun.manifest import Manifest
 from inferrun.plugins import Counts, InputPlan
 from runner.contract_file import parse_contract
-from runner.stores.run_folder.documents import Manifest, manifest_of
+from runner.stores.run_folder.documents import manifest_of
 
 CONTRACT = Contract(
     job_id="a",

@@ -1,0 +1,373 @@
+"""`AdvanceBackfill`: looks at the runs of a back-fill, starts more of them, and writes its status.
+
+Idempotent: a run is named after its schedule and its nominal time, and its label says which back-fill created it. What the
+workflow has forgotten is therefore found again: a back-fill whose workflow was lost counts the runs that it had created.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from functools import lru_cache
+from itertools import islice, takewhile
+from typing import Final
+
+from temporalio import activity
+
+from activities.launching.launch_blocked import LaunchBlocked, creation_rejected
+from activities.objects.events import EventRecorder
+from activities.objects.object_metadata import name_of
+from activities.objects.presence import delete_if_present, get_if_present
+from activities.submitting.child_runs import backfilled_run
+from activities.submitting.submitted_runs import SubmittedRuns
+from inferrun import wellknown
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
+from inferrun.kube.objects import RUNS
+from inferrun.kube.runs import RunStore
+from inferrun.names import scheduled_run_name
+from inferrun.reasons import Phase, Reason
+from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.resources.backfill import BackfillOrder, BackfillSelection
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
+from inferrun.resources.fire_times import fire_times
+from inferrun.resources.status import BackfillStatus
+from inferrun.run_defaults import Defaults
+from inferrun.run_status import duration_text, status_after
+from inferrun.timestamps import parse, rfc3339
+from workflows import activity_options
+from workflows.messages import BackfillInput, BackfillProgress, BackfillResult
+
+MAX_TIMES: Final = 50_000
+"""Scheduled times of a back-fill: five years of hours."""
+
+TIMES_PER_STEP: Final = 50
+"""Times that are dealt with before the progress is recorded."""
+
+SHOWN_FAILURES: Final = 5
+
+
+class Step(Enum):
+    """What a back-fill does about a scheduled time."""
+
+    START = auto()
+    REPEAT = auto()
+    """Delete the run that has ended, and start another one."""
+    FOLLOW = auto()
+    """It has started the run, which is in progress."""
+    COUNT = auto()
+    """It has started the run, which has ended."""
+    SKIP = auto()
+    WAIT = auto()
+    """The run is being deleted."""
+
+
+def next_step(child: InferenceRun | None, *, which: BackfillSelection, backfill_uid: str) -> Step:
+    """What to do about a time, given the run that has its name."""
+    if child is None:
+        return Step.SKIP if which is BackfillSelection.FAILED else Step.START
+    if child.metadata.is_being_deleted:
+        return Step.WAIT
+    if child.metadata.labels.get(wellknown.LABEL_BACKFILL) == backfill_uid:
+        return Step.COUNT if child.status.is_terminal else Step.FOLLOW
+    repeats = which is BackfillSelection.ALL or (
+        which is BackfillSelection.FAILED and child.status.phase is Phase.FAILED
+    )
+    return Step.REPEAT if repeats and child.status.is_terminal else Step.SKIP
+
+
+def scheduled_times(
+    expression: str, time_zone: str, *, start: datetime, until: datetime, is_descending: bool
+) -> Sequence[datetime]:
+    """The scheduled times from `start` to `until`, both included, in the order of the back-fill; at most MAX_TIMES + 1."""
+
+    times = fire_times(expression, time_zone=time_zone, after=start - timedelta(seconds=1))
+    found = list(islice(takewhile(lambda moment: moment <= until, times), MAX_TIMES + 1))
+    return found[::-1] if is_descending else found
+
+
+class Backfiller:
+    """One instance serves all back-fills of a worker."""
+
+    def __init__(
+        self,
+        api: KubeClient,
+        runs: RunStore,
+        *,
+        events: EventRecorder,
+        submitted: SubmittedRuns,
+        defaults: Callable[[], Defaults],
+    ) -> None:
+        self._api = api
+        self._runs = runs
+        self._events = events
+        self._submitted = submitted
+        self._defaults = defaults
+        self._scheduled_times = lru_cache(maxsize=16)(scheduled_times)
+
+    @activity.defn(name=activity_options.BACKFILL.name)
+    async def advance_backfill(self, request: BackfillInput) -> BackfillResult:
+        """Do what can be done now. The runs of a back-fill that has been deleted are cancelled by its workflow."""
+        run = await self._runs.read(request.run)
+        if request.is_cancelled:
+            return await self._cancel(request, run)
+        if run is None or run.spec.backfill is None or run.status.is_terminal:
+            return _ended(request.progress, Phase.FAILED, Reason.RUN_DELETED, "the back-fill no longer exists")
+        try:
+            schedule = await self._schedule(run, request.progress)
+            progress, times = self._fixed(run, schedule, request.progress)
+            return await self._go_on(run, schedule, await self._look(run, progress), times)
+        except LaunchBlocked as blocker:
+            if blocker.is_retryable:
+                return await self._publish(run, request.progress, Phase.PENDING, blocker.reason, blocker.message)
+            return _ended(request.progress, Phase.FAILED, blocker.reason, blocker.message)
+
+    async def _schedule(self, run: InferenceRun, progress: BackfillProgress) -> InferenceRun:
+        """The schedule. Raises LaunchBlocked if there is none: one that has been deleted does not come back."""
+        name = run.spec.backfill.schedule if run.spec.backfill is not None else ""
+        schedule = await self._read(run, name)
+        if schedule is None or not schedule.spec.is_schedule or schedule.metadata.is_being_deleted:
+            what = "no longer exists" if progress.schedule else "does not exist, or has no spec.schedule"
+            text = f"spec.backfill.schedule: the scheduled InferenceRun {name!r} {what}"
+            raise LaunchBlocked(Reason.SCHEDULE_NOT_FOUND, text, is_retryable=not progress.schedule)
+        return schedule
+
+    def _fixed(
+        self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress
+    ) -> tuple[BackfillProgress, Sequence[datetime]]:
+        """The progress with what is fixed at the start, and the scheduled times. Raises LaunchBlocked if they are too many."""
+        backfill = run.spec.backfill
+        assert backfill is not None  # noqa: S101 -- the caller has checked it
+        if not progress.schedule:
+            until = rfc3339(min(backfill.end, self._api.now()))
+            zone = schedule.spec.time_zone or DEFAULT_TIME_ZONE
+            fixed = {"schedule": schedule.spec.schedule, "time_zone": zone, "until": until}
+            progress = progress.model_copy(update=fixed)
+        times = self._scheduled_times(
+            progress.schedule,
+            progress.time_zone,
+            start=backfill.start,
+            until=parse(progress.until),
+            is_descending=backfill.order is BackfillOrder.DESCENDING,
+        )
+        if len(times) > MAX_TIMES:
+            text = f"spec.backfill: more than {MAX_TIMES} scheduled times are between start and end; use several back-fills"
+            raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
+        return progress, times
+
+    async def _go_on(
+        self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress, times: Sequence[datetime]
+    ) -> BackfillResult:
+        """Start runs, unless the back-fill is suspended, and say how far it has got."""
+        total, is_waiting, blocker = len(times), False, None
+        if run.spec.suspend:
+            text = "suspended: no runs are started until spec.suspend is set to false"
+            return await self._publish(run, progress, Phase.SUSPENDED, Reason.SUSPENDED, text, total=total)
+        progress, is_waiting, blocker = await self._start(run, schedule, progress, times)
+        if blocker is not None:
+            phase = Phase.RUNNING if progress.active else Phase.PENDING
+            return await self._publish(run, progress, phase, blocker.reason, blocker.message, total=total)
+        if progress.position == total and not progress.active:
+            return _result_of(progress, total=total)
+        text = describe(progress, total=total, now=self._api.now())
+        published = await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, text, total=total)
+        room = len(progress.active) < ((run.spec.backfill and run.spec.backfill.concurrency) or 1)
+        has_more = room and progress.position < total and not is_waiting
+        return published.model_copy(update={"has_more": has_more, "is_blocked": is_waiting})
+
+    async def _read(self, run: InferenceRun, name: str) -> InferenceRun | None:
+        stored = await get_if_present(self._api, RUNS, run.metadata.namespace, name)
+        return parse_run(stored) if stored is not None else None
+
+    async def _look(self, run: InferenceRun, progress: BackfillProgress) -> BackfillProgress:
+        """The progress after its runs that have ended were counted."""
+        tally = _Tally.of(progress)
+        for name in progress.active:
+            child = await self._read(run, name)
+            if child is None or child.metadata.labels.get(wellknown.LABEL_BACKFILL) != run.metadata.uid:
+                tally.count(name, Phase.FAILED)
+            elif child.status.is_terminal:
+                tally.count(name, child.status.phase)
+            else:
+                tally.active.append(name)
+        return tally.progress(progress)
+
+    async def _start(
+        self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress, times: Sequence[datetime]
+    ) -> tuple[BackfillProgress, bool, LaunchBlocked | None]:
+        """The progress after runs were started, whether a run that is being deleted holds up the next one, and what does for now.
+
+        Raises LaunchBlocked if a run can never be created.
+        """
+        backfill, namespace = run.spec.backfill, run.metadata.namespace
+        assert backfill is not None  # noqa: S101 -- the caller has checked it
+        which, room = backfill.which or BackfillSelection.MISSING, backfill.concurrency or 1
+        tally, position = _Tally.of(progress, active=progress.active), progress.position
+        is_waiting, blocker = False, None
+        for due in times[position : position + TIMES_PER_STEP]:
+            if len(tally.active) >= room:
+                break
+            name = scheduled_run_name(schedule.metadata.name, rfc3339(due))
+            child = await self._read(run, name)
+            step = next_step(child, which=which, backfill_uid=run.metadata.uid)
+            if step is Step.REPEAT and child is not None:
+                await delete_if_present(self._api, RUNS, namespace, name, uid=child.metadata.uid)
+            if step in (Step.START, Step.REPEAT):
+                wanted = backfilled_run(schedule, backfill=run.ref, nominal_time=due, defaults=self._defaults())
+                try:
+                    await self._api.create(RUNS, namespace, wanted)
+                except AlreadyExists:
+                    step = Step.WAIT  # the deleted one still exists, or the schedule has just created its own
+                except (Forbidden, Invalid, AdmissionUnavailable) as error:
+                    blocker = creation_rejected(wellknown.RUN_KIND, name_of(wanted), error)
+                    if not blocker.is_retryable:
+                        raise blocker from error
+                    break
+            if step is Step.WAIT:
+                is_waiting = True
+                break
+            if step is Step.SKIP:
+                tally.skipped += 1
+            elif step is Step.COUNT and child is not None:
+                tally.count(name, child.status.phase)
+            else:
+                tally.active.append(name)
+            position += 1
+        started = progress.started_at or (rfc3339(self._api.now()) if tally.active else "")
+        return tally.progress(progress, position=position, started_at=started), is_waiting, blocker
+
+    async def _cancel(self, request: BackfillInput, run: InferenceRun | None) -> BackfillResult:
+        """Cancel the runs in progress. The back-fill has ended when they have."""
+        tally, namespace = _Tally.of(request.progress), request.run.namespace
+        for name in request.progress.active:
+            stored = await get_if_present(self._api, RUNS, namespace, name)
+            child = parse_run(stored) if stored is not None else None
+            if child is None or child.metadata.labels.get(wellknown.LABEL_BACKFILL) != request.run.uid:
+                tally.count(name, Phase.FAILED)
+            elif child.status.is_terminal:
+                tally.count(name, child.status.phase)
+            else:
+                tally.active.append(name)
+                if wellknown.ANNOTATION_CANCEL_REQUESTED not in child.metadata.annotations:
+                    await self._submitted.cancel(child.ref)
+        progress = tally.progress(request.progress)
+        message = f"the back-fill was cancelled: {counts(progress)}"
+        if not progress.active:
+            return _ended(progress, Phase.FAILED, Reason.CANCELLED, message)
+        if run is not None and not run.status.is_terminal:
+            total = run.status.backfill.total if run.status.backfill is not None else 0
+            return await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, message, total=total)
+        return BackfillResult(progress=progress, message=message)
+
+    async def _publish(
+        self,
+        run: InferenceRun,
+        progress: BackfillProgress,
+        phase: Phase,
+        reason: Reason,
+        message: str,
+        *,
+        total: int | None = None,
+    ) -> BackfillResult:
+        now = self._api.now()
+
+        def decide(current: InferenceRun) -> InferenceRunStatus:
+            return status_after(
+                current,
+                phase=phase,
+                reason=reason,
+                message=message,
+                now=now,
+                read_generation=run.metadata.generation,
+                start_time=parse(progress.started_at) if progress.started_at else None,
+                backfill=backfill_status(progress, total=total, now=now) if total is not None else None,
+            )
+
+        await self._runs.update_status(run.ref, decide, read=run)
+        is_blocked = reason not in (Reason.RUNNING, Reason.SUSPENDED)
+        if is_blocked:
+            await self._events.record(run.ref, reason=reason, message=message, is_warning=True)
+        return BackfillResult(progress=progress, phase=phase, message=message, is_blocked=is_blocked)
+
+
+@dataclass
+class _Tally:
+    """The counts of a back-fill while a step changes them."""
+
+    succeeded: int
+    failed: int
+    skipped: int
+    failures: list[str]
+    active: list[str]
+
+    @classmethod
+    def of(cls, progress: BackfillProgress, *, active: Sequence[str] = ()) -> "_Tally":
+        return cls(progress.succeeded, progress.failed, progress.skipped, list(progress.failures), list(active))
+
+    def count(self, name: str, phase: Phase | None) -> None:
+        """One of the runs has ended, or was deleted before it had."""
+        if phase is Phase.SUCCEEDED:
+            self.succeeded += 1
+            return
+        self.failed += 1
+        if len(self.failures) < SHOWN_FAILURES:
+            self.failures.append(name)
+
+    def progress(self, before: BackfillProgress, **changes: object) -> BackfillProgress:
+        """The progress with these counts."""
+        counted = {"succeeded": self.succeeded, "failed": self.failed, "skipped": self.skipped}
+        lists = {"failures": tuple(self.failures), "active": tuple(self.active)}
+        return before.model_copy(update={**counted, **lists, **changes})
+
+
+def seconds_left(progress: BackfillProgress, *, total: int, now: datetime) -> float | None:
+    """Seconds until all runs have ended if they go on as before; None while none has."""
+    ended = progress.succeeded + progress.failed
+    if not ended or not progress.started_at:
+        return None
+    elapsed = max(0.0, (now - parse(progress.started_at)).total_seconds())
+    return elapsed / ended * (total - progress.skipped - ended)
+
+
+def backfill_status(progress: BackfillProgress, *, total: int, now: datetime) -> BackfillStatus:
+    """The numbers in the status."""
+    left = seconds_left(progress, total=total, now=now)
+    return BackfillStatus(
+        total=total,
+        succeeded=progress.succeeded,
+        failed=progress.failed,
+        skipped=progress.skipped,
+        running=len(progress.active),
+        estimated_completion_time=now + timedelta(seconds=left) if left is not None else None,
+    )
+
+
+def counts(progress: BackfillProgress) -> str:
+    """How many runs ended how, such as `3 succeeded, 1 failed (nightly-20261101000000)`."""
+    parts = [f"{progress.succeeded} succeeded"]
+    if progress.failed:
+        more = ", …" if progress.failed > len(progress.failures) else ""
+        parts.append(f"{progress.failed} failed ({', '.join(progress.failures)}{more})")
+    if progress.skipped:
+        parts.append(f"{progress.skipped} skipped")
+    return ", ".join(parts)
+
+
+def describe(progress: BackfillProgress, *, total: int, now: datetime) -> str:
+    """What the status of a back-fill in progress says."""
+    left = seconds_left(progress, total=total, now=now)
+    ended = progress.position - len(progress.active)
+    text = f"{ended} of {total} runs are done: {counts(progress)}, {len(progress.active)} in progress"
+    return text if left is None else f"{text}; about {duration_text(timedelta(seconds=left))} left"
+
+
+def _result_of(progress: BackfillProgress, *, total: int) -> BackfillResult:
+    if not total:
+        text = "no scheduled time is between spec.backfill.start and end"
+        return _ended(progress, Phase.SUCCEEDED, Reason.SUCCEEDED, text)
+    phase, reason = (Phase.FAILED, Reason.BACKFILL_FAILED) if progress.failed else (Phase.SUCCEEDED, Reason.SUCCEEDED)
+    return _ended(progress, phase, reason, f"{total} scheduled times: {counts(progress)}")
+
+
+def _ended(progress: BackfillProgress, phase: Phase, reason: Reason, message: str) -> BackfillResult:
+    return BackfillResult(progress=progress, phase=phase, message=message, outcome=reason)

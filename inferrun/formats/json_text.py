@@ -1,0 +1,97 @@
+"""Converts records and values to JSON texts. Pure.
+
+orjson leaves the unused rest of its buffer, of up to 64 KiB, attached to each text. Texts that are kept are therefore copied.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final, cast
+
+import orjson
+
+from inferrun.plugins import ArrowRecords, Json, JsonRecords, RecordError, Records
+
+_BYTES: Final = "b64"
+
+
+def json_of_bytes(value: bytes) -> Json:
+    """Return bytes as JSON: a text if they are one, otherwise `{"b64": …}`, as TensorFlow Serving's REST API has it."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {_BYTES: b64encode(value).decode()}
+
+
+def bytes_in(value: Json) -> bytes | None:
+    """Return the bytes that an object with their base64 stands for; None for every other value."""
+    if not isinstance(value, dict) or list(value) != [_BYTES] or not isinstance(text := value[_BYTES], str):
+        return None
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return None
+
+
+def json_texts(records: Records) -> Sequence[bytes]:
+    """Return one JSON text per record; a row of columns is an array of their values."""
+    match records:
+        case JsonRecords(texts):
+            return texts
+        case ArrowRecords():
+            from inferrun.formats.columns import row_texts  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+            return row_texts(records.table)
+
+
+def array_of(texts: Sequence[bytes]) -> bytes:
+    """Return the JSON array of texts."""
+    return b"[%b]" % b",".join(texts)
+
+
+def text_of(value: Json) -> bytes:
+    """Return the JSON text of a value that is kept. NaN and infinity become null.
+
+    Raises ValueError for a value that has no text: it is nested too deeply, or contains an integer of more than 64 bits or a text
+    that is not valid Unicode.
+    """
+    return bytes(memoryview(_encoded(value)))
+
+
+def texts_of(values: Sequence[Json]) -> list[bytes]:
+    """Return one JSON text per value, as `text_of`. Numbers, and arrays of numbers, are encoded many at a time."""
+    kinds = set(map(type, values))
+    if kinds and kinds <= {int, float}:
+        return _encoded(values)[1:-1].split(b",")
+    if kinds == {list}:
+        rows = cast("Sequence[list[Json]]", values)
+        if set(map(type, chain.from_iterable(rows))) <= _PLAIN:  # so the text of no value contains `],[`
+            pieces = (_encoded(rows[start : start + _AT_ONCE])[1:-1] for start in range(0, len(rows), _AT_ONCE))
+            return [text for piece in pieces for text in piece.replace(b"],[", b"]\n[").split(b"\n")]
+    return list(map(text_of, values))
+
+
+_PLAIN: Final = {int, float, bool, type(None)}
+
+_AT_ONCE: Final = 256
+"""Rows that are encoded in one call: the text of all of them exists twice for a moment."""
+
+
+def error_text(error: RecordError) -> bytes:
+    """Return the JSON text of the error of a record."""
+    return orjson.dumps({"code": error.code, "message": error.message, "attempts": error.attempts})
+
+
+def error_of(value: Json) -> RecordError:
+    """Return the error of a record that a decoded `error_text` describes. Raises ValueError for another value."""
+    if not isinstance(value, dict) or not isinstance(code := value.get("code"), str):
+        raise ValueError("an error has no code")  # noqa: TRY004  callers expect ValueError for what is not a result
+    attempts = value.get("attempts")
+    return RecordError(code, str(value.get("message")), attempts if isinstance(attempts, int) else 0)
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, default=json_of_bytes)
+    except orjson.JSONEncodeError as error:
+        raise ValueError(f"a value cannot be written as JSON ({error})") from error

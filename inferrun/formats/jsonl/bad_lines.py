@@ -1,0 +1,80 @@
+"""Reads lines of which some are not valid: each of those costs one record, and the others are read as usual. Pure.
+
+A block without a bad line never gets here, because to read lines one by one takes much longer.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Final
+
+import orjson
+
+from inferrun.formats.json_text import bytes_in, json_texts
+from inferrun.formats.jsonl.line_ranges import BadLine, Lines
+from inferrun.formats.record_errors import not_sent
+from inferrun.formats.row_validation import Form, form_of
+from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordError
+
+
+def read_valid(
+    lines: Lines, read: Callable[[Lines], Block], *, id_of: Callable[[bytes], CustomId], skipped: int = 0
+) -> Block:
+    """Return the records of lines after the first `skipped` ones. A bad line has an error, and another record in its place.
+
+    `read` returns the records of lines of which none is bad, and raises BadLine; `id_of` returns the id in a bad line, if any.
+    """
+    places = range(skipped, len(lines.texts))
+    found: list[Block | RecordError] = []
+    for at in places:
+        try:
+            found.append(read(lines.only(at)))
+        except BadLine as bad:
+            found.append(not_sent(f"{lines.place(at)} {bad.text}"))
+    errors = {to: one for to, one in enumerate(found) if isinstance(one, RecordError)}
+    blocks = {to: one for to, one in enumerate(found) if isinstance(one, Block)}
+    forms = {to: _form_of(block) for to, block in blocks.items()}
+    usual = max(Counter(forms.values()).items(), key=itemgetter(1), default=(_OBJECT, 0))[0]
+    for to, form in forms.items():
+        if form != usual:
+            errors[to] = not_sent(f"{lines.place(places[to])} has {form}, others have {usual}")
+            del blocks[to]
+    example = next(iter(blocks.values()), _NOTHING)
+    records = [_text_of(blocks.get(to, example)) for to in range(len(found))]
+    ids = [
+        next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[places[to]]) for to in range(len(found))
+    ]
+    copied = [b"".join(blocks[to].copied) if to in blocks else b"" for to in range(len(found))]
+    return Block(
+        JsonRecords(records),
+        ids if set(ids) - {None} else (),
+        copied if any(copied) else (),
+        example.columns,
+        errors,
+    )
+
+
+def id_of(line: bytes) -> CustomId:
+    """Return the id of a record that is a JSON object; None if it has none, or is not valid."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    found = value.get(ID_COLUMN) if isinstance(value, dict) else None
+    return found if isinstance(found, str) or type(found) is int else None
+
+
+_NOTHING: Final = Block(JsonRecords([b"null"]))
+"""What is in place of bad lines if there are no others."""
+
+
+def _text_of(block: Block) -> bytes:
+    return json_texts(block.records)[0]
+
+
+_OBJECT: Final = Form("object")
+
+
+def _form_of(block: Block) -> Form:
+    value = orjson.loads(_text_of(block))
+    return _OBJECT if isinstance(value, dict) and bytes_in(value) is None else form_of(value)

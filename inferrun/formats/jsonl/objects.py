@@ -1,0 +1,43 @@
+"""Records that are JSON objects, of which some members feed the model and some are copied to the results."""
+
+import orjson
+
+from inferrun.formats.json_text import text_of
+from inferrun.formats.jsonl.line_ranges import BadLine, Lines
+from inferrun.formats.named_columns import copied_fault, field_of
+from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, CustomId, Json, JsonRecords
+
+_INPUTS = "inputs"
+"""The member with the numbers if no columns are named that feed the model."""
+
+
+def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
+    """Return the records of lines. Raises BadLine for one that does not have the columns."""
+    records, ids, copied = list[bytes](), list[CustomId](), list[bytes]()
+    for at, line in enumerate(lines.texts):
+        try:
+            row: Json = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
+        if not isinstance(row, dict):
+            raise BadLine(at, "must be a JSON object, because the config names columns")
+        for name in columns.named:
+            if name not in row:
+                field = field_of(name, columns)
+                raise BadLine(at, f"has no {name!r}, which {field} names; a missing value must be null")
+        given = row.get(ID_COLUMN)
+        if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
+            raise BadLine(at, f'"{ID_COLUMN}" must be a string or an integer')
+        if not columns.fed and _INPUTS not in row:
+            raise BadLine(at, f'has no "{_INPUTS}"; name the columns that feed the model in tensors.inputs')
+        names = columns.copied_of(list(row))
+        if columns.copies_all and (fault := copied_fault(names)):
+            text = f"cannot be copied with joinSource: {fault}, or list the columns in passThroughColumns"
+            raise BadLine(at, text)
+        try:
+            records.append(text_of({name: row[name] for name in columns.fed} if columns.fed else row[_INPUTS]))
+            copied.append(text_of({name: row[name] for name in names})[1:-1])
+        except ValueError as error:
+            raise BadLine(at, f"cannot be used: {error}") from error
+        ids.append(given)
+    return Block(JsonRecords(records), ids if set(ids) - {None} else (), copied if any(copied) else ())

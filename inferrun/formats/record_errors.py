@@ -1,0 +1,87 @@
+"""The errors of records, in place of which some stores need a value: placeholders, and the records that are not sent, because they
+are not valid or because the model cannot take them. Pure."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import orjson
+
+from inferrun.formats.json_text import json_texts, text_of
+from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records, Results
+
+NOT_SENT: Final = "invalid_input"
+"""Its code."""
+
+
+def not_sent(text: str) -> RecordError:
+    """Return the error; `text` says what is wrong with the record."""
+    return RecordError(NOT_SENT, text)
+
+
+FAILED_BEFORE: Final = "input_run"
+"""The code of a record that has failed in the run whose output is the input."""
+
+
+def invalid_of(block: Block) -> list[RecordError]:
+    """Return the errors of a block that are faults of the input, in order."""
+    return [error for _, error in sorted(block.errors.items()) if error.code != FAILED_BEFORE]
+
+
+def without_infinity(batch: Batch) -> Batch:
+    """Return a batch with an error for each record with an infinite number, which cannot be sent as JSON."""
+    if not isinstance(batch.records, ArrowRecords):
+        return batch  # JSON texts have no infinity, either
+    from inferrun.formats.columns import infinite_rows  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+    text = "the record contains an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
+    errors = dict.fromkeys(infinite_rows(batch.records.table), not_sent(text))
+    return replace(batch, errors=errors) if errors else batch
+
+
+async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
+    """Predict the records of a batch that have no error. The indexes of those in the part of it are not consecutive."""
+    if not batch.errors:
+        return await predict(batch)
+    places = [at for at in range(len(batch)) if at not in batch.errors]
+    valid = Batch(first=batch.first, records=selected(batch.records, places)) if places else None
+    return with_record_errors(await predict(valid) if valid else None, batch.errors, total=len(batch))
+
+
+def selected(records: Records, places: Sequence[int]) -> Records:
+    """Return the records at some positions, of which there is at least one."""
+    if isinstance(records, JsonRecords):
+        return JsonRecords([records.texts[at] for at in places])
+    parts = [records.part(at, at + 1) for at in places]  # pyarrow can take no strings that are views
+    return parts[0].join(parts[1:])
+
+
+def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
+    """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
+    sent = json_texts(results.values) if results else ()
+    blank = _blank_like(sent[0]) if sent else b"null"
+    places = [at for at in range(total) if at not in unsent]
+    texts = [blank] * total
+    for at, value in zip(places, sent, strict=True):
+        texts[at] = value
+    errors = dict(unsent)
+    if results:
+        errors |= {places[at]: one for at, one in results.errors.items()}
+    return Results(JsonRecords(texts), errors, results.usage if results else NO_USAGE)
+
+
+def with_blanks(results: Results) -> Results:
+    """Give failed records without a value one of the shape of the others."""
+    if not results.errors or not isinstance(results.values, JsonRecords):
+        return results
+    texts = results.values.texts
+    blank = _blank_like(next((text for at, text in enumerate(texts) if at not in results.errors), b""))
+    filled = [blank if at in results.errors and text == b"null" else text for at, text in enumerate(texts)]
+    return replace(results, values=JsonRecords(filled))
+
+
+def _blank_like(text: bytes) -> bytes:
+    def blanked(value: Json) -> Json:
+        return [blanked(one) for one in value] if isinstance(value, list) else None
+
+    return text_of(blanked(orjson.loads(text))) if text.startswith(b"[") else b"null"

@@ -1,0 +1,111 @@
+"""Stored results as records: what another run predicted feeds the model, and its columns are copied. Pure.
+
+Without named columns, the record is the prediction. Otherwise the columns are `index`, `custom_id`, those that were copied to the
+result, `prediction`, and what is within a prediction: `prediction.label`, or `prediction.choices.0.text`.
+
+A result that is an error remains one: each record of the one run is a record of the other, with the same index.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Final, cast
+
+import orjson
+
+from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.json_text import text_of
+from inferrun.formats.named_columns import field_of
+from inferrun.formats.record_errors import FAILED_BEFORE, not_sent
+from inferrun.formats.row_validation import RowFault, form_of, width_of
+from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, Json, JsonRecords, RecordError, StoredResult
+
+_BLOCK_BYTES: Final = 64 * 1024
+_INDEX, _, _PREDICTION, _ = RESULT_MEMBERS
+_WITHIN: Final = f"{_PREDICTION}."
+_SHOWN: Final = 20
+
+
+def blocks_of(rows: Iterable[StoredResult], columns: ColumnSelection, *, run: str) -> Iterator[Block]:
+    """Yield the results of a run as records, in blocks of about 64 KiB."""
+    held, size = list[StoredResult](), 0
+    for row in rows:
+        held.append(row)
+        size += len(row.prediction) + len(row.copied) + 1
+        if size >= _BLOCK_BYTES:
+            yield _block(held, columns, run=run)
+            held, size = [], 0
+    if held:
+        yield _block(held, columns, run=run)
+
+
+def _block(rows: Sequence[StoredResult], columns: ColumnSelection, *, run: str) -> Block:
+    found: dict[int, tuple[bytes, bytes]] = {}
+    errors: dict[int, RecordError] = {}
+    for at, row in enumerate(rows):
+        if row.error is not None:
+            text = f"record {row.index} failed in run {run!r}: {row.error.code}: {row.error.message}"
+            errors[at] = RecordError(FAILED_BEFORE, text)
+            continue
+        try:
+            found[at] = _record(row, columns)
+        except ValueError as fault:
+            errors[at] = not_sent(f"record {row.index} of run {run!r} {fault}")
+    if not columns.fed:
+        for at, text in _other_forms({at: record for at, (record, _) in found.items()}).items():
+            errors[at] = not_sent(f"record {rows[at].index} of run {run!r} {text}")
+            del found[at]
+    nothing = next(iter(found.values()), (b"null", b""))
+    records = [found.get(at, nothing)[0] for at in range(len(rows))]
+    copied = [found[at][1] if at in found else b"" for at in range(len(rows))]
+    ids = [row.custom_id for row in rows]
+    return Block(JsonRecords(records), ids if set(ids) - {None} else (), copied if any(copied) else (), errors=errors)
+
+
+def _record(row: StoredResult, columns: ColumnSelection) -> tuple[bytes, bytes]:
+    """Return the record and what is copied of it. Raises ValueError with the rest of a sentence that begins with the record."""
+    if not columns.named:
+        return row.prediction, row.copied if columns.copies_all else b""
+    members = cast("dict[str, Json]", orjson.loads(b"{%b}" % row.copied))
+    members |= {_INDEX: row.index, ID_COLUMN: row.custom_id, _PREDICTION: orjson.loads(row.prediction)}
+    fed = text_of({name: _value(name, members, columns) for name in columns.fed}) if columns.fed else row.prediction
+    if columns.copies_all:
+        return fed, row.copied
+    return fed, text_of({name: _value(name, members, columns) for name in columns.copied})[1:-1]
+
+
+def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Json:
+    if name in members:
+        return members[name]
+    if name.startswith(_WITHIN):
+        value = members[_PREDICTION]
+        for part in name.removeprefix(_WITHIN).split("."):
+            if isinstance(value, dict) and part in value:
+                value = value[part]
+            elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
+                value = value[int(part)]
+            else:
+                break
+        else:
+            return value
+    near = get_close_matches(name, members, n=1)
+    hint = f", did you mean {near[0]!r}?" if near else ""
+    shown = ", ".join(one[:80] for one in list(members)[:_SHOWN])
+    raise ValueError(f"has no {name!r}, which {field_of(name, columns)} names{hint}; its columns are {shown}")
+
+
+def _other_forms(records: dict[int, bytes]) -> dict[int, str]:
+    """Return why records cannot be sent together with most others, by their position."""
+    values = {at: cast("Json", orjson.loads(text)) for at, text in records.items()}
+    try:
+        width_of(list(values.values()))
+        return {}
+    except RowFault:
+        faults, forms = {}, {}
+    for at, value in values.items():
+        try:
+            forms[at] = form_of(value)
+        except ValueError as fault:
+            faults[at] = f"{fault}; name what feeds the model in tensors.inputs, such as prediction.label"
+    usual = max(counted := Counter(forms.values()), key=counted.__getitem__, default=None)
+    return faults | {at: f"has {form}, others have {usual}" for at, form in forms.items() if form != usual}

@@ -1,0 +1,64 @@
+"""Divides the text of an SQL query into code, literals, names and comments, as PostgreSQL reads it. Pure.
+
+A placeholder stands for a value, so it belongs into code: in a literal it would be text, and in a name it cannot be bound. The time
+is linear in the length of the text. What is not closed extends to its end.
+"""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
+
+
+class Kind(Enum):
+    """What a part of a query is."""
+
+    CODE = "code"
+    LITERAL = "literal"
+    DOLLAR_LITERAL = "dollar literal"
+    NAME = "name"
+    COMMENT = "comment"
+
+
+_OPENING: Final = re.compile(
+    r"\$\([^()]*\)|--|/\*|(?<![\w$])[eE]'|'|\"|(?<![\w$])\$(?:[^\W\d]\w*)?\$"  # a $ within an identifier opens nothing
+)
+_COMMENT_MARK: Final = re.compile(r"/\*|\*/")
+_STRING_MARK: Final = {"'": re.compile(r"''|'"), '"': re.compile(r'""|"'), "e'": re.compile(r"\\.|''|'", re.DOTALL)}
+
+
+def parts_of(query: str) -> Iterator[tuple[Kind, str]]:
+    """The parts of a query, which together are the query."""
+    at = 0
+    while (opening := _OPENING.search(query, at)) is not None:
+        if opening.start() > at:
+            yield Kind.CODE, query[at : opening.start()]
+        kind, end = _closed(query, opening[0], opening.end())
+        yield kind, query[opening.start() : end]
+        at = end
+    if at < len(query):
+        yield Kind.CODE, query[at:]
+
+
+def _closed(query: str, opening: str, at: int) -> tuple[Kind, int]:
+    """What the opening begins, and where that ends."""
+    if opening.startswith("$("):  # what looks like an opening within a placeholder is none
+        return Kind.CODE, at
+    if opening == "/*":
+        return Kind.COMMENT, _end_of_comment(query, at)
+    if opening == "--" or opening.startswith("$"):
+        closing, kind = ("\n", Kind.COMMENT) if opening == "--" else (opening, Kind.DOLLAR_LITERAL)
+        end = query.find(closing, at)
+        return kind, len(query) if end < 0 else end + len(closing)
+    marks = _STRING_MARK[opening.lower()].finditer(query, at)
+    ends = (mark.end() for mark in marks if len(mark[0]) == 1)  # two quotes, or an escaped one, stand for one
+    return Kind.NAME if opening == '"' else Kind.LITERAL, next(ends, len(query))
+
+
+def _end_of_comment(query: str, at: int) -> int:
+    depth = 1
+    for mark in _COMMENT_MARK.finditer(query, at):  # comments nest
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return len(query)

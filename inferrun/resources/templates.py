@@ -1,0 +1,292 @@
+"""Which strings of a storage object may have placeholders, and what their values may be there. Pure.
+
+A value never leaves its field: in a path it is one segment or a part of one, in a URL it is also encoded and stands after the host,
+in JSON it is a part of a string, and in SQL it is bound. A string without `$(` stays as it is.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from pydantic import BaseModel
+
+from inferrun.nesting import check_depth
+from inferrun.placeholders import (
+    INTERVAL,
+    PARAMS,
+    InvalidPlaceholder,
+    NoValue,
+    Placeholder,
+    Values,
+    has_placeholders,
+    parse_template,
+)
+from inferrun.resources.parameters import Parameter
+from inferrun.resources.sql_text import Kind, parts_of
+from inferrun.resources.storage import FileStorage, HttpStorage, KrateoStorage, S3Storage, SqlStorage
+
+SETTING: Final = "inferrun.p"
+"""What a value of a query is called in the session of the database, with its number from 1."""
+
+_Piece = tuple[str, Placeholder | None]
+"""A part of a resolved string, and the placeholder that it replaces."""
+
+_SAMPLE: Final = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
+_SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
+
+
+class Unfit(Exception):
+    """A placeholder has no value, or one that must not stand where it is. The run is to blame, unless the value is a default."""
+
+    def __init__(self, placeholder: Placeholder, value: str | None, why: str) -> None:
+        super().__init__(why)
+        self.placeholder = placeholder
+        self.value = value
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What placeholders stand for, and the parameters that the config declares."""
+
+    values: Values
+    parameters: Mapping[str, Parameter]
+
+    def pieces(self, text: str) -> Iterator[_Piece]:
+        """The pieces of a template, with their values. Raises InvalidPlaceholder and Unfit."""
+        for piece in parse_template(text, declared=self.parameters or None):
+            yield (piece, None) if isinstance(piece, str) else (self.value_of(piece), piece)
+
+    def value_of(self, placeholder: Placeholder) -> str:
+        """The value of a placeholder. Raises Unfit."""
+        try:
+            value = self.values.of(placeholder)
+        except NoValue:
+            raise Unfit(placeholder, None, "it is required") from None
+        if "\0" in value:
+            raise Unfit(placeholder, value, "must not contain the character NUL")
+        return value
+
+    def may_have_slashes(self, placeholder: Placeholder) -> bool:
+        """Whether the config allows the value to have several segments: by the declaration, or by the format of a time."""
+        declared = self.parameters.get(placeholder.member) if placeholder.group == PARAMS else None
+        return placeholder.group == INTERVAL or bool(declared and declared.allow_slashes)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a string of a storage object cannot be resolved; `field` is its path of JSON names."""
+
+    field: str
+    template: str
+    cause: InvalidPlaceholder | Unfit
+
+
+@dataclass(slots=True)
+class _Resolution:
+    """The resolution of one storage object."""
+
+    given: Given
+    places: Mapping[tuple[str, ...], Callable[["_Resolution", str], str]]
+    faults: list[Fault] = field(default_factory=list)
+    bound: dict[Placeholder, int] = field(default_factory=dict)
+    values: list[str] = field(default_factory=list)
+
+    def of(self, value: Any, names: tuple[str, ...], path: str) -> Any:  # Any: free-form storage
+        match value:
+            case dict():
+                return {key: self.of(inner, (*names, key), f"{path}.{key}") for key, inner in value.items()}
+            case list():
+                return [self.of(inner, names, f"{path}.{at}") for at, inner in enumerate(value)]
+            case str() if has_placeholders(value):
+                try:
+                    return self.places.get(names, _nowhere)(self, value)
+                except (InvalidPlaceholder, Unfit) as cause:
+                    self.faults.append(Fault(path, value, cause))
+        return value
+
+    def path(self, text: str) -> str:
+        """A path of a file, or the key of an object."""
+        pieces = list(self._checked(text))
+        _check_segments(pieces)
+        return "".join(piece for piece, _ in pieces)
+
+    def url_path(self, text: str) -> str:
+        """A path of a URL, with or without a query."""
+        encoded: list[_Piece] = []
+        of_path: list[_Piece] = []
+        is_query = False
+        for piece, placeholder in self._checked(text):
+            part = piece if placeholder is None else quote(piece, safe=":" if is_query else ":/")
+            encoded.append((part, placeholder))
+            if not is_query:
+                is_query = placeholder is None and "?" in part
+                of_path.append((part.partition("?")[0], placeholder))
+        _check_segments(of_path)
+        return "".join(piece for piece, _ in encoded)
+
+    def url(self, text: str) -> str:
+        """A URL, whose server has no placeholders."""
+        if _SERVER.match(text.partition("$(")[0]) is None:
+            raise InvalidPlaceholder(
+                "placeholders may only stand after the host, as in https://files.example/$(params.day).jsonl"
+            )
+        return self.url_path(text)
+
+    def header(self, text: str) -> str:
+        """A header, whose name has no placeholders."""
+        if ":" not in text.partition("$(")[0]:
+            raise InvalidPlaceholder("placeholders may only stand in the value of a header, after the colon")
+        return "".join(piece for piece, _ in self._printable(text))
+
+    def json(self, text: str) -> str:
+        """A JSON object, in whose strings placeholders stand."""
+        try:
+            check_depth(text.encode())
+            parsed = json.loads(text)
+        except ValueError:
+            raise InvalidPlaceholder(
+                'placeholders may only stand in the strings of a JSON object, as in {"day": "$(params.day)"}'
+            ) from None
+        return json.dumps(self._in_json(parsed), ensure_ascii=False)
+
+    def table(self, text: str) -> str:
+        """The name of a table."""
+        pieces = list(self.given.pieces(text))
+        for piece, placeholder in pieces:
+            if placeholder is not None and re.fullmatch("[A-Za-z0-9_]+", piece) is None:
+                raise Unfit(
+                    placeholder, piece, "must consist of letters, digits and underscores in the name of a table"
+                )
+        return "".join(piece for piece, _ in pieces)
+
+    def query(self, text: str) -> str:
+        """The text of an SQL query, which reads the values from its session."""
+        found = []
+        for kind, part in parts_of(text):
+            if kind is Kind.CODE:
+                found += [piece if isinstance(piece, str) else self._bind(piece) for piece in self._templates(part)]
+            elif kind is Kind.COMMENT:
+                found.append(part)
+            else:
+                _check_literal(kind, part)
+                found.append(part if kind is Kind.DOLLAR_LITERAL else part.replace("$$(", "$("))
+        return "".join(found)
+
+    def _templates(self, text: str) -> Iterator[str | Placeholder]:
+        return parse_template(text, declared=self.given.parameters or None)
+
+    def _bind(self, placeholder: Placeholder) -> str:
+        if placeholder not in self.bound:
+            self.values.append(self.given.value_of(placeholder))
+            self.bound[placeholder] = len(self.values)
+        return f"current_setting('{SETTING}{self.bound[placeholder]}')"
+
+    def _printable(self, text: str) -> Iterator[_Piece]:
+        for piece, placeholder in self.given.pieces(text):
+            if placeholder is not None and not piece.isprintable():
+                raise Unfit(placeholder, piece, "must not contain line breaks and other control characters")
+            yield piece, placeholder
+
+    def _checked(self, text: str) -> Iterator[_Piece]:
+        for piece, placeholder in self._printable(text):
+            if placeholder is not None and not piece:
+                raise Unfit(placeholder, piece, "must not be empty")
+            if placeholder is not None and re.search(r"[/\\]", piece) and not self.given.may_have_slashes(placeholder):
+                remedy = "; the config may declare the parameter with allowSlashes: true"
+                raise Unfit(
+                    placeholder, piece, f"must not contain / or \\{remedy if placeholder.group == PARAMS else ''}"
+                )
+            yield piece, placeholder
+
+    def _in_json(self, value: Any) -> Any:  # Any: JSON
+        match value:
+            case dict():
+                if name := next((key for key in value if has_placeholders(key)), ""):
+                    raise InvalidPlaceholder(f"the name {json.dumps(name)} of a member must not contain placeholders")
+                return {key: self._in_json(inner) for key, inner in value.items()}
+            case list():
+                return [self._in_json(inner) for inner in value]
+            case str() if has_placeholders(value):
+                return "".join(piece for piece, _ in self.given.pieces(value))
+        return value
+
+
+_PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolution, str], str]]]] = {
+    FileStorage: {("path",): _Resolution.path},
+    S3Storage: {("path",): _Resolution.path},
+    HttpStorage: {("url",): _Resolution.url},
+    SqlStorage: {("query",): _Resolution.query, ("table",): _Resolution.table},
+    KrateoStorage: {
+        ("api", "path"): _Resolution.url_path,
+        ("api", "headers"): _Resolution.header,
+        ("api", "payload"): _Resolution.json,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedObject:
+    """An object of a label with values in place of its placeholders, except those in a query, whose `values` are bound."""
+
+    storage: Any  # Any: free-form storage
+    values: list[str]
+    faults: list[Fault]
+
+
+# Any: free-form storage
+def resolve_storage(storage: Any, *, model: type[BaseModel], path: str, given: Given) -> ResolvedObject:
+    """The object of a label, which is located at `path`, and why strings in it could not be resolved."""
+    resolution = _Resolution(given, _PLACES.get(model, {}))
+    return ResolvedObject(resolution.of(storage, (), path), resolution.values, resolution.faults)
+
+
+class _AnyName(dict[str, str]):
+    """Parameters of a run that sets any of them."""
+
+    def __contains__(self, _name: object) -> bool:
+        return True
+
+    def __missing__(self, _name: str) -> str:
+        return "x"
+
+
+def sample_of(parameters: Iterable[Parameter]) -> Given:
+    """What placeholders may stand for in some run, with which a config is checked before there is one."""
+    declared = {one.name: one for one in parameters}
+    defaults = _AnyName({name: one.default for name, one in declared.items() if one.default is not None})
+    return Given(Values("run", "namespace", defaults, (_SAMPLE, _SAMPLE)), declared)
+
+
+def _nowhere(resolution: _Resolution, _text: str) -> str:
+    allowed = " and ".join(".".join(names) for names in resolution.places) or "no field of this label"
+    raise InvalidPlaceholder(f"must not contain placeholders; they are allowed in {allowed}")
+
+
+def _check_segments(pieces: Iterable[_Piece]) -> None:
+    """Raise Unfit if a value makes a segment of the path empty, or one that leaves it."""
+    segment, owner = "", None
+    for piece, placeholder in (*pieces, ("/", None)):
+        for at, text in enumerate(piece.split("/")):
+            if at:  # the segment before this one is complete
+                if owner is not None and unquote(segment) in {"", ".", ".."}:
+                    raise Unfit(*owner, 'must not make a part of the path empty, "." or ".."')
+                segment, owner = "", None
+            segment += text
+            owner = (placeholder, piece) if placeholder is not None else owner
+
+
+def _check_literal(kind: Kind, part: str) -> None:
+    """Raise InvalidPlaceholder if there is a placeholder in what is not code."""
+    text = part if kind is Kind.DOLLAR_LITERAL else part.replace("$$(", "")
+    if (found := re.search(r"\$\([A-Za-z]+\.[^()]*\)", text)) is not None:
+        fix = (
+            "a value cannot name a column or a table"
+            if kind is Kind.NAME
+            else f"remove the quotes around it, as in = {found[0]}"
+        )
+        raise InvalidPlaceholder(f"{found[0]} stands between quotes; {fix}")

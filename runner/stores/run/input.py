@@ -1,0 +1,122 @@
+"""The input store `run`: the committed results of an ended run, each of which is a record.
+
+The contract says where they are and has the digest of the manifest, so every attempt reads the same. A chunk is a part of that
+run's output. It is spooled to the Pod's disk, and no record of it is used before its digest was compared with the manifest.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from importlib import import_module
+from typing import Final, TypeAlias
+
+from pydantic import ValidationError
+
+from inferrun.contract import InputRun
+from inferrun.formats.named_columns import columns_of
+from inferrun.formats.stored_records import blocks_of
+from inferrun.manifest import ENDED_RUN, Manifest
+from inferrun.plugins import (
+    Block,
+    Chunk,
+    ColumnSelection,
+    ContractError,
+    InputError,
+    InputPlan,
+    Source,
+    StorageObject,
+    StoreContext,
+)
+from runner.contract_file import only_label
+from runner.stores.input_spool import spool_folder
+from runner.stores.run.spec import RunInputSpec
+from runner.stores.run_folder.results import StoredResults
+from runner.stores.storage_object import read_spec
+
+LABELS: Final = ("file", "s3", "sql")
+"""The labels of outputs that can be read."""
+
+OpenResults: TypeAlias = Callable[[StorageObject, InputRun, StoreContext], AbstractAsyncContextManager[StoredResults]]
+
+
+@asynccontextmanager
+async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
+    """Open the label `run` under `input`."""
+    read_spec(spec, RunInputSpec, field="input.run")
+    run = context.contract.input_run
+    if run is None:
+        raise ContractError("input.run: the contract has no inputRun, which says where the output of that run is")
+    label, output = only_label(run.output, side="inputRun.output")
+    if label not in LABELS:
+        raise ContractError(f"inputRun.output: the label {label!r} cannot be read; allowed: {', '.join(LABELS)}")
+    # Each imports the client of its servers.
+    open_results: OpenResults = import_module(f"runner.stores.{label}.results").open_results
+    async with open_results(output, run, context) as results:
+        manifest = await asyncio.to_thread(_manifest_of, run, results)
+        yield RunResults(run, manifest, results, context=context, columns=columns_of(context.contract))
+
+
+def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:
+    content = results.read_manifest()
+    why = "is missing" if content is None else "is not the one that the run committed"
+    if content is not None and hashlib.sha256(content).hexdigest() == run.manifest_sha256:
+        try:
+            manifest = ENDED_RUN.validate_json(content)
+        except ValidationError as error:
+            raise InputError("input.run: the manifest was not written by this runner", is_retryable=False) from error
+        if isinstance(manifest, Manifest) and manifest.run_id == run.run_id:
+            return manifest
+        why = "belongs to another run"
+    raise InputError(
+        f"input.run: the manifest of run {run.name!r} in {results.location} {why}; its output was changed or deleted since",
+        is_retryable=False,
+    )
+
+
+class RunResults:
+    """The parts in a manifest."""
+
+    def __init__(
+        self,
+        run: InputRun,
+        manifest: Manifest,
+        results: StoredResults,
+        *,
+        context: StoreContext,
+        columns: ColumnSelection,
+    ) -> None:
+        self.fingerprint = f"manifest-sha256:{run.manifest_sha256}"
+        self._run = run
+        self._results = results
+        self._context = context
+        self._columns = columns
+        self._parts = [part for part in manifest.parts if part.records]
+
+    def plan(self) -> InputPlan:
+        """Make each part a chunk."""
+        chunks = [Chunk(at, at, 0, 1, part.first, part.records) for at, part in enumerate(self._parts)]
+        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
+
+    def first_chunk(self) -> Chunk | None:
+        """Return the first chunk with a prediction."""
+        return next((one for one in self.plan().chunks if self._parts[one.unit].failed < one.records), None)
+
+    def read(self, chunk: Chunk) -> Iterator[Block]:
+        """Yield the results in a part. Raises InputError if they are not what was committed."""
+        part = self._parts[chunk.unit]
+        with ExitStack() as opened:
+            folder = opened.enter_context(spool_folder(self._context))
+            stored = self._results.spool(part, folder)
+            results = opened.enter_context(stored.results.open())
+            errors = opened.enter_context(stored.errors.open()) if stored.errors else None
+            rows = self._results.record_format.read_results(results, errors)
+            try:
+                yield from blocks_of(rows, self._columns, run=self._run.name)
+            except ValueError as error:
+                raise InputError(
+                    f"input.run: the results of run {self._run.name!r} cannot be read: {error}", is_retryable=False
+                ) from error
+
+    def verify(self) -> None:
+        """Each part was compared with the manifest when it was read."""

@@ -1,0 +1,239 @@
+"""Records as JSON lines: ranges, forms of a record, invalid records."""
+
+import io
+import json
+from pathlib import Path
+
+import orjson
+import pytest
+
+from inferrun.formats.jsonl.format import JSONL
+from inferrun.plugins import Batch, Block, Chunk, InputError, Limits, RecordError, ResultCounts, Results
+from tests.unit.runner.batches import batch, decoded, file_of, results
+
+
+def read(path: Path, *, start: int = 0, end: int | None = None, limits: Limits | None = None) -> list[Block]:
+    end = path.stat().st_size if end is None else end
+    return list(JSONL.read(file_of(path), chunk_of(start, end), limits=limits or Limits()))
+
+
+def chunk_of(start: int, end: int) -> Chunk:
+    return Chunk(index=0, unit=0, start=start, end=end, first=0, records=1)
+
+
+def rows(blocks: list[Block]) -> list[object]:
+    return [row for block in blocks for row in decoded(block)]
+
+
+def count(path: Path, *, size: int | None = None, chunk_bytes: int = 1000) -> int:
+    pieces = JSONL.plan(file_of(path, size=size), chunk_bytes=chunk_bytes, limits=Limits())
+    return sum(piece.records for piece in pieces)
+
+
+def lines_of(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rows.jsonl"
+
+
+@pytest.mark.parametrize("text", ["[1]\n[22]\n\n[333]\n", "[1]\n[22]\n[333]", "\n\n[1]\r\n  \n[22]\r\n[333]\r\n\r\n"])
+@pytest.mark.parametrize("size", range(1, 24))
+def test_each_record_is_in_exactly_one_range_whatever_the_ranges_are(path: Path, text: str, size: int) -> None:
+    path.write_bytes(text.encode())
+    total = len(text.encode())
+    ranges = [read(path, start=start, end=min(start + size, total)) for start in range(0, total, size)]
+    assert [row for batches in ranges for row in rows(batches)] == [[1], [22], [333]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("\n \n", 0), ("[1]", 1), ("[1]\n", 1), ("[1]\n\n[2]\n", 2), ("[1]\r\n\r\n[2]", 2)],
+)
+def test_records_are_counted_without_blank_lines(path: Path, text: str, expected: int) -> None:
+    path.write_bytes(text.encode())
+    assert {count(path, chunk_bytes=size) for size in (1, 2, 3, 5, 100)} == {expected}
+    assert len(rows(read(path))) == expected
+
+
+def test_lines_after_the_expected_size_are_ignored(path: Path) -> None:
+    lines_of(path, "[1]\n[2]\n")
+    assert rows(list(JSONL.read(file_of(path, size=4), chunk_of(0, 4), limits=Limits()))) == [[1]]
+    assert count(path, size=4) == 1
+
+
+def test_ids_are_optional_and_kept(path: Path) -> None:
+    lines_of(path, '{"custom_id": "a", "inputs": [1]}\n[2]\n{"inputs": [3]}\n{"custom_id": 7, "inputs": [4]}\n')
+    (block,) = read(path)
+    assert decoded(block) == [[1], [2], [3], [4]]
+    assert block.ids == ["a", None, None, 7]
+
+
+def test_a_byte_order_mark_is_skipped(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf[1]\n[2]\n")
+    assert rows(read(path)) == [[1], [2]]
+
+
+def test_bytes_are_strings_with_and_without_a_bad_line_beside_them(path: Path) -> None:
+    lines = ['{"b64": "/wA="}', '"x"', '{"custom_id": "a", "inputs": {"b64": "/w=="}}']
+    expected = [{"b64": "/wA="}, "x", {"b64": "/w=="}]
+    assert rows(read(lines_of(path, "\n".join(lines)))) == expected
+    (block,) = read(lines_of(path, "\n".join([*lines, "[1", "\n" * 100])))
+    assert decoded(block)[:3] == expected
+    assert set(block.errors) == {3}
+
+
+@pytest.mark.parametrize("text", ["\ufeff", "\ufeff\n", "\ufeff\n[1]\n", "\ufeff[1]\n"])
+@pytest.mark.parametrize("chunk_bytes", [2, 3, 4, 100])
+def test_a_byte_order_mark_is_not_counted_as_a_record(path: Path, text: str, chunk_bytes: int) -> None:
+    path.write_bytes(text.encode())
+    size = path.stat().st_size
+    found = [
+        row for start in range(0, size, chunk_bytes) for row in rows(read(path, start=start, end=start + chunk_bytes))
+    ]
+    assert count(path, chunk_bytes=chunk_bytes) == len(found) == text.count("[1]")
+
+
+def test_the_line_number_counts_the_line_of_a_byte_order_mark(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf\n[1]\n[x]\n")
+    (block,) = read(path)
+    assert block.errors[1].message.startswith("rows.jsonl line 3 is not valid JSON")
+
+
+def test_null_is_a_missing_number(path: Path) -> None:
+    assert rows(read(lines_of(path, "[1, null]\n[null, 2]\n"))) == [[1, None], [None, 2]]
+
+
+FAULTS = {
+    "not JSON": ("[1, 2", "is not valid JSON"),
+    "NaN": ("[1, NaN]", "is not valid JSON"),
+    "text": ('["a", 1]', "contains a string at position 0; only numbers and null are allowed"),
+    "boolean": ("[1, false]", "contains a boolean at position 1"),
+    "nested": ("[[1], 2]", "contains an array at position 0"),
+    "null": ("null", "must be a value or an array, got null"),
+    "number": ("5", "has a number, others have 2 numbers"),
+    "string": ('"abc"', "has a string, others have 2 numbers"),
+    "texts": ('["a", "b"]', "has 2 strings, others have 2 numbers"),
+    "matrix": ("[[1, 2], [3, 4]]", "has an array [2, 2] of numbers, others have 2 numbers"),
+    "ragged matrix": ("[[1, 2], [3]]", "has arrays of different lengths or kinds"),
+    "empty": ("[]", "got an empty array"),
+    "ragged": ("[1]", "has 1 numbers, others have 2"),
+    "too deep": ("[" * 900 + "1" + "]" * 900, "is nested too deeply"),
+    "too deep inputs": ('{"inputs": ' + "[" * 300 + "1" + "]" * 300 + "}", "is nested too deeply"),
+    "no inputs": ('{"custom_id": "a"}', 'has no "inputs"'),
+    "inputs are text": ('{"inputs": "a"}', "has a string, others have 2 numbers"),
+    "inputs are an object": ('{"inputs": {"b64": "?"}}', "got an object"),
+    "id is a list": ('{"custom_id": [1], "inputs": [1, 2]}', '"custom_id" must be'),
+    "id is a boolean": ('{"custom_id": true, "inputs": [1, 2]}', '"custom_id" must be'),
+    "two records": ("[1, 2], [3, 4]", "is not valid JSON"),
+}
+
+
+@pytest.mark.parametrize(("line", "fault"), FAULTS.values(), ids=FAULTS)
+def test_an_invalid_record_costs_one_record_and_is_reported_with_file_and_line(
+    path: Path, line: str, fault: str
+) -> None:
+    lines_of(path, f"[1, 2]\n\n[3, 4]\n{line}\n[5, 6]\n")
+    (block,) = read(path)
+    found = decoded(block)
+    assert (found[0], found[1], found[3]) == ([1, 2], [3, 4], [5, 6])
+    ((at, error),) = block.errors.items()
+    assert (at, error.code) == (2, "invalid_input")
+    assert error.message.startswith("rows.jsonl line 4 ")
+    assert fault in error.message
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", "", "ü "],
+        [["a"], ["b"]],
+        [True, False],
+        [1, 2.5],
+        [[[1, 2], [3, None]], [[5, 6], [7, 8]]],
+        [[[["a"], ["b"]]], [[["c"], ["d"]]]],
+        [{"b64": "/wA="}, "text"],
+    ],
+)
+def test_a_record_may_be_a_value_or_a_nested_array(path: Path, values: list[object]) -> None:
+    given = [value for value in values if not isinstance(value, dict)]
+    assert rows(read(lines_of(path, "".join(json.dumps(value) + "\n" for value in given)))) == given
+    (block,) = read(lines_of(path, "".join(json.dumps({"custom_id": "a", "inputs": value}) + "\n" for value in values)))
+    assert (rows([block]), block.ids, block.errors) == (values, ["a"] * len(values), {})
+
+
+def test_a_line_in_a_later_block_is_named_by_its_first_byte(path: Path) -> None:
+    text = "[1, 2]\n" * 500 + "[1, x]\n" + "[1, 2]\n" * 500
+    lines_of(path, text)
+    (error,) = (
+        one for block in read(path, start=2000, limits=Limits(batch_bytes=1024)) for one in block.errors.values()
+    )
+    assert error.message.startswith("rows.jsonl, the line at byte 3500, is not valid JSON")
+
+
+def test_an_invalid_record_keeps_its_id(path: Path) -> None:
+    (block,) = read(lines_of(path, '{"custom_id": "a", "inputs": [1]}\n{"custom_id": "b", "inputs": ["x"]}\n'))
+    assert block.ids == ["a", "b"]
+    assert set(block.errors) == {1}
+
+
+def test_the_width_of_most_records_is_that_of_all(path: Path) -> None:
+    (block,) = read(lines_of(path, "[1]\n[1, 2]\n[3, 4]\n"))
+    assert set(block.errors) == {0}
+    assert decoded(block)[1:] == [[1, 2], [3, 4]]
+
+
+def test_a_block_may_have_only_invalid_records(path: Path) -> None:
+    (block,) = read(lines_of(path, "x\n[1, \n"))
+    assert set(block.errors) == {0, 1}
+    assert len(block.records) == 2
+
+
+def test_a_record_over_the_limit_is_rejected_before_it_is_read_completely(path: Path) -> None:
+    lines_of(path, "[1]\n" + "[" + "1," * 2000 + "1]\n")
+    with pytest.raises(InputError, match=r"line 2: the record is longer than 1024 bytes"):
+        read(path, limits=Limits(record_bytes=1024))
+
+
+def test_a_file_that_became_shorter_is_reported_as_changed(path: Path) -> None:
+    lines_of(path, "[1]\n[2]\n")
+    with pytest.raises(InputError, match="changed while it was being read"):
+        list(JSONL.read(file_of(path, size=100), chunk_of(0, 100), limits=Limits()))
+
+
+def written(given: Batch, found: Results) -> tuple[list[object], list[object], ResultCounts]:
+    """The lines of the result file and of the error file, and the counts."""
+    out, errors = io.BytesIO(), io.BytesIO()
+    writer = JSONL.writer(out, errors)
+    writer.write(given, found)
+    lines, failed = ([orjson.loads(line) for line in one.getvalue().splitlines()] for one in (out, errors))
+    return lines, failed, writer.close()
+
+
+def test_results_are_lines_with_index_and_id() -> None:
+    given = batch([[1]] * 4, first=7, ids=["a", None, 3, "b"])
+    lines, failed, counts = written(given, results([0, [0.5, 1], "setosa", None]))
+    assert lines == [
+        {"index": 7, "custom_id": "a", "prediction": 0},
+        {"index": 8, "prediction": [0.5, 1]},
+        {"index": 9, "custom_id": 3, "prediction": "setosa"},
+        {"index": 10, "custom_id": "b", "prediction": None},
+    ]
+    assert (failed, counts) == ([], ResultCounts(completed=4))
+
+
+def test_results_without_ids_are_lines_with_an_index() -> None:
+    lines, _, counts = written(batch([[1]] * 2, first=7), results([0.25, [1, 2]]))
+    assert lines == [{"index": 7, "prediction": 0.25}, {"index": 8, "prediction": [1, 2]}]
+    assert counts == ResultCounts(completed=2)
+
+
+def test_an_error_is_written_in_place_of_a_prediction_and_to_the_error_file() -> None:
+    error = RecordError("invalid_prediction", "the model returned NaN", attempts=2)
+    lines, failed, counts = written(batch([[1]] * 2, ids=['a,"error":', None]), results(['b,"error":', error]))
+    line = {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN", "attempts": 2}}
+    assert lines == [{"index": 0, "custom_id": 'a,"error":', "prediction": 'b,"error":'}, line]
+    assert (failed, counts) == ([line], ResultCounts(completed=1, failed=1))

@@ -1,0 +1,443 @@
+"""Misuses of placeholders, parameters and intervals: of each, which field is reported, and what is said about it.
+
+Each is a config with one string that matters, and a run of it. `where` says who reports it: the status of the `config`, the launch
+of the `run`, or the `api` server, which rejects the object.
+"""
+
+from dataclasses import dataclass, replace
+from dataclasses import field as member
+from typing import Any, Final, Literal
+
+Json = dict[str, Any]  # Any, here and below: manifests are free-form JSON, invalid on purpose
+
+DAY: Final = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
+SECRET: Final = {"credentialsRef": {"name": "secret"}}
+MODEL: Final = {"modelUrl": "iris.models/v2/models/iris/infer", "modelVersion": "v2"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misuse:
+    """One misuse. `field` is part of the answer, and so is `said`."""
+
+    title: str
+    where: Literal["config", "run", "api"]
+    field: str
+    said: str
+    input: Json = member(default_factory=lambda: {"file": {"claimName": "data", "path": "in"}})
+    output: Json = member(default_factory=lambda: {"file": {"claimName": "data", "path": "out"}})
+    declared: tuple[Json, ...] = ()
+    run: Json = member(default_factory=dict)
+
+    @property
+    def config_spec(self) -> Json:
+        """The spec of the config."""
+        declared = {"parameters": list(self.declared)} if self.declared else {}
+        return {"kserve": MODEL, "storage": {"input": self.input, "output": self.output}, **declared}
+
+    def run_spec(self, config: str) -> Json:
+        """The spec of a run of the config of that name."""
+        return {"configRef": {"name": config}, **self.run}
+
+
+def _file(path: str) -> Json:
+    return {"file": {"claimName": "data", "path": path}}
+
+
+def _s3(path: str, **more: object) -> Json:
+    return {"s3": {"bucket": "data", "path": path, **more}}
+
+
+def _http(url: str) -> Json:
+    return {"http": {"url": url}}
+
+
+def _query(query: str, **more: object) -> Json:
+    return {"sql": {**SECRET, "query": query, **more}}
+
+
+def _table(table: str) -> Json:
+    return {"sql": {**SECRET, "table": table}}
+
+
+def _api(**call: object) -> Json:
+    return {"krateo": {"api": {"endpointRef": {"name": "handler"}, **call}}}
+
+
+def _of_value(
+    title: str,
+    value: str,
+    said: str,
+    *,
+    field: str = "spec.parameters.day",
+    declared: tuple[Json, ...] = (),
+    **end: Any,
+) -> Misuse:
+    """A value of the parameter day that leaves its field, which is in the storage of the config at that end."""
+    run = {"parameters": {"day": value}}
+    return replace(Misuse(title=title, where="run", field=field, said=said, declared=declared, run=run), **end)
+
+
+def _of_result(title: str, value: str, said: str, field: str, **end: Any) -> Misuse:
+    """A value that is valid by itself, and makes the field invalid."""
+    return _of_value(title, value, said, field=f"with the values of this run: {field}", **end)
+
+
+def _of_config(title: str, said: str, *, field: str, declared: tuple[Json, ...] = (), **end: Any) -> Misuse:
+    return replace(Misuse(title=title, where="config", field=field, said=said, declared=declared), **end)
+
+
+SLASHES: Final = ({"name": "day", "allowSlashes": True},)
+NO_SLASHES: Final = "must not contain / or \\; the config may declare the parameter with allowSlashes: true"
+NOT_EMPTY: Final = "must not be empty"
+NO_DOTS: Final = 'must not make a part of the path empty, "." or ".."'
+UNPRINTABLE: Final = "must not contain line breaks and other control characters"
+IN_TABLE: Final = "must consist of letters, digits and underscores in the name of a table"
+BETWEEN_QUOTES: Final = "stands between quotes; remove the quotes around it, as in = $(params.day)"
+IN, OUT = "spec.storage.input", "spec.storage.output"
+
+OUT_OF_A_PATH: Final = (
+    _of_value("a parent folder", "..", NO_DOTS, input=_file("in/$(params.day)")),
+    _of_value("a parent folder at the start", "..", NO_DOTS, input=_file("$(params.day)/in")),
+    _of_value("the same folder", ".", NO_DOTS, input=_file("in/$(params.day)/rows.jsonl")),
+    _of_value("a dot that completes two", ".", NO_DOTS, input=_file("in/.$(params.day)/x")),
+    _of_value("a dot twice", ".", NO_DOTS, input=_file("in/$(params.day)$(params.day)/x")),
+    _of_value("a way out and back", "../other", NO_SLASHES, input=_file("in/$(params.day)")),
+    _of_value("an absolute path", "/etc/passwd", NO_SLASHES, input=_file("$(params.day)")),
+    _of_value("another folder", "a/b", NO_SLASHES, input=_file("in/$(params.day)")),
+    _of_value("another folder by a backslash", "a\\b", NO_SLASHES, input=_file("in/$(params.day)")),
+    _of_value("nothing as a segment", "", NOT_EMPTY, input=_file("in/$(params.day)/rows.jsonl")),
+    _of_value("nothing as a part of a segment", "", NOT_EMPTY, input=_file("in/day-$(params.day).jsonl")),
+    _of_value("a line break", "a\nb", UNPRINTABLE, input=_file("in/$(params.day)")),
+    _of_value("an escape sequence", "a\x1b[2Jb", UNPRINTABLE, input=_file("in/$(params.day)")),
+    _of_value("a change of direction", "a\u202eb", UNPRINTABLE, input=_file("in/$(params.day)")),
+    _of_value("a zero-width space", "a\u200bb", UNPRINTABLE, input=_file("in/$(params.day)")),
+    _of_value("an allowed slash at the start", "/etc", NO_DOTS, declared=SLASHES, input=_file("$(params.day)")),
+    _of_value("an allowed slash at the end", "a/", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
+    _of_value("two allowed slashes", "a//b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
+    _of_value("allowed slashes and a parent", "a/../../b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
+    _of_result(
+        "a path that is too long", "x" * 2000, "at most 1024", f"{IN}.file.path", input=_file("in/$(params.day)")
+    ),
+    _of_value("a parent prefix", "..", NO_DOTS, input=_s3("in/$(params.day)/")),
+    _of_value("an empty prefix", "", NOT_EMPTY, input=_s3("$(params.day)/in/")),
+    _of_value("a key of another prefix", "x/../y", NO_SLASHES, input=_s3("in/$(params.day).jsonl")),
+    _of_value("a prefix that becomes a key", "a/", NO_DOTS, declared=SLASHES, output=_s3("out/$(params.day)")),
+    _of_value("a null byte in a key", "a\0b", "NUL", output=_s3("out/$(params.day)")),
+    _of_value("an output outside its folder", "..", NO_DOTS, output=_file("out/$(params.day)")),
+)
+
+OUT_OF_A_URL: Final = (
+    _of_value("a parent in a URL", "..", NO_DOTS, input=_http("https://files.example/in/$(params.day)/x.jsonl")),
+    _of_value("half an encoded parent", ".", NO_DOTS, input=_http("https://files.example/in/%2e$(params.day)/x")),
+    _of_value("a slash in a URL", "a/b", NO_SLASHES, input=_http("https://files.example/$(params.day)")),
+    _of_value("a slash in a query", "a/b", NO_SLASHES, input=_http("https://files.example/x?day=$(params.day)")),
+    _of_value("a backslash in a URL", "\\evil", NO_SLASHES, input=_http("https://files.example/$(params.day)")),
+    _of_value("nothing in a URL", "", NOT_EMPTY, input=_http("https://files.example/$(params.day)/x")),
+    _of_value("another host by slashes", "//evil", NO_DOTS, declared=SLASHES, input=_http("https://a.b/$(params.day)")),
+    _of_value("a header in a URL", "x\r\nHost: evil", UNPRINTABLE, input=_http("https://files.example/$(params.day)")),
+    _of_value("a parent in a handler's path", "..", NO_DOTS, input=_api(path="/read/$(params.day)")),
+    _of_value("a second header", "a\r\nX-Admin: 1", UNPRINTABLE, input=_api(headers=["X-Day: $(params.day)"])),
+    _of_config(
+        "a host from a parameter",
+        "only stand after the host",
+        field=f"{IN}.http.url",
+        input=_http("https://$(params.host)/rows.jsonl"),
+    ),
+    _of_config(
+        "a part of a host", "only stand after the host", field=f"{IN}.http.url", input=_http("https://a.$(params.b)/x")
+    ),
+    _of_config("a port", "only stand after the host", field=f"{IN}.http.url", input=_http("https://a:$(params.p)/x")),
+    _of_config(
+        "a host without a path",
+        "only stand after the host",
+        field=f"{IN}.http.url",
+        input=_http("https://a$(params.p)"),
+    ),
+    _of_config("a user", "only stand after the host", field=f"{IN}.http.url", input=_http("https://$(params.u)@a/x")),
+    _of_config("a scheme", "only stand after the host", field=f"{IN}.http.url", input=_http("$(params.s)://a/x")),
+    _of_config("a whole URL", "only stand after the host", field=f"{IN}.http.url", input=_http("$(params.url)")),
+    _of_config("another scheme", "must be an http or https URL", field=f"{IN}.http.url", input=_http("ftp://a/b c")),
+    _of_config(
+        "the name of a header",
+        "only stand in the value of a header",
+        field=f"{IN}.krateo.api.headers.0",
+        input=_api(headers=["X-$(params.day): 1"]),
+    ),
+    _of_config(
+        "a number in JSON",
+        "only stand in the strings of a JSON object",
+        field=f"{IN}.krateo.api.payload",
+        input=_api(payload='{"rows": $(params.rows)}'),
+    ),
+    _of_config(
+        "a name in JSON",
+        "of a member must not contain placeholders",
+        field=f"{IN}.krateo.api.payload",
+        input=_api(payload='{"$(params.name)": 1}'),
+    ),
+)
+
+OUT_OF_A_QUERY: Final = (
+    _of_config(
+        "a quoted placeholder",
+        BETWEEN_QUOTES,
+        field=f"{IN}.sql.query",
+        input=_query("select a from t where day = '$(params.day)'"),
+    ),
+    _of_config(
+        "a quoted part", "remove the quotes", field=f"{IN}.sql.query", input=_query("select 'x-$(run.name)' from t")
+    ),
+    _of_config(
+        "an escape string",
+        "remove the quotes",
+        field=f"{IN}.sql.query",
+        input=_query("select E'\\'$(run.name)' from t"),
+    ),
+    _of_config(
+        "a dollar-quoted placeholder",
+        "remove the quotes",
+        field=f"{IN}.sql.query",
+        input=_query("select $q$ $(params.day) $q$ from t"),
+    ),
+    _of_config(
+        "the name of a column",
+        "cannot name a column",
+        field=f"{IN}.sql.query",
+        input=_query('select "$(params.column)" from t'),
+    ),
+    _of_config(
+        "the key",
+        "they are allowed in query and table",
+        field=f"{IN}.sql.key",
+        input=_query("select 1", key="$(run.name)"),
+    ),
+    _of_config("values", "unknown key", field=f"{IN}.sql.values", input=_query("select 1", values=["a"])),
+    _of_value("a null byte in a query", "a\0b", "NUL", input=_query("select a from t where b = $(params.day)")),
+    _of_value("a second statement in a table", "t; drop table x", IN_TABLE, output=_table("p_$(params.day)")),
+    _of_value("a quote in a table", 'a"b', IN_TABLE, output=_table("p_$(params.day)")),
+    _of_value("another schema", "secret.t", IN_TABLE, output=_table("$(params.day)")),
+    _of_value("a date in a table", "2026-11-21", IN_TABLE, output=_table("p_$(params.day)")),
+    _of_value("no name of a table", "", IN_TABLE, output=_table("p_$(params.day)")),
+    _of_result(
+        "a digit as the first character", "1", "a name of letters", f"{OUT}.sql.table", output=_table("$(params.day)")
+    ),
+    _of_result(
+        "a name that is too long", "x" * 80, "a name of letters", f"{OUT}.sql.table", output=_table("$(params.day)")
+    ),
+    _of_config(
+        "a time with dashes in a table", IN_TABLE, field=f"{OUT}.sql.table", output=_table("p_$(interval.start)")
+    ),
+)
+
+UNKNOWN: Final = (
+    _of_config(
+        "a misspelt time", "did you mean interval.start?", field=f"{IN}.file.path", input=_file("$(interval.strat)")
+    ),
+    _of_config("a misspelt group", "did you mean params.day?", field=f"{IN}.file.path", input=_file("$(param.day)")),
+    _of_config("another syntax", "is not known", field=f"{IN}.s3.path", input=_s3("in/$(DAY)/")),
+    _of_config(
+        "an open placeholder", "no closing parenthesis", field=f"{IN}.file.path", input=_file("in/$(params.day")
+    ),
+    _of_config(
+        "an unknown directive", "has %B in its format", field=f"{IN}.file.path", input=_file("$(interval.end:%B)")
+    ),
+    _of_config(
+        "a format of a name", "only a time of the interval", field=f"{IN}.file.path", input=_file("$(run.name:%Y)")
+    ),
+    _of_config(
+        "an undeclared parameter",
+        "did you mean params.day?; allowed are $(params.day)",
+        field=f"{OUT}.file.path",
+        declared=({"name": "day"},),
+        output=_file("out/$(params.dya)"),
+    ),
+    _of_config("a bucket", "they are allowed in path", field=f"{IN}.s3.bucket", input=_s3("in/", bucket="$(run.name)")),
+    _of_config(
+        "an endpoint",
+        "they are allowed in path",
+        field=f"{IN}.s3.endpoint",
+        input=_s3("in/", endpoint="http://$(run.name)"),
+    ),
+    _of_config(
+        "the name of a Secret",
+        "they are allowed in path",
+        field=f"{IN}.s3.credentialsRef.name",
+        input=_s3("in/", credentialsRef={"name": "$(params.secret)"}),
+    ),
+    _of_config(
+        "a format",
+        "they are allowed in path",
+        field=f"{IN}.file.format",
+        input={"file": {"claimName": "a", "path": "b", "format": "$(params.f)"}},
+    ),
+)
+
+DECLARED: Final = (
+    {"name": "day", "required": True, "pattern": r"\d{4}-\d{2}-\d{2}", "description": "the day to predict"},
+    {"name": "region", "default": "eu", "pattern": "[a-z]{2}"},
+)
+PARAMETERS: Final = (
+    Misuse(
+        title="a missing parameter",
+        where="run",
+        field="spec.parameters.day is not set",
+        said="requires it: the day to predict",
+        declared=DECLARED,
+    ),
+    Misuse(
+        title="an unknown parameter",
+        where="run",
+        field="spec.parameters.regoin",
+        said="no such parameter, did you mean region?; declared are day, region",
+        declared=DECLARED,
+        run={"parameters": {"day": "2026-11-21", "regoin": "us"}},
+    ),
+    *(
+        Misuse(
+            title=f"a value that does not match: {value!r}",
+            where="run",
+            field="spec.parameters.day",
+            said=r"must match the pattern \d{4}-\d{2}-\d{2}",
+            declared=DECLARED,
+            run={"parameters": {"day": value}},
+        )
+        for value in (
+            "yesterday",
+            "2026-11-21x",
+            "x2026-11-21",
+            "2026-11-21\n",
+            "",
+            "２０２６-11-21",
+            "2026-11-21/../..",
+        )
+    ),
+    Misuse(
+        title="a placeholder without its parameter",
+        where="run",
+        field="spec.parameters.day is not set",
+        said="spec.storage.input.file.path of InferenceConfig",
+        input=_file("in/$(params.day)"),
+    ),
+    Misuse(
+        title="a placeholder without its interval",
+        where="run",
+        field="spec.interval is not set",
+        said="contains $(interval.start:%Y)",
+        input=_file("in/$(interval.start:%Y)"),
+    ),
+    Misuse(
+        title="a run whose name is no name of a table",
+        where="run",
+        field='metadata.name is "',
+        said=IN_TABLE,
+        output=_table("p_$(run.name)"),
+    ),
+    *(
+        _of_config(f"a declaration with {title}", said, field=field, declared=(one,))
+        for title, one, field, said in (
+            ("a reserved name", {"name": "pod_uid"}, "spec.parameters.0.name", "are reserved"),
+            (
+                "an invalid pattern",
+                {"name": "a", "pattern": "[a"},
+                "spec.parameters.0.pattern",
+                "unclosed character class",
+            ),
+            (
+                "an escape from the whole value",
+                {"name": "a", "pattern": "a)|(b"},
+                "spec.parameters.0.pattern",
+                "unopened group",
+            ),
+            ("a look-ahead", {"name": "a", "pattern": "(?=a)"}, "spec.parameters.0.pattern", "look-around"),
+            ("a repeated group", {"name": "a", "pattern": "(a{9}){9}"}, "spec.parameters.0.pattern", "repeats a group"),
+            ("a costly pattern", {"name": "a", "pattern": "a{9999}"}, "spec.parameters.0.pattern", "add up to 100"),
+            (
+                "a wrong default",
+                {"name": "a", "pattern": "b", "default": "a"},
+                "spec.parameters.0.default",
+                "pattern b",
+            ),
+            (
+                "a required default",
+                {"name": "a", "required": True, "default": "a"},
+                "spec.parameters.0.default",
+                "required",
+            ),
+        )
+    ),
+    _of_config(
+        "a default that leaves its field",
+        '$(params.day) stands for "../x" there, which must not contain / or \\',
+        field=f"{IN}.file.path",
+        declared=({"name": "day", "default": "../x"},),
+        input=_file("in/$(params.day)"),
+    ),
+)
+
+REJECTED: Final = (
+    Misuse(
+        title="two of a name",
+        where="api",
+        field="parameters[1]",
+        said="Duplicate",
+        declared=({"name": "a"}, {"name": "a"}),
+    ),
+    Misuse(
+        title="a name with a space", where="api", field="parameters[0].name", said="a b", declared=({"name": "a b"},)
+    ),
+    Misuse(
+        title="too many",
+        where="api",
+        field="parameters",
+        said="64",
+        declared=tuple({"name": f"p{n}"} for n in range(65)),
+    ),
+    Misuse(title="no name", where="api", field="parameters[0].name", said="Required", declared=({"default": "a"},)),
+    Misuse(
+        title="a number as default",
+        where="api",
+        field="parameters[0].default",
+        said="integer",
+        declared=({"name": "a", "default": 5},),
+    ),
+    Misuse(
+        title="a claim by a placeholder",
+        where="api",
+        field="claimName",
+        said="$(params.c)",
+        input={"file": {"claimName": "$(params.c)", "path": "a"}},
+    ),
+    Misuse(
+        title="a verb by a placeholder", where="api", field="verb", said="$(params.v)", input=_api(verb="$(params.v)")
+    ),
+    Misuse(
+        title="an interval that ends before it starts",
+        where="api",
+        field="spec.interval.end",
+        said="an end after the start",
+        run={"interval": {"start": DAY["end"], "end": DAY["start"]}},
+    ),
+    Misuse(
+        title="an interval that ends when it starts",
+        where="api",
+        field="spec.interval.end",
+        said="an end after the start",
+        run={"interval": {**DAY, "end": DAY["start"]}},
+    ),
+    Misuse(
+        title="an interval without an offset",
+        where="api",
+        field="spec.interval.start",
+        said="2026-11-21T00:00:00",
+        run={"interval": {**DAY, "start": "2026-11-21T00:00:00"}},
+    ),
+    Misuse(
+        title="an interval of a schedule",
+        where="api",
+        field="spec.interval",
+        said="@daily",
+        run={"interval": DAY, "schedule": "@daily"},
+    ),
+)
+
+MISUSES: Final = (*OUT_OF_A_PATH, *OUT_OF_A_URL, *OUT_OF_A_QUERY, *UNKNOWN, *PARAMETERS, *REJECTED)
