@@ -63,10 +63,8 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
     records, usage, model = status.records, status.usage, status.model
     yield "message", status.message
     yield "namespace", run.metadata.namespace
-    yield (
-        "config",
-        f"{run.config_namespace}/{spec.config_ref.name}" if spec.config_ref.namespace else spec.config_ref.name,
-    )
+    is_own = run.config_namespace == run.metadata.namespace
+    yield "config", run.config_name if is_own else f"{run.config_namespace}/{run.config_name}"
     yield "schedule", f"{spec.schedule} ({spec.time_zone or 'Etc/UTC'})" if spec.schedule else ""
     yield "of schedule", run.schedule_owner.name if run.schedule_owner else ""
     yield "retry of", spec.retry_of

@@ -157,7 +157,7 @@ def _top_row(run: InferenceRun) -> list[RenderableType]:
     left = seconds_text(pace.seconds_left) if pace and pace.seconds_left is not None else ""
     return [
         one_line(run.metadata.name),
-        one_line(run.spec.config_ref.name),
+        one_line(run.config_name),
         phase_text(run),
         bar,
         f"{done:,}/{total:,}" if total else "",

@@ -161,7 +161,7 @@ def run_table(
         "NAME": lambda run: run.metadata.name,
         "PHASE": lambda run: run.status.phase,
         "REASON": lambda run: run.status.reason,
-        "CONFIG": lambda run: run.spec.config_ref.name,
+        "CONFIG": lambda run: run.config_name,
         "DONE": _done,
         "FAILED": lambda run: f"{run.status.records.failed:,}" if run.status.records else "",
         "DURATION": lambda run: (

@@ -1,7 +1,5 @@
 """The commands about schedules."""
 
-from collections.abc import Iterator
-from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final
 from zoneinfo import ZoneInfo
@@ -12,7 +10,8 @@ from inferrun.cli.app import CommandExit, ContextOption, KubeconfigOption, Names
 from inferrun.cli.runs import complete_runs
 from inferrun.cli.terminal import grid, stderr, stdout
 from inferrun.client import AsyncClient, InvalidRequest
-from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, next_time, parse_schedule
+from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
+from inferrun.resources.fire_times import fire_times
 from inferrun.run_status import duration_text
 from inferrun.timestamps import rfc3339, utc_now
 
@@ -76,12 +75,6 @@ def _print_times(expression: str, time_zone: str, *, count: int) -> None:
     now, zone = utc_now(), ZoneInfo(time_zone)
     rows = (
         (rfc3339(moment), f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}", duration_text(moment - now))
-        for moment in islice(_times(expression, time_zone, after=now), count)
+        for moment in islice(fire_times(expression, time_zone=time_zone, after=now), count)
     )
     stdout().print(grid(("UTC", time_zone, "IN"), rows))
-
-
-def _times(expression: str, time_zone: str, *, after: datetime) -> Iterator[datetime]:
-    while True:
-        after = next_time(expression, time_zone=time_zone, after=after)
-        yield after

@@ -18,6 +18,9 @@ OURS = {"inferrun", "workflows", "activities", "worker", "operator_shim", "contr
 DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "google": "protobuf", "grpc": "grpcio"}
 """The distribution that provides an import name, if the two differ; protobuf is part of temporalio's own interface."""
 
+NOTEBOOK = {"IPython"}
+"""What is imported only in a notebook, which provides it."""
+
 LOCKED_WITH_LIBRARY = ("control", "runner", "dev")
 LOCKED_ALONE = ("build", "bootstrap", "kserve-server")
 
@@ -49,7 +52,7 @@ def imported(package: str) -> set[str]:
     """The distributions that a package or module imports, apart from ours and the standard library."""
     root = CHECKOUT / package
     files = root.rglob("*.py") if root.is_dir() else [root.with_suffix(".py")]
-    found = {name.split(".")[0] for path in files for name in imports_of(path)} - OURS - sys.stdlib_module_names
+    found = {name.split(".")[0] for path in files for name in imports_of(path)} - OURS - NOTEBOOK - sys.stdlib_module_names
     return {DISTRIBUTIONS.get(name, name) for name in found}
 
 
