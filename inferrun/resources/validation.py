@@ -338,11 +338,12 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 
 def template_problem(fault: Fault) -> Problem:
     """The problem of a string with placeholders, if that is what is wrong."""
-    cause = fault.cause
+    cause, is_hidden = fault.cause, not _CONFIDENTIAL.isdisjoint(fault.field.split("."))
     allowed = str(cause)
     if isinstance(cause, Unfit):
         allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
-    is_hidden = _CONFIDENTIAL.intersection(fault.field.split("."))
+    elif is_hidden and cause.found:
+        allowed = f"a placeholder in it {cause.why}"
     return Problem(field=fault.field, value=HIDDEN if is_hidden else shown(fault.template), allowed=allowed)
 
 
