@@ -52,7 +52,9 @@ def imported(package: str) -> set[str]:
     """The distributions that a package or module imports, apart from ours and the standard library."""
     root = CHECKOUT / package
     files = root.rglob("*.py") if root.is_dir() else [root.with_suffix(".py")]
-    found = {name.split(".")[0] for path in files for name in imports_of(path)} - OURS - NOTEBOOK - sys.stdlib_module_names
+    found = (
+        {name.split(".")[0] for path in files for name in imports_of(path)} - OURS - NOTEBOOK - sys.stdlib_module_names
+    )
     return {DISTRIBUTIONS.get(name, name) for name in found}
 
 
