@@ -85,11 +85,6 @@ def backfilled_run(schedule: InferenceRun, *, backfill: RunRef, nominal_time: da
     return run
 
 
-def is_backfilled(run: InferenceRun) -> bool:
-    """Whether a back-fill created this run of a schedule, whose history limits and concurrency policy do not apply to it."""
-    return wellknown.LABEL_BACKFILL in run.metadata.labels
-
-
 def _run(metadata: Object, spec: Object) -> Object:
     return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
 
@@ -130,7 +125,7 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
         run
         for run in runs
         if (owner := schedule_of(run)) is not None and owner.uid == parent.metadata.uid
-        if run.status.is_terminal and not run.metadata.is_being_deleted and not is_backfilled(run)
+        if run.status.is_terminal and not run.metadata.is_being_deleted
     ]
     ours.sort(key=_age_key)
     surplus = []
@@ -147,8 +142,8 @@ def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
 
 
 def in_progress(parent: RunRef, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
-    """The children of a schedule that have not ended and are not being deleted, oldest first; without those of back-fills."""
-    live = [run for run in runs if not (run.status.is_terminal or run.metadata.is_being_deleted or is_backfilled(run))]
+    """The children of a schedule that have not ended and are not being deleted, oldest first."""
+    live = [run for run in runs if not run.status.is_terminal and not run.metadata.is_being_deleted]
     return sorted((run for run in live if schedule_of(run) == parent), key=_age_key)
 
 
@@ -158,11 +153,12 @@ def _age_key(run: InferenceRun) -> tuple[datetime, str]:
 
 
 async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
-    """The runs with the schedule's label; anybody may set the label, the owner says whether the schedule created a run.
+    """The runs with the schedule's label; anybody may set the label, the owner says whether the schedule created a run. Those of
+    back-fills are left out: neither history limits nor the concurrency policy apply to them.
 
     Those that cannot be read are left out: no workflow executes them, and they must not stop the schedule.
     """
-    selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}", []
+    selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid},!{wellknown.LABEL_BACKFILL}", []
     async for item in api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector):
         try:
             spec, status = item.get("spec") or {}, item.get("status") or {}

@@ -28,7 +28,7 @@ from inferrun.placeholders import (
 )
 from inferrun.resources.parameters import Parameter
 from inferrun.resources.sql_text import Kind, parts_of
-from inferrun.resources.storage import FileStorage, HttpStorage, KrateoStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import FileStorage, HttpStorage, KrateoStorage, RunStorage, S3Storage, SqlStorage
 
 SETTING: Final = "inferrun.p"
 """What a value of a query is called in the session of the database, with its number from 1."""
@@ -142,6 +142,10 @@ class _Resolution:
             ) from None
         return json.dumps(self._in_json(parsed), ensure_ascii=False)
 
+    def object_name(self, text: str) -> str:
+        """The name of an object, whose form is checked with its values."""
+        return "".join(piece for piece, _ in self._checked(text))
+
     def table(self, text: str) -> str:
         """The name of a table."""
         pieces = list(self._pieces(text))
@@ -224,6 +228,7 @@ _PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolut
     FileStorage: {("path",): _Resolution.path},
     S3Storage: {("path",): _Resolution.path},
     HttpStorage: {("url",): _Resolution.url},
+    RunStorage: {("name",): _Resolution.object_name, ("schedule",): _Resolution.object_name},
     SqlStorage: {("query",): _Resolution.query, ("table",): _Resolution.table},
     KrateoStorage: {
         ("api", "path"): _Resolution.url_path,
