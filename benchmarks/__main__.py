@@ -1,4 +1,4 @@
-"""`python -m benchmarks burst|scale|runner`: starts real servers, measures, and stops them.
+"""`python -m benchmarks burst|scale|backfill|runner`: starts real servers, measures, and stops them.
 
 Requires the programs of the development cluster (`make cluster` compiles them), but not the cluster itself.
 """
@@ -18,7 +18,7 @@ from benchmarks.runner.longer import KILLED_SECONDS, measure_long
 from benchmarks.runner.report import page
 from benchmarks.runner.run import measure, measure_mild
 from benchmarks.scale.crowd import WAIT_SECONDS
-from benchmarks.scale.run import ScaleOptions, run_scale
+from benchmarks.scale.run import ScaleOptions, run_backfill, run_scale
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RESULTS = CHECKOUT / "build-output"
@@ -53,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     scale.add_argument("--wait", type=float, default=WAIT_SECONDS, help="seconds for each step (default: 7200)")
     scale.set_defaults(run=_run_scale)
+    backfill = commands.add_parser("backfill", help="a back-fill of a year of hours")
+    backfill.add_argument("--runs", type=int, default=8760, help="number of runs (default: 8760)")
+    backfill.add_argument("--concurrency", type=int, default=50, help="runs at a time (default: 50)")
+    backfill.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
+    backfill.set_defaults(run=_run_backfill)
     runner = commands.add_parser("runner", help="the runner beside a load generator")
     runner.add_argument("--passes", type=int, default=3, help="number of passes (default: 3)")
     runner.add_argument("--page", type=Path, help="file to which the report is written as a page of the documentation")
@@ -91,6 +96,11 @@ def _run_scale(arguments: argparse.Namespace) -> None:
             wait_seconds=arguments.wait,
         )
     )
+
+
+def _run_backfill(arguments: argparse.Namespace) -> None:
+    options = ScaleOptions(_binaries(), RESULTS / "bench-backfill.json", keep=arguments.keep)
+    run_backfill(options, runs=arguments.runs, concurrency=arguments.concurrency)
 
 
 def _binaries() -> Path:

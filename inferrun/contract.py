@@ -4,7 +4,7 @@ The keys are those of the Krateo controller and never change; `runId`, `kserve.p
 `errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`, `tensors`, `joinSource` and `passThroughColumns`
 were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
-maps, unmodified.
+maps, in which only placeholders were resolved.
 """
 
 import json

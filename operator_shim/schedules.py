@@ -62,8 +62,8 @@ class Schedules:
 
     async def keep(self, run: InferenceRun, *, children: Sequence[InferenceRun]) -> float:
         """Create or update the schedule and write its status; returns the seconds until the next check."""
-        times = await self._temporal.ensure(schedule_of(run), config=run.config_name)
         now = utc_now()
+        times = await self._temporal.ensure(schedule_of(run, now=now), config=run.config_name)
         await self._write(
             run,
             lambda current: schedule_status(

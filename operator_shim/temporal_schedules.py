@@ -16,6 +16,7 @@ from temporalio.client import (
     ScheduleAlreadyRunningError,
     ScheduleCalendarSpec,
     ScheduleDescription,
+    ScheduleIntervalSpec,
     ScheduleOverlapPolicy,
     SchedulePolicy,
     ScheduleRange,
@@ -155,6 +156,12 @@ class TemporalSchedules:
             ),
             spec=ScheduleSpec(
                 calendars=[_calendar_spec(calendar) for calendar in wanted.calendars],
+                intervals=[
+                    ScheduleIntervalSpec(
+                        every=timedelta(seconds=one.every), offset=timedelta(seconds=one.offset) or None
+                    )
+                    for one in wanted.intervals
+                ],
                 time_zone_name=wanted.time_zone,
                 jitter=timedelta(seconds=wanted.jitter_seconds) or None,
             ),

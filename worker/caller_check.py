@@ -34,6 +34,7 @@ from inferrun.names import (
     schedule_id,
 )
 from inferrun.reasons import Reason
+from inferrun.resources.fire_times import EPOCH
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.timestamps import parse
@@ -189,7 +190,9 @@ def _can_exist(run: RunRef) -> bool:
 
 
 def _is_fire_time(spec: ScheduleSpec, due: datetime) -> bool:
-    """Whether one of the schedule's calendars contains this time."""
+    """Whether one of the schedule's intervals or calendars contains this time."""
+    if any((due - EPOCH - (one.offset or timedelta())) % one.every == timedelta() for one in spec.intervals):
+        return True
     try:
         local = due.astimezone(ZoneInfo(spec.time_zone_name or "UTC"))
     except (ZoneInfoNotFoundError, ValueError):

@@ -25,6 +25,9 @@ READ_PROGRESS: Final = "inferrun.read_progress"
 ApplicationError if it cannot be read now.
 """
 
+_ABANDON: Final = workflow.HandlerUnfinishedPolicy.ABANDON
+"""Of a workflow that fails, because no run is created for example. Before any other end, the answers are waited for."""
+
 ReadProgress = Callable[[RunRef], Progress | None]
 
 
@@ -52,7 +55,9 @@ class RunControls:
             return Progress.model_validate(self._result.model_dump(exclude_none=True))
         raise _refused(Reason.RUN_DELETED, f"InferenceRun {run} does not exist any more")
 
-    @workflow.update(name=RunEdit.SUSPEND, description="Stop the run's Job; what is committed is kept")
+    @workflow.update(
+        name=RunEdit.SUSPEND, description="Stop the run's Job; what is committed is kept", unfinished_policy=_ABANDON
+    )
     async def suspend(self) -> RunRef:
         """Suspend the run."""
         return await self._edit(RunEdit.SUSPEND)
@@ -61,7 +66,7 @@ class RunControls:
     def _may_suspend(self) -> None:
         self._validate(RunEdit.SUSPEND)
 
-    @workflow.update(name=RunEdit.RESUME, description="Continue a suspended run")
+    @workflow.update(name=RunEdit.RESUME, description="Continue a suspended run", unfinished_policy=_ABANDON)
     async def resume(self) -> RunRef:
         """Continue the run."""
         return await self._edit(RunEdit.RESUME)
@@ -70,7 +75,9 @@ class RunControls:
     def _may_resume(self) -> None:
         self._validate(RunEdit.RESUME)
 
-    @workflow.update(name=RunEdit.CANCEL, description="End the run as Failed with the reason Cancelled")
+    @workflow.update(
+        name=RunEdit.CANCEL, description="End the run as Failed with the reason Cancelled", unfinished_policy=_ABANDON
+    )
     async def cancel(self) -> RunRef:
         """Cancel the run."""
         return await self._edit(RunEdit.CANCEL)

@@ -4,12 +4,12 @@ Idempotent: a run is named after its schedule and its nominal time, and its labe
 workflow has forgotten is therefore found again: a back-fill whose workflow was lost counts the runs that it had created.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from temporalio import activity
@@ -29,7 +29,8 @@ from inferrun.names import scheduled_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.resources.backfill import BackfillOrder, BackfillSelection
-from inferrun.resources.cron import next_time
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
+from inferrun.resources.fire_times import fire_times
 from inferrun.resources.status import BackfillStatus
 from inferrun.run_defaults import Defaults
 from inferrun.run_status import duration_text, status_after
@@ -80,12 +81,8 @@ def scheduled_times(
 ) -> Sequence[datetime]:
     """The scheduled times from `start` to `until`, both included, in the order of the back-fill; at most MAX_TIMES + 1."""
 
-    def ascending() -> Iterator[datetime]:
-        moment = start - timedelta(seconds=1)
-        while (moment := next_time(expression, time_zone=time_zone, after=moment)) <= until:
-            yield moment
-
-    found = list(islice(ascending(), MAX_TIMES + 1))
+    times = fire_times(expression, time_zone=time_zone, after=start - timedelta(seconds=1))
+    found = list(islice(takewhile(lambda moment: moment <= until, times), MAX_TIMES + 1))
     return found[::-1] if is_descending else found
 
 
@@ -143,7 +140,7 @@ class Backfiller:
         assert backfill is not None  # noqa: S101 -- the caller has checked it
         if not progress.schedule:
             until = rfc3339(min(backfill.end, self._api.now()))
-            zone = schedule.spec.time_zone or "Etc/UTC"
+            zone = schedule.spec.time_zone or DEFAULT_TIME_ZONE
             fixed = {"schedule": schedule.spec.schedule, "time_zone": zone, "until": until}
             progress = progress.model_copy(update=fixed)
         times = self._scheduled_times(

@@ -16,9 +16,10 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import scheduled_run_name, submitted_run_name
-from inferrun.reasons import Phase, Reason, known_reason
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
-from inferrun.resources.cron import next_time
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
+from inferrun.resources.fire_times import fire_times, previous_time
 from inferrun.resources.run import (
     EXECUTION_FIELDS,
     FAILED_JOBS_HISTORY_LIMIT,
@@ -27,7 +28,11 @@ from inferrun.resources.run import (
 )
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+<<<<<<< HEAD
 from inferrun.run_result import Progress, RunResult
+=======
+from inferrun.run_result import result_of
+>>>>>>> next20
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
@@ -57,7 +62,9 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
 
 
 def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults) -> Object:
-    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on."""
+    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
+    Its interval begins with the nominal time before.
+    """
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
     metadata: Object = {
@@ -72,6 +79,10 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
         "ownerReferences": [owner_reference(parent.ref)],
     }
     spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS)
+    zone = parent.spec.time_zone or DEFAULT_TIME_ZONE
+    start = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
+    if start is not None:
+        spec["interval"] = {"start": rfc3339(start), "end": due, "timeZone": zone}
     return _run(metadata, spec)
 
 
@@ -84,15 +95,11 @@ def backfilled_run(schedule: InferenceRun, *, backfill: RunRef, nominal_time: da
     return run
 
 
-def is_backfilled(run: InferenceRun) -> bool:
-    """Whether a back-fill created this run of a schedule, whose history limits and concurrency policy do not apply to it."""
-    return wellknown.LABEL_BACKFILL in run.metadata.labels
-
-
 def _run(metadata: Object, spec: Object) -> Object:
     return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
 
 
+<<<<<<< HEAD
 def result_of(run: InferenceRun) -> RunResult:
     """The result of a run that has ended, from its status."""
     status = run.status
@@ -131,6 +138,8 @@ def progress_of(run: InferenceRun) -> Progress:
     )
 
 
+=======
+>>>>>>> next20
 def schedule_of(run: InferenceRun) -> RunRef | None:
     """The scheduled run that created this one, or None."""
     owner = run.schedule_owner
@@ -148,7 +157,7 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
         run
         for run in runs
         if (owner := schedule_of(run)) is not None and owner.uid == parent.metadata.uid
-        if run.status.is_terminal and not run.metadata.is_being_deleted and not is_backfilled(run)
+        if run.status.is_terminal and not run.metadata.is_being_deleted
     ]
     ours.sort(key=_age_key)
     surplus = []
@@ -165,8 +174,8 @@ def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
 
 
 def in_progress(parent: RunRef, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
-    """The children of a schedule that have not ended and are not being deleted, oldest first; without those of back-fills."""
-    live = [run for run in runs if not (run.status.is_terminal or run.metadata.is_being_deleted or is_backfilled(run))]
+    """The children of a schedule that have not ended and are not being deleted, oldest first."""
+    live = [run for run in runs if not run.status.is_terminal and not run.metadata.is_being_deleted]
     return sorted((run for run in live if schedule_of(run) == parent), key=_age_key)
 
 
@@ -176,11 +185,12 @@ def _age_key(run: InferenceRun) -> tuple[datetime, str]:
 
 
 async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
-    """The runs with the schedule's label; anybody may set the label, the owner says whether the schedule created a run.
+    """The runs with the schedule's label; anybody may set the label, the owner says whether the schedule created a run. Those of
+    back-fills are left out: neither history limits nor the concurrency policy apply to them.
 
     Those that cannot be read are left out: no workflow executes them, and they must not stop the schedule.
     """
-    selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}", []
+    selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid},!{wellknown.LABEL_BACKFILL}", []
     async for item in api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector):
         try:
             spec, status = item.get("spec") or {}, item.get("status") or {}
@@ -217,7 +227,8 @@ def missed_because(
     elif others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
         why = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
     elif spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
-        later = next_time(spec.schedule or "", time_zone=spec.time_zone or "Etc/UTC", after=nominal_time)
+        zone = spec.time_zone or DEFAULT_TIME_ZONE
+        later = next(fire_times(spec.schedule or "", time_zone=zone, after=nominal_time))
         why = f"the run due at {rfc3339(later)} is created instead" if later <= now else ""
     return f"the run due at {due} was not created: {why}" if why else None
 

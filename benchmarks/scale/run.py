@@ -6,9 +6,12 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from temporalio.client import Client
+
 from benchmarks.burst.run import install
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.machine import machine
+from benchmarks.scale.backfill import BackfillFigures, measure
 from benchmarks.scale.crowd import WAIT_SECONDS, Crowd, Figures
 from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
@@ -64,5 +67,34 @@ async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Program
             api, programs, waiting=options.waiting, running=options.running, wait_seconds=options.wait_seconds
         )
         return await crowd.measure()
+    finally:
+        await api.close()
+
+
+def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> None:
+    """Back-fill so many runs, and print the report."""
+    with tempfile.TemporaryDirectory(prefix="inferrun-backfill-") as name:
+        folder = options.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (
+            control_plane(
+                folder, binaries=options.binaries, controller_requests=CONTROLLER_REQUESTS_PER_SECOND
+            ) as plane,
+            Programs(folder, plane) as programs,
+        ):
+            figures = asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
+    print("\n".join(figures.lines(runs=runs, concurrency=concurrency)))
+    print(machine())
+
+
+async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int) -> BackfillFigures:
+    api = await connect(kubeconfig=plane.kubeconfig)
+    try:
+        await install(api)
+        for name in (SHIM, WORKER):
+            programs.start(name)
+            programs.wait_until_ready(name)
+        temporal = await Client.connect(plane.temporal_address)
+        return await measure(api, temporal, programs, runs=runs, concurrency=concurrency)
     finally:
         await api.close()

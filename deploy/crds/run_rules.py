@@ -23,7 +23,7 @@ def _cron_field(value: str) -> str:
 CRON_PATTERN: Final = (
     "(?i)^("
     + "|".join(MACROS)
-    + "|"
+    + "|@every +([0-9]{1,6}h([0-9]{1,6}m)?([0-9]{1,6}s)?|[0-9]{1,6}m([0-9]{1,6}s)?|[0-9]{1,6}s)|"
     + r" +".join(
         (
             _cron_field("0?[0-9]|[1-5][0-9]"),
@@ -41,7 +41,7 @@ SCHEDULE: Final = Rule(
     message=(
         """'schedule is "' + self + '"; allowed are five fields (minute 0-59, hour 0-23, day of month 1-31, month """
         """1-12 or JAN-DEC, day of week 0-7 or SUN-SAT) such as "0 9 * * MON", or """
-        f"""{", ".join(MACROS)}; the time zone goes into timeZone'"""
+        f"""{", ".join(MACROS)}, or "@every 90m"; the time zone goes into timeZone'"""
     ),
 )
 

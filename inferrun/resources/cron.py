@@ -1,18 +1,17 @@
-"""Parses cron expressions and checks time zones.
+"""Parses the expressions of schedules and checks time zones.
 
-An expression has five fields or is an ``@`` macro, as in a Kubernetes CronJob. The fields are parsed here, because an error
-must name the invalid field and its allowed values, and because Temporal's calendars need explicit values. croniter, which
-also accepts six fields, ``L``, ``#`` and wrapped ranges, is only used to find expressions that never fire. Pure, apart from
-the time zone database that `zoneinfo` reads.
+An expression has five fields, as in a Kubernetes CronJob, is an ``@`` macro, or ``@every`` with a duration. The fields are
+parsed here, because an error must name the invalid field and its allowed values, and because Temporal's calendars need
+explicit values. When an expression fires is the subject of `inferrun.resources.fire_times`. Pure, apart from the time zone
+database that `zoneinfo` reads.
 """
 
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import date
 from difflib import get_close_matches
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
-
-from croniter import CroniterBadDateError, croniter
 
 MACROS: Final = {
     "@hourly": "0 * * * *",
@@ -24,13 +23,18 @@ MACROS: Final = {
     "@annually": "0 0 1 1 *",
 }
 EXAMPLE: Final = '"0 9 * * MON"'
+DEFAULT_TIME_ZONE: Final = "Etc/UTC"
 NOT_ZONES: Final = frozenset({"local", "localtime", "posixrules", "factory"})
 """Names in the database that denote the machine's own zone or no zone."""
 
 _MINUTES_PER_DAY: Final = 24 * 60
 
-_LEAP_YEAR: Final = datetime(2028, 1, 1, tzinfo=UTC)
-"""Start of the search for the first fire time; croniter searches the following 50 years."""
+_HOURS_PER_DAY: Final = 24
+_LONGEST_MONTHS: Final = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
+"""The number of days of the months that never have 31."""
+
+_EVERY = re.compile(r"@every +(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.IGNORECASE | re.ASCII)
+MAX_EVERY_SECONDS: Final = 366 * 24 * 3600
 
 
 class InvalidSchedule(ValueError):
@@ -105,21 +109,45 @@ class CronTimes:
         """Whether a match of one of the two day fields is sufficient."""
         return self.restricts_days_of_month and self.restricts_days_of_week
 
+    @property
+    def is_hourly(self) -> bool:
+        """Whether it fires in every hour of its days."""
+        return len(self.hours) == _HOURS_PER_DAY
 
-def parse_schedule(expression: str) -> CronTimes:
+    def matches(self, day: date) -> bool:
+        """Whether it fires on that day."""
+        of_month, of_week = day.day in self.days_of_month, day.isoweekday() % 7 in self.days_of_week
+        is_day = of_month or of_week if self.either_day_matches else of_month and of_week
+        return is_day and day.month in self.months
+
+
+@dataclass(frozen=True, kw_only=True)
+class Every:
+    """Fires at all multiples of so many seconds since 1970, as Temporal's intervals do, whatever the time zone."""
+
+    seconds: int
+
+    @property
+    def shortest_interval_seconds(self) -> int:
+        """The time between two fire times."""
+        return self.seconds
+
+
+def parse_schedule(expression: str) -> CronTimes | Every:
     """The values in `expression`. Raises InvalidSchedule if it is invalid or never fires."""
+    if expression.strip().lower().startswith("@every"):
+        return _every(expression.strip())
     words = _five_fields(expression)
     minutes, hours, days, months, weekdays = (
         tuple(sorted({value for item in word.split(",") for value in _item(item, field=field)}))
         for word, field in zip(words, FIELDS, strict=True)
     )
-    try:
-        croniter(" ".join(words).replace("?", "*"), _LEAP_YEAR).get_next(datetime)
-    except CroniterBadDateError:
+    is_either = _restricts(words[2]) and _restricts(words[4])
+    if not is_either and not any(days[0] <= _LONGEST_MONTHS.get(month, 31) for month in months):
         raise InvalidSchedule(
             f'"{expression}" never fires: no month in "{words[3]}" has a day "{words[2]}"; '
             "choose a day that exists in one of the months"
-        ) from None
+        )
     return CronTimes(
         minutes=minutes,
         hours=hours,
@@ -129,13 +157,6 @@ def parse_schedule(expression: str) -> CronTimes:
         restricts_days_of_month=_restricts(words[2]),
         restricts_days_of_week=_restricts(words[4]),
     )
-
-
-def next_time(expression: str, *, time_zone: str, after: datetime) -> datetime:
-    """The first time after an instant at which a valid expression fires in a time zone."""
-    fields = MACROS.get(expression.strip().lower(), expression).replace("?", "*")
-    found: datetime = croniter(fields, after.astimezone(ZoneInfo(time_zone))).get_next(datetime)
-    return found
 
 
 def check_time_zone(name: str) -> None:
@@ -152,13 +173,24 @@ def check_time_zone(name: str) -> None:
         raise InvalidTimeZone(f"must be a name in the IANA database, such as Europe/Rome or Etc/UTC{hint}")
 
 
+def _every(text: str) -> Every:
+    found = _EVERY.fullmatch(text)
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found is not None else (0, 0, 0)
+    total = hours * 3600 + minutes * 60 + seconds
+    if not 0 < total <= MAX_EVERY_SECONDS:
+        raise InvalidSchedule("after @every, a duration of at most a year is required, such as 90m or 1h30m")
+    return Every(seconds=total)
+
+
 def _five_fields(expression: str) -> list[str]:
     text = expression.strip()
     if text.upper().startswith(("TZ=", "CRON_TZ=")):
         raise InvalidSchedule(f"set the time zone in spec.timeZone; the schedule has five fields, such as {EXAMPLE}")
     if text.startswith("@"):
         if text.lower() not in MACROS:
-            raise InvalidSchedule(f"allowed macros are {', '.join(MACROS)}")
+            raise InvalidSchedule(
+                f"allowed macros are {', '.join(MACROS)} and @every with a duration, such as @every 90m"
+            )
         text = MACROS[text.lower()]
     words = text.split()
     if len(words) != len(FIELDS):

@@ -76,8 +76,8 @@ class InferenceRunSpec(ResourceModel):
     """Number of records that are predicted first, before the others are sent. Default: the value in the config."""
 
     shards: Shards | None = None
-    """Number of Pods among which the run is divided; more than 1 requires the built-in runner, and input and output of the label
-    file or s3. Default: the value in the config."""
+    """Number of Pods among which the run is divided; more than 1 requires the built-in runner, an input of the label
+    file, s3 or run, and an output of the label file or s3. Default: the value in the config."""
 
     dry_run: bool | None = None
     """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can
@@ -94,7 +94,8 @@ class InferenceRunSpec(ResourceModel):
 
     schedule: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """When runs are started: a cron expression with five fields, such as 0 9 * * MON, or one of @hourly, @daily, @midnight,
-    @weekly, @monthly, @yearly and @annually. It can be changed, but cannot be added or removed later."""
+    @weekly, @monthly, @yearly and @annually, or @every with a duration, such as @every 90m, for the multiples of it since 1970. It
+    can be changed, but cannot be added or removed later."""
 
     suspend: bool | None = None
     """If true, the run is suspended: its Job is stopped, and committed records are kept. It continues, with the remaining

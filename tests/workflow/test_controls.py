@@ -22,9 +22,12 @@ Handle = WorkflowHandle[Any, Any]  # Any: workflows are started by name
 
 
 async def submitted(temporal: Client, queue: str, runs: Runs) -> Handle:
-    """A submission whose run is in progress, as a program without the product's library sees it."""
+    """A submission whose run is in progress."""
     handle = await start(temporal, queue)
-    await until(lambda: handle.id in runs.made)
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not (await handle.query("progress"))["uid"]:  # noqa: ASYNC110 -- the workflow's state has no event here
+            await asyncio.sleep(0.02)
+    assert handle.id in runs.made
     return handle
 
 
@@ -118,9 +121,10 @@ async def test_an_update_that_is_under_way_when_the_run_ends_is_answered(tempora
 
 
 async def test_while_the_api_server_does_not_answer_an_update_waits_for_it(temporal: Client, task_queue: str) -> None:
-    runs = Runs(unreadable=Unreachable("no answer"))
+    runs = Runs()
     async with served(temporal, task_queue, runs):
         handle = await submitted(temporal, task_queue, runs)
+        runs.unreadable = Unreachable("no answer")
         with pytest.raises(WorkflowQueryFailedError, match="cannot be read now; try again"):
             await handle.query("progress")
         await handle.execute_update("suspend")

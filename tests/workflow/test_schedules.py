@@ -6,10 +6,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 import pytest
 from temporalio import workflow
+from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
 from temporalio.client import (
     Client,
     ScheduleActionExecutionStartWorkflow,
@@ -25,10 +27,12 @@ from temporalio.worker import Worker
 
 from control.search_attributes import SearchAttributes
 from inferrun.resources import ConcurrencyPolicy, parse_run
+from inferrun.resources.fire_times import fire_times
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
 from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.temporal_schedules import TemporalSchedules
+from worker.caller_check import _is_fire_time
 from workflows.submit import SCHEDULED_START_TIME
 
 WAIT_SECONDS = 90
@@ -36,9 +40,8 @@ WAIT_SECONDS = 90
 
 def scheduled(expression: str = "0 9 * * MON", *, uid: str | None = None, **spec: object) -> RunSchedule:
     metadata = {"name": "nightly", "namespace": "team", "uid": uid or str(uuid.uuid4())}
-    return schedule_of(
-        parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": expression, **spec}})
-    )
+    given = {"configRef": {"name": "iris"}, "schedule": expression, **spec}
+    return schedule_of(parse_run({"metadata": metadata, "spec": given}), now=datetime.now(UTC))
 
 
 @pytest.fixture
@@ -285,3 +288,49 @@ async def test_the_schedules_of_another_installation_are_not_its_own(
     while (found := list(await neighbour.list_owned())) != [mine.id]:
         assert time.monotonic() < deadline, f"listed are {found}"
         await asyncio.sleep(0.1)
+
+
+EXPRESSIONS = (
+    "30 * * * *",
+    "*/20 * * * *",
+    "0 * * * 1-5",
+    "30 2 * * *",
+    "0 9 * * MON",
+    "15 0,1,2,3 * * SUN",
+    "30 2 25,29 * *",
+    "0 0 1 * *",
+    "0 0 13 * FRI",
+    "59 23 * 3,10,11 *",
+    "@daily",
+    "@hourly",
+    "@weekly",
+    "@every 90m",
+    "@every 7h30m",
+)
+
+
+@pytest.mark.parametrize("zone", ["Etc/UTC", "Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("change", ["2026-03-20", "2026-10-20"])
+async def test_temporal_fires_when_the_schedule_should_while_clocks_change(
+    temporal: Client, schedules: TemporalSchedules, zone: str, change: str
+) -> None:
+    now = datetime.fromisoformat(change).replace(tzinfo=UTC)
+    start, end = now - timedelta(days=20), now + timedelta(days=28)
+    for expression in EXPRESSIONS:
+        metadata = {"name": "nightly", "namespace": "team", "uid": str(uuid.uuid4())}
+        given = {"configRef": {"name": "iris"}, "schedule": expression, "timeZone": zone, "suspend": True}
+        wanted = schedule_of(parse_run({"metadata": metadata, "spec": given}), now=now)
+        await schedules.ensure(wanted, config="iris")
+        found = []
+        for day in range(0, (end - start).days, 8):  # the server returns a thousand times at most
+            request = ListScheduleMatchingTimesRequest(namespace=temporal.namespace, schedule_id=wanted.id)
+            request.start_time.FromDatetime(start + timedelta(days=day))
+            request.end_time.FromDatetime(min(end, start + timedelta(days=day + 8)))
+            answer = await temporal.workflow_service.list_schedule_matching_times(request)
+            found += [one.ToDatetime(tzinfo=UTC) for one in answer.start_time]
+        expected = fire_times(expression, time_zone=zone, after=start)
+        # Whether the server counts the bounds themselves does not matter.
+        wanted_times = list(takewhile(lambda one: one < end, expected))
+        assert [one for one in sorted(set(found)) if start < one < end] == wanted_times, expression
+        spec = (await described(temporal, wanted)).schedule.spec
+        assert all(_is_fire_time(spec, one) for one in found)

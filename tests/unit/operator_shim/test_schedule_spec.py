@@ -3,13 +3,15 @@
 import itertools
 import random
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from croniter import croniter
 
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.resources.cron import CronTimes, parse_schedule
-from operator_shim.schedule_spec import calendars_of, schedule_of, spans_of
+from inferrun.resources.fire_times import EPOCH, fire_times
+from operator_shim.schedule_spec import CHANGES_WITHIN, calendars_of, schedule_of, spans_of, temporal_times
 
 START = datetime(2026, 2, 25, 22, 17, tzinfo=UTC)
 
@@ -17,6 +19,12 @@ START = datetime(2026, 2, 25, 22, 17, tzinfo=UTC)
 def scheduled(**spec: object) -> InferenceRun:
     metadata = {"name": "nightly", "namespace": "team", "uid": "5be07ada-0000-4000-8000-000000000000"}
     return parse_run({"metadata": metadata, "spec": {"configRef": {"name": "iris"}, "schedule": "0 9 * * MON", **spec}})
+
+
+def cron(expression: str) -> CronTimes:
+    times = parse_schedule(expression)
+    assert isinstance(times, CronTimes)
+    return times
 
 
 def matches(calendar: CronTimes, moment: datetime) -> bool:
@@ -31,7 +39,7 @@ def matches(calendar: CronTimes, moment: datetime) -> bool:
 
 def fires(expression: str, *, days: int) -> list[datetime]:
     """All fire times within this number of days, found by checking every minute."""
-    calendars = calendars_of(parse_schedule(expression))
+    calendars = calendars_of(cron(expression))
     hours = {hour for calendar in calendars for hour in calendar.hours}
     found = []
     for minutes in range(days * 24 * 60):
@@ -87,14 +95,14 @@ def test_any_expression_fires_exactly_when_cron_does(seed: int) -> None:
 
 
 def test_two_restricted_day_fields_become_two_calendars() -> None:
-    one, two = calendars_of(parse_schedule("0 0 13 * FRI"))
+    one, two = calendars_of(cron("0 0 13 * FRI"))
     assert (one.days_of_month, one.days_of_week) == (tuple(range(1, 32)), (5,))
     assert (two.days_of_month, two.days_of_week) == ((13,), tuple(range(7)))
 
 
 def test_equivalent_expressions_give_the_same_calendars() -> None:
     spellings = ("0 9 * * MON", "00 09 * * 1", " 0 9 * JAN-DEC mon", "0 9 ? * 1-1")
-    assert len({calendars_of(parse_schedule(spelling)) for spelling in spellings}) == 1
+    assert len({calendars_of(cron(spelling)) for spelling in spellings}) == 1
 
 
 @pytest.mark.parametrize(
@@ -112,7 +120,7 @@ def test_values_are_compressed_into_spans(values: tuple[int, ...], spans: list[t
 
 
 def test_unset_fields_have_defaults() -> None:
-    schedule = schedule_of(scheduled())
+    schedule = schedule_of(scheduled(), now=START)
     assert (schedule.time_zone, schedule.policy) == ("Etc/UTC", ConcurrencyPolicy.FORBID)
     assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (3600, 0, False)
     assert schedule.id == "inferencerun/team/nightly/5be07ada-0000-4000-8000-000000000000"
@@ -126,7 +134,38 @@ def test_fields_of_the_spec_are_in_the_schedule() -> None:
         "jitterSeconds": 60,
         "suspend": True,
     }
-    schedule = schedule_of(scheduled(**spec))
+    schedule = schedule_of(scheduled(**spec), now=START)
     assert (schedule.time_zone, schedule.policy) == ("Europe/Rome", ConcurrencyPolicy.REPLACE)
     assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (10, 60, True)
     assert "0 9 * * MON (Europe/Rome)" in schedule.note
+
+
+STEP = timedelta(minutes=5)
+"""All of these expressions fire at multiples of it."""
+
+STEP = timedelta(minutes=5)
+"""All times of the expressions below are multiples of it."""
+
+ZONES = ("Europe/Rome", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Kolkata")
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize(
+    "expression",
+    ["30 * * * *", "*/20 * * * *", "30 2 * * *", "15 0,1,2,3 * * SUN", "0 * * * 1-5", "30 2 25 * *", "@every 90m"],
+)
+@pytest.mark.parametrize("now", ["2026-03-29T10:00", "2026-04-24T10:00", "2026-10-20T10:00", "2026-11-01T06:00"])
+def test_a_schedule_fires_when_it_should_while_clocks_change(zone: str, expression: str, now: str) -> None:
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    calendars, intervals = temporal_times(parse_schedule(expression), zone=ZoneInfo(zone), now=moment)
+    start, end = moment - CHANGES_WITHIN + timedelta(days=2), moment + CHANGES_WITHIN - timedelta(days=2)
+    found = []
+    for number in range(int((end - start) / STEP)):
+        instant = start + number * STEP
+        seconds = int((instant - EPOCH).total_seconds())
+        if any(seconds % one.every == one.offset for one in intervals) or (
+            calendars and any(matches(calendar, instant.astimezone(ZoneInfo(zone))) for calendar in calendars)
+        ):
+            found.append(instant)
+    expected = fire_times(expression, time_zone=zone, after=start - timedelta(seconds=1))
+    assert found == list(itertools.takewhile(lambda one: one < end, expected))
