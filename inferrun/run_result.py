@@ -6,6 +6,7 @@ Field names are recorded in histories and read by other programs, so they are ne
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from inferrun import wellknown
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
@@ -84,6 +85,25 @@ def result_of(run: InferenceRun) -> RunResult:
         delivery=status.delivery,
         output=status.output,
         duration=status.duration or "",
+    )
+
+
+def progress_of(run: InferenceRun) -> Progress:
+    """How far a run has got, from its spec and status."""
+    status = run.status
+    return Progress(
+        namespace=run.metadata.namespace,
+        name=run.metadata.name,
+        uid=run.metadata.uid,
+        phase=status.phase or Phase.PENDING,
+        reason=known_reason(status.reason) if status.reason else Reason.ACCEPTED,
+        message=status.message or "",
+        attempt=status.attempt,
+        suspend=bool(run.spec.suspend),
+        cancel_requested=wellknown.ANNOTATION_CANCEL_REQUESTED in run.metadata.annotations,
+        records=status.records,
+        pace=status.pace,
+        usage=status.usage,
     )
 
 

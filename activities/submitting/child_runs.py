@@ -28,11 +28,7 @@ from inferrun.resources.run import (
 )
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-<<<<<<< HEAD
-from inferrun.run_result import Progress, RunResult
-=======
 from inferrun.run_result import result_of
->>>>>>> next20
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
@@ -99,47 +95,6 @@ def _run(metadata: Object, spec: Object) -> Object:
     return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
 
 
-<<<<<<< HEAD
-def result_of(run: InferenceRun) -> RunResult:
-    """The result of a run that has ended, from its status."""
-    status = run.status
-    return RunResult(
-        namespace=run.metadata.namespace,
-        name=run.metadata.name,
-        uid=run.metadata.uid,
-        phase=status.phase or Phase.FAILED,
-        reason=known_reason(status.reason),
-        message=status.message or "",
-        exit_code=status.exit_code,
-        records=status.records,
-        usage=status.usage,
-        delivery=status.delivery,
-        output=status.output,
-        duration=status.duration or "",
-    )
-
-
-def progress_of(run: InferenceRun) -> Progress:
-    """How far a run has got, from its spec and status."""
-    status = run.status
-    return Progress(
-        namespace=run.metadata.namespace,
-        name=run.metadata.name,
-        uid=run.metadata.uid,
-        phase=status.phase or Phase.PENDING,
-        reason=known_reason(status.reason) if status.reason else Reason.ACCEPTED,
-        message=status.message or "",
-        attempt=status.attempt,
-        suspend=bool(run.spec.suspend),
-        cancel_requested=wellknown.ANNOTATION_CANCEL_REQUESTED in run.metadata.annotations,
-        records=status.records,
-        pace=status.pace,
-        usage=status.usage,
-    )
-
-
-=======
->>>>>>> next20
 def schedule_of(run: InferenceRun) -> RunRef | None:
     """The scheduled run that created this one, or None."""
     owner = run.schedule_owner

@@ -8,7 +8,7 @@ from contextlib import suppress
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.submitting.child_runs import progress_of, rejected, status_of
+from activities.submitting.child_runs import rejected, status_of
 from control import run_workflows
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -17,7 +17,7 @@ from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from inferrun.run_result import Progress
+from inferrun.run_result import Progress, progress_of
 from workflows import activity_options
 from workflows.messages import EditInput, RunEdit, RunRequest, SpecChanged, SpecResult, SubmissionStatus
 from workflows.run_clock import timeout_of
