@@ -133,7 +133,7 @@ async def record_run(environment: WorkflowEnvironment, *, name: str) -> str:
     """The history of one scenario of a run, as JSON."""
     cluster, act = SCENARIOS[name]()
     async with on_stage(environment, cluster, cached_workflows=1000) as stage:
-        handle = await stage.start(identity=run_workflow_id(RUN))
+        handle = await stage.start(run_workflow_id(RUN))
         await act(stage, handle)
         return await _history_of(handle)
 

@@ -48,7 +48,7 @@ class Stage:
     task_queue: str
     started: list[Handle]
 
-    async def start(self, *, identity: str = "", **state: object) -> Handle:
+    async def start(self, identity: str = "", /, **state: object) -> Handle:
         """Start the run's workflow; only under the id of the run's own workflow, its progress can be read."""
         handle = await self.environment.client.start_workflow(
             messages.RUN_WORKFLOW,
