@@ -15,7 +15,7 @@ TO_DELETE: Final = "to delete"
 
 
 def created_by(namespace: str, uid: str) -> Hashable:
-    """The term of the runs that the schedule with this UID created."""
+    """The term of the runs that the schedule with this UID created; without those of back-fills, which may be thousands."""
     return "created by", namespace, uid
 
 
@@ -48,7 +48,7 @@ def terms_of(run: Object) -> Iterator[Hashable]:
     """All terms of a run."""
     metadata, spec, status = run["metadata"], run["spec"], run.get("status") or {}
     for owner in metadata.get("ownerReferences") or []:
-        if owner.get("kind") == wellknown.RUN_KIND:
+        if owner.get("kind") == wellknown.RUN_KIND and not is_backfilled(run):
             yield created_by(metadata["namespace"], owner.get("uid"))
     if has_ended(run):
         if status.get("deleteAfter"):
@@ -60,6 +60,11 @@ def terms_of(run: Object) -> Iterator[Hashable]:
     if spec.get("schedule") is None and spec.get("backfill") is None:
         reference = spec.get("configRef") or {}
         yield unfinished_with(reference.get("namespace") or metadata["namespace"], reference.get("name", ""))
+
+
+def is_backfilled(run: Object) -> bool:
+    """Whether a back-fill created this run of a schedule."""
+    return wellknown.LABEL_BACKFILL in (run["metadata"].get("labels") or {})
 
 
 def has_ended(run: Object) -> bool:

@@ -34,7 +34,15 @@ from operator_shim.decisions import REJECTIONS
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
-from operator_shim.run_terms import UNFINISHED, awaited_run, has_ended, reading, sees_change, unfinished_with
+from operator_shim.run_terms import (
+    UNFINISHED,
+    awaited_run,
+    has_ended,
+    is_backfilled,
+    reading,
+    sees_change,
+    unfinished_with,
+)
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.sweep import Sweep
@@ -158,11 +166,15 @@ class Shim:
             self._on_change(key, after)
         if after is not None and before is not None and has_ended(after) == has_ended(before):
             return
-        metadata = (after or before or {}).get("metadata", {})
-        backfill = (key[0], (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_BACKFILL, ""))
-        if backfill[1] and (after is None or has_ended(after)) and _is_in_progress(self._read_run(backfill)):
-            self._executions.recheck(backfill)
-        for owner in metadata.get("ownerReferences") or []:
+        run = after or before
+        if run is None:
+            return
+        if is_backfilled(run):  # nothing in the status of its schedule depends on it
+            backfill = (key[0], (run["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_BACKFILL, ""))
+            if (after is None or has_ended(after)) and _is_in_progress(self._read_run(backfill)):
+                self._executions.recheck(backfill)
+            return
+        for owner in run["metadata"].get("ownerReferences") or []:
             if owner.get("kind") == wellknown.RUN_KIND:  # the status of a schedule lists its unfinished runs
                 self._schedules.add((key[0], owner["name"]))
 

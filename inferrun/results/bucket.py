@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from inferrun.resources.storage import S3Storage
 from inferrun.results.access import Access, load
-from inferrun.results.errors import ResultsUnreachable
+from inferrun.results.errors import ResultsChanged, ResultsUnreachable
 from inferrun.results.files import FoundFile
 
 if TYPE_CHECKING:
@@ -76,6 +76,18 @@ class BucketFiles:
         with self._errors(name):
             for piece in self._obstore.get(self._store, name).stream(min_chunk_size=1 << 20):
                 out.write(bytes(piece))
+
+    def create(self, name: str, content: bytes) -> None:
+        """Store an object, unless it is there already. Raises ResultsChanged if it has another content."""
+        exists = load("obstore.exceptions", extra="results").AlreadyExistsError
+        with self._errors(name):
+            try:
+                self._obstore.put(self._store, name, content, mode="create", use_multipart=False)
+                return
+            except exists:
+                found = self.read(name, size=len(content))
+        if found != content:
+            raise ResultsChanged(f"s3://{self._bucket}/{name} exists already, with another content; it is not replaced")
 
     def _open(self, storage: S3Storage, access: Access) -> "S3Store":
         config: S3Config = {"region": storage.region or "us-east-1", "virtual_hosted_style_request": not self._endpoint}

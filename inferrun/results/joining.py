@@ -30,7 +30,9 @@ from inferrun.plugins import (
     RecordFormat,
     RunnerError,
 )
+from inferrun.resources.resolution import VALUES_KEY
 from inferrun.resources.storage import FILE_LABEL, S3_LABEL, SQL_LABEL, FileStorage, S3Storage, SqlStorage
+from inferrun.resources.templates import SETTING
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
 from inferrun.results.committed import CommittedOutput, storage_of
@@ -66,8 +68,12 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
         return _reader_of_files(files, bucket.path, output, form=bucket.format, expected=manifest.fingerprint)
     if label == SQL_LABEL:
         table = storage_of(SqlStorage, stored, field="input.sql")
-        values = cast("list[str]", stored.get("values") or [])
+        values = cast("list[str]", stored.get(VALUES_KEY) or [])
         return lambda: _query(DatabaseRows(table, access), table, values)
+    if (upstream := output.contract.input_run) is not None:
+        raise NoResults(
+            f"the input of {output.run} are the results of run {upstream.name!r}; read these, and join both by index"
+        )
     raise NoResults(
         f"an input of the label {label!r} cannot be read again, so the results cannot be joined with it; set joinSource: Input in "
         "the config, and the runner copies it to the results"
@@ -176,8 +182,8 @@ def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -
     if storage.key:
         text += sql.SQL(" order by {}").format(sql.Identifier(storage.key))
     with database.connected() as connection:
-        for at, value in enumerate(values):
-            connection.execute("select set_config(%s, %s, true)", [f"inferrun.p{at}", value])
+        for number, value in enumerate(values, 1):
+            connection.execute("select set_config(%s, %s, true)", [f"{SETTING}{number}", value])
         with connection.cursor(name="inferrun") as cursor:
             cursor.itersize = _ROWS_AT_ONCE
             cursor.execute(text)

@@ -272,13 +272,14 @@ async def test_rows_of_a_query_are_joined(file: Machine, model: CountingModel, p
     postgres.execute("insert into irises select n, 'iris ' || n, n, n / 2.0 from generate_series(99, 0, -1) n")
     store = in_table(file, postgres)
     postgres.mount(file.folder / "endpoints" / "input")
-    query = "select id, name, a, b from irises -- all;"
-    file.contract["input"] = {"sql": {"credentialsRef": {"name": "database"}, "query": query, "key": "id"}}
+    query = "select id, name, a, b from irises where id < current_setting('inferrun.p1')::int -- these;"
+    values = {"query": query, "key": "id", "values": ["50"]}
+    file.contract["input"] = {"sql": {"credentialsRef": {"name": "database"}, **values}}
     file.contract["passThroughColumns"] = ["name"]
     ended = await file.pod(**SMALL)
     rows = list(read_results(run_of(file, ended), join_input=True, **store.access))
     assert [(row["id"], row["name"], row["a"], row["prediction"]) for row in rows] == [
-        (index, f"iris {index}", index, index * 1.5) for index in range(100)
+        (index, f"iris {index}", index, index * 1.5) for index in range(50)
     ]
 
 
