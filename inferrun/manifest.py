@@ -4,6 +4,7 @@ The runner writes it, and everything that reads results begins with it: a part t
 """
 
 import hashlib
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -104,3 +105,9 @@ class AbortedRun(Document):
 
 ENDED_RUN: TypeAdapter[Manifest | AbortedRun] = TypeAdapter(Manifest | AbortedRun)
 """What `manifest.json` contains."""
+
+
+def fingerprint_of_objects(listed: Iterable[tuple[str, int, str]]) -> str:
+    """Return what identifies an input of objects with these keys, sizes and ETags."""
+    text = "\n".join(f"{key}\t{size}\t{tag}" for key, size, tag in listed)
+    return "objects-sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -34,7 +34,12 @@ _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 
 
 class InvalidPlaceholder(Exception):
-    """There is no such placeholder; the message says which one was probably meant, and what is allowed."""
+    """What was `found` is no placeholder, or not allowed where it is; `why` says what is, and which one was probably meant."""
+
+    def __init__(self, why: str, *, found: str = "") -> None:
+        self.why = why
+        self.found = one_line(found, limit=100)
+        super().__init__(f'"{self.found}" {why}' if found else why)
 
 
 class NoValue(LookupError):
@@ -106,7 +111,7 @@ def parse_template(text: str, *, declared: Collection[str] | None = None) -> Ite
             continue
         end = text.find(")", at)
         if end < 0:
-            raise InvalidPlaceholder(f'"{_shown(text[at:])}" has no closing parenthesis; write $$( for a literal $(')
+            raise InvalidPlaceholder("has no closing parenthesis; write $$( for a literal $(", found=f"$({text[at:]}")
         yield parse_placeholder(text[at:end], declared=declared)
         at = end + 1
     if at < len(text):
@@ -119,15 +124,15 @@ def parse_placeholder(inside: str, *, declared: Collection[str] | None = None) -
     group, _, member = name.partition(".")
     is_parameter = group == PARAMS and re.fullmatch(PARAMETER_NAME, member) is not None
     if name not in NAMES and not (is_parameter and (declared is None or member in declared)):
-        raise InvalidPlaceholder(_unknown(inside, name, declared=declared))
+        raise InvalidPlaceholder(_unknown(name, declared=declared), found=f"$({inside})")
     if colon and group != INTERVAL:
-        raise InvalidPlaceholder(f'"$({_shown(inside)})" has a format, which only a time of the interval may have')
+        raise InvalidPlaceholder("has a format, which only a time of the interval may have", found=f"$({inside})")
     if colon:
         _check_format(inside, given)
     return Placeholder(group, member, given)
 
 
-def _unknown(inside: str, name: str, *, declared: Collection[str] | None) -> str:
+def _unknown(name: str, *, declared: Collection[str] | None) -> str:
     if declared is None:
         parameters = {f"{PARAMS}.{name.partition('.')[2]}"} if "." in name else set()
         listed = "$(params.NAME)"
@@ -136,7 +141,7 @@ def _unknown(inside: str, name: str, *, declared: Collection[str] | None) -> str
         listed = ", ".join(f"$({one})" for one in sorted(parameters)) or "no parameters"
     likely = did_you_mean(name, [*sorted(parameters), *sorted(NAMES)])
     others = ", ".join(f"$({one})" for one in sorted(NAMES))
-    return f'"$({_shown(inside)})" is not known{likely}; allowed are {listed}, {others}, and $$( for a literal $('
+    return f"is not known{likely}; allowed are {listed}, {others}, and $$( for a literal $("
 
 
 def _check_format(inside: str, given: str) -> None:
@@ -146,8 +151,4 @@ def _check_format(inside: str, given: str) -> None:
             "has an empty format" if not given else f"has %{unknown} in its format" if unknown else "has an odd format"
         )
         allowed = ", ".join(f"%{one}" for one in DIRECTIVES)
-        raise InvalidPlaceholder(f'"$({_shown(inside)})" {found}; allowed are {allowed} and %%, as in %Y-%m-%d')
-
-
-def _shown(text: str) -> str:
-    return one_line(text, limit=100)
+        raise InvalidPlaceholder(f"{found}; allowed are {allowed} and %%, as in %Y-%m-%d", found=f"$({inside})")

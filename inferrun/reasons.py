@@ -34,6 +34,7 @@ class Reason(StrEnum):
     MODEL_NOT_READY = "ModelNotReady"
     KSERVE_NOT_INSTALLED = "KServeNotInstalled"
     MODEL_NAMESPACE_NOT_ALLOWED = "ModelNamespaceNotAllowed"
+    WAITING_FOR_RUN = "WaitingForRun"
     WORKFLOW_STUCK = "WorkflowStuck"
     SCHEDULE_NOT_FOUND = "ScheduleNotFound"
 
@@ -49,6 +50,8 @@ class Reason(StrEnum):
     MODEL_FAILED = "ModelFailed"
     WARM_UP_FAILED = "WarmUpFailed"
     CONTRACT_TOO_LARGE = "ContractTooLarge"
+    INPUT_RUN_FAILED = "InputRunFailed"
+    INPUT_RUN_WITHOUT_OUTPUT = "InputRunWithoutOutput"
     INPUT_FAILED = "InputFailed"
     INFERENCE_FAILED = "InferenceFailed"
     OUTPUT_FAILED = "OutputFailed"

@@ -24,7 +24,7 @@ from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_status import acknowledged_status
 from operator_shim.decisions import OWN_REASONS, ActionKind, decide, has_unacknowledged_edit
-from operator_shim.run_terms import has_ended
+from operator_shim.run_terms import awaited_run, has_ended
 from operator_shim.workflows import RunWorkflows
 
 MAX_EDITS: Final = 5
@@ -90,6 +90,8 @@ class Executions:
         """Reconcile a run that has changed, unless there is nothing to do for it."""
         if has_ended(item):
             self.end(key, item["metadata"]["uid"])  # a finalizer may keep it for long
+        elif awaited_run(item) is not None:
+            self._release(key, item["metadata"]["uid"])
         elif is_started(item) and not is_backfill(item):
             self._active[key[0]].add(item["metadata"]["uid"])
             self._waiting[key[0]].pop(key, None)  # another shim may have started it
@@ -134,6 +136,12 @@ class Executions:
         is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
         return not is_cancelled and metadata.get("generation", 1) <= status.get("observedGeneration", 1)
 
+    def _release(self, key: Key, uid: str) -> None:
+        """A run that waits for another run takes no room: that run may need it."""
+        if uid in self._active[key[0]]:
+            self._active[key[0]].discard(uid)
+            self._wait_no_more(key)
+
     def _wait_no_more(self, key: Key) -> None:
         """The run takes none of the room in its namespace: those that waited longest are started there."""
         namespace, _ = key
@@ -173,7 +181,8 @@ class Executions:
             self._wait_no_more(key)  # it was paused, for instance, since it began to wait
             return
         namespace, uid = key[0], run.metadata.uid
-        if not is_started(item) and uid not in self._active[namespace] and not self._room(namespace):
+        takes_room = uid not in self._active[namespace] and (not is_started(item) or awaited_run(item) is not None)
+        if takes_room and not self._room(namespace):
             self._waiting[namespace].setdefault(key)
             self._reject(key)
             return
@@ -189,6 +198,8 @@ class Executions:
                         await change.wait()
         finally:
             del self._changes[key]
+            if (now := self._read(key)) is not None and awaited_run(now) is not None:
+                self._release(key, uid)
 
     def _room(self, namespace: str) -> int:
         limit = self._defaults().max_active_runs_per_namespace

@@ -34,7 +34,15 @@ from operator_shim.decisions import REJECTIONS
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
-from operator_shim.run_terms import UNFINISHED, has_ended, unfinished_with
+from operator_shim.run_terms import (
+    UNFINISHED,
+    awaited_run,
+    has_ended,
+    is_backfilled,
+    reading,
+    sees_change,
+    unfinished_with,
+)
 from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.sweep import Sweep
@@ -153,17 +161,33 @@ class Shim:
             with suppress(ValidationError):
                 self._deletions.add(parse_run(before))
         self._models.observe(key, after)
+        self._recheck_readers(key, after)
         if after is not None:
             self._on_change(key, after)
         if after is not None and before is not None and has_ended(after) == has_ended(before):
             return
-        metadata = (after or before or {}).get("metadata", {})
-        backfill = (key[0], (metadata.get("annotations") or {}).get(wellknown.ANNOTATION_BACKFILL, ""))
-        if backfill[1] and (after is None or has_ended(after)) and _is_in_progress(self._read_run(backfill)):
-            self._executions.recheck(backfill)
-        for owner in metadata.get("ownerReferences") or []:
+        run = after or before
+        if run is None:
+            return
+        if is_backfilled(run):  # nothing in the status of its schedule depends on it
+            backfill = (key[0], (run["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_BACKFILL, ""))
+            if (after is None or has_ended(after)) and _is_in_progress(self._read_run(backfill)):
+                self._executions.recheck(backfill)
+            return
+        for owner in run["metadata"].get("ownerReferences") or []:
             if owner.get("kind") == wellknown.RUN_KIND:  # the status of a schedule lists its unfinished runs
                 self._schedules.add((key[0], owner["name"]))
+
+    def _recheck_readers(self, key: Key, item: Object | None) -> None:
+        """Have the runs that wait for this one look again if it has changed, and this one if the run that it waits for has."""
+        if not self._run_watch.has_listed(key[0]):
+            return  # all waiting runs look again when the shim starts
+        for reader, waiting in self._run_watch.find(reading(*key)):
+            if sees_change(waiting, item):
+                self._executions.recheck(reader)
+        name = awaited_run(item) if item is not None else None
+        if item is not None and name is not None and sees_change(item, self._read_run((key[0], name))):
+            self._executions.recheck(key)
 
     def _on_change(self, key: Key, item: Object) -> None:
         """A run that was accepted earlier and is merely listed at startup waits for those that are new."""

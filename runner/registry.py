@@ -6,12 +6,13 @@ Only what the contract names is loaded, so a plug-in that fails to load affects 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast
 
+from inferrun import formats
 from inferrun.plugins import ContractError, OpenInput, OpenModel, OpenOutput, RecordFormat
 
 INPUTS: Final = "inferrun.stores.input"
 OUTPUTS: Final = "inferrun.stores.output"
 PROTOCOLS: Final = "inferrun.protocols"
-FORMATS: Final = "inferrun.formats"
+FORMATS: Final = formats.GROUP
 GROUPS: Final = (INPUTS, OUTPUTS, PROTOCOLS, FORMATS)
 
 BUILT_IN: Final = (
@@ -29,11 +30,7 @@ BUILT_IN: Final = (
     EntryPoint("v2", "runner.protocols.v2.rest:open_v2", PROTOCOLS),
     EntryPoint("grpc-v2", "runner.protocols.v2.grpc_client:open_grpc", PROTOCOLS),
     EntryPoint("openai", "runner.protocols.openai.rest:open_openai", PROTOCOLS),
-    EntryPoint("jsonl", "inferrun.formats.jsonl.format:JSONL", FORMATS),
-    EntryPoint("csv", "inferrun.formats.csv.format:CSV", FORMATS),
-    EntryPoint("openai", "inferrun.formats.openai:OPENAI", FORMATS),
-    EntryPoint("parquet", "inferrun.formats.parquet.format:PARQUET", FORMATS),
-    EntryPoint("arrow", "inferrun.formats.arrow.format:ARROW", FORMATS),
+    *formats.BUILT_IN,
 )
 
 

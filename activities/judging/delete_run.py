@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from activities.objects.events import EventRecorder, Subject
 from activities.objects.installation import Installation
 from activities.objects.presence import delete_if_present
-from activities.submitting.child_runs import KEPT, list_children, schedule_of, seconds_kept, to_prune
+from activities.submitting.child_runs import KEPT, LIST_PAGE, list_children, schedule_of, seconds_kept, to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -39,6 +39,9 @@ BECAUSE_LIMIT = 200
 TOLERANCE = timedelta(seconds=5)
 """The clocks of the processes may differ."""
 
+
+READER_SECONDS = 60
+"""Between two looks at a run that another one waits for."""
 
 Postpone = Callable[[RunRef, int], Awaitable[None]]
 """Has a run pruned after so many seconds; may raise RPCError."""
@@ -66,6 +69,8 @@ class HistoryPruner:
         deleted = []
         for child in to_prune(schedule, await list_children(self._api, parent)):
             left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=self._api.now())
+            if not left and await find_reader(self._api, child.ref) is not None:
+                left = READER_SECONDS
             if left:
                 await self._postpone(child.ref, math.ceil(left))
                 continue
@@ -103,6 +108,9 @@ class RunDeleter:
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         if not run.status.is_terminal:
             raise _refused(f"run {run.ref} has not ended")
+        if reader := await find_reader(self._api, ref):
+            text = f"InferenceRun {reader} waits to read the output of run {ref}"
+            raise ApplicationError(text, next_retry_delay=timedelta(seconds=READER_SECONDS))
         schedule, now = schedule_of(run), self._api.now()
         if schedule is not None:  # the history limits decide, as they are now
             if left := seconds_kept(run, now=now):
@@ -127,6 +135,19 @@ class RunDeleter:
         if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
+
+
+async def find_reader(api: KubeClient, run: RunRef) -> str | None:
+    """The name of a run that has not started and waits for the output of this one. Raises KubeError.
+
+    Once it has started, its contract says where that output is.
+    """
+    selector = f"status.inputRun.name={run.name}"
+    async for item in api.items(RUNS, run.namespace, page_size=LIST_PAGE, fieldSelector=selector):
+        status, name = item["status"], str(item["metadata"]["name"])
+        if status.get("phase") not in (Phase.SUCCEEDED, Phase.FAILED) and not status.get("contract"):
+            return name
+    return None
 
 
 @dataclass(frozen=True)

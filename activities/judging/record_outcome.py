@@ -123,7 +123,7 @@ class OutcomeRecorder:
             )
         submitter = run.metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, "")
         await notify_submitter(self._temporal, submitter, run.ref, signal=messages.LOOK_AGAIN_SIGNAL)
-        if schedule is not None:
+        if schedule is not None and wellknown.LABEL_BACKFILL not in run.metadata.labels:
             try:
                 await self._pruner.prune(schedule, ending=run.ref)
             except (KubeError, ValidationError) as error:

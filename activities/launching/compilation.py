@@ -19,7 +19,7 @@ from activities.launching.snapshot import (
     hash_of,
 )
 from inferrun import contract as contracts
-from inferrun.contract import MAX_BYTES, Contract, Model, Tensors, dump_contract
+from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, Tensors, dump_contract
 from inferrun.kserve import ModelAddress
 from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
@@ -51,16 +51,18 @@ def compile_run(
     runner_account: str,
     address: ModelAddress | None = None,
     earlier: InferenceRun | None = None,
+    input_run: InputRun | None = None,
 ) -> CompiledRun:
-    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it, and
-    `earlier` is the run that this one retries.
+    """Contract and snapshot of a run; `address` is where the model is, if the config refers to an object that serves it,
+    `earlier` is the run that this one retries, and `input_run` the one whose output is the input.
 
     `runner_account` is the installation's SA_RUNNER, empty for none; only custom images get it. Raises LaunchBlocked for what
     the image cannot do, for shards that are impossible, for values that the config does not allow, for a run that cannot be
     retried, and if the result is too large.
     """
     base = job_base_name(run.metadata.name, run.metadata.uid)
-    snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account)
+    input_storage = input_run.output if input_run is not None else config.spec.storage.input
+    snapshot = _snapshot_of(run, config, defaults=defaults, runner_account=runner_account, input_storage=input_storage)
     asked = {"dryRun": "true" if run.spec.dry_run else "", "retryOf": run.spec.retry_of or ""}
     for field, value in asked.items():
         if value and not snapshot.is_our_runner:  # another image would ignore it, and store predictions
@@ -86,7 +88,7 @@ def compile_run(
     resolved = resolve(run, config, is_our_runner=snapshot.is_our_runner)
     if resolved.problems:
         raise LaunchBlocked(Reason.INVALID_SPEC, describe(resolved.problems), is_retryable=False)
-    contract = _contract_of(run, config, resolved, base=base)
+    contract = _contract_of(run, config, resolved, base=base).model_copy(update={"input_run": input_run})
     if earlier is not None:
         contract = contract.model_copy(update={"retry_of": retried_run(run, earlier, config)})
         check_storage(run, earlier, contract)
@@ -198,7 +200,14 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
     )
 
 
-def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaults, runner_account: str) -> Snapshot:
+def _snapshot_of(
+    run: InferenceRun,
+    config: InferenceConfig,
+    *,
+    defaults: Defaults,
+    runner_account: str,
+    input_storage: dict[str, Any] | None,  # Any: free-form storage
+) -> Snapshot:
     spec, model, requests = config.spec, config.spec.model, config.spec.requests
     credentials, bundle = spec.credentials_ref, spec.ca_bundle
     is_our_runner = spec.image in (None, defaults.runner_image)
@@ -206,7 +215,7 @@ def _snapshot_of(run: InferenceRun, config: InferenceConfig, *, defaults: Defaul
     if warm_up_limit is None:
         warm_up_limit = defaults.warm_up_seconds if model.service_ref is not None else 0
     given: tuple[tuple[End, dict[str, Any] | None], ...]  # Any: free-form storage
-    given = (("input", spec.storage.input), ("output", spec.storage.output))
+    given = (("input", input_storage), ("output", spec.storage.output))
     storage = [
         (end, label, item) for end, labels in given for label, item in (labels or {}).items() if isinstance(item, dict)
     ]

@@ -4,6 +4,7 @@ from inferrun.contract import ServiceRef
 from inferrun.kube.errors import AdmissionUnavailable, Invalid, KubeError
 from inferrun.reasons import Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
+from inferrun.resources.status import InputRunStatus
 from inferrun.text import one_line
 
 PATIENT_TRIES = 3
@@ -14,7 +15,7 @@ class LaunchBlocked(Exception):
     """The run cannot be launched at present; `is_retryable` says whether something other than the run can resolve that.
 
     `service` is the object that serves the model, if the run waits for it. `is_unwatched`: no watch shows when that is resolved.
-    `may_pass`: it may be over in a second.
+    `may_pass`: it may be over in a second. `input_run` is the run whose output is the input, as far as it is known.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class LaunchBlocked(Exception):
         self.service = service
         self.is_unwatched = is_unwatched
         self.may_pass = may_pass
+        self.input_run: InputRunStatus | None = None
 
 
 def creation_rejected(kind: str, name: str, error: KubeError, *, may_pass: bool = False) -> LaunchBlocked:

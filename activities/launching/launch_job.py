@@ -22,6 +22,8 @@ from activities.launching import launch_results, manifests
 from activities.launching.compilation import compile_run, compile_with_model, service_of
 from activities.launching.config_maps import ConfigMaps, is_start_of, read_from_job
 from activities.launching.config_reader import ConfigReader
+from activities.launching.input_run import input_reference, noting, pinned_input_run, seen_in
+from activities.launching.input_run_reader import InputRunReader
 from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
 from activities.launching.model_reader import ModelReader
 from activities.launching.model_status import model_status, waiting_for
@@ -91,6 +93,7 @@ class JobLauncher:
         self._defaults = defaults
         self._runner_account = runner_account
         self._configs = ConfigReader(api, defaults=defaults, runner_account=runner_account)
+        self._input_runs = InputRunReader(api, self._configs, defaults=defaults)
         self._models = ModelReader(api)
         self._signatures = Signatures(api, installation=installation)
         self._config_maps = ConfigMaps(api, self._signatures)
@@ -164,17 +167,29 @@ class JobLauncher:
 
     async def _compile(self, run: InferenceRun) -> CompiledRun:
         """Contract and snapshot of a run that starts now. Raises LaunchBlocked."""
-        config, defaults, earlier = await self._configs.read(run), self._defaults(), None
-        service = service_of(run, config, runner_image=defaults.runner_image)
-        address = await self._models.find(service, namespace=run.metadata.namespace) if service is not None else None
+        config, defaults, earlier, read = await self._configs.read(run), self._defaults(), None, None
         if run.spec.retry_of:
             found = await get_if_present(self._api, RUNS, run.metadata.namespace, run.spec.retry_of)
             if found is None:
                 raise missing(run)
             earlier = parse_run(found)
-        return compile_run(
-            run, config, defaults=defaults, runner_account=self._runner_account, address=address, earlier=earlier
-        )
+        if (reference := input_reference(run, config, runner_image=defaults.runner_image)) is not None:
+            pinned = pinned_input_run(earlier) if earlier is not None else None
+            read = pinned or await self._input_runs.find(run, reference)
+        with noting(seen_in(read)):
+            service = service_of(run, config, runner_image=defaults.runner_image)
+            address = (
+                await self._models.find(service, namespace=run.metadata.namespace) if service is not None else None
+            )
+            return compile_run(
+                run,
+                config,
+                defaults=defaults,
+                runner_account=self._runner_account,
+                address=address,
+                earlier=earlier,
+                input_run=read,
+            )
 
     def _manifest(self, request: LaunchInput, run: InferenceRun, compiled: CompiledRun) -> Object:
         return manifests.job(
@@ -259,6 +274,7 @@ class JobLauncher:
         self, request: LaunchInput, run: InferenceRun, launch: _Launch, obtained: _Obtained
     ) -> InferenceRun | None:
         workflow, job, started = self._installation.calling_workflow(), obtained.job, launch.started
+        read = seen_in(started.input_run)
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
             if _other_job(current, obtained, launch=request.launch) is not None:
@@ -274,8 +290,9 @@ class JobLauncher:
                 message=f"Job {name_of(job)} was created; waiting for its Pod",
                 now=self._api.now(),
                 read_generation=run.metadata.generation,
-                cleared=("running_since", "records", "pace"),
+                cleared=("running_since", "records", "pace", "input_run"),
                 **_progress_of(request),
+                input_run=read.model_dump() if read is not None else None,
                 contract=base64.b64encode(public_contract(started.contract_json).encode()).decode() or None,
                 snapshot_hash=hash_of(started.texts),
                 job_status={
@@ -326,8 +343,10 @@ class JobLauncher:
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
             reasons.append(current.status.reason)
-            published = (current.status.phase, current.status.reason, current.status.message)
-            if published == (Phase.PENDING, blocker.reason, one_line(blocker.message, limit=2048)):
+            before = current.status
+            read = blocker.input_run or before.input_run
+            published = (before.phase, before.reason, before.message, before.input_run)
+            if published == (Phase.PENDING, blocker.reason, one_line(blocker.message, limit=2048), read):
                 return None
             return status_after(
                 current,
@@ -337,11 +356,12 @@ class JobLauncher:
                 now=self._api.now(),
                 read_generation=run.metadata.generation,
                 model=waiting_for(blocker.service, before=current.status.model),
+                input_run=read.model_dump() if read is not None else None,
             )
 
         written = await self._runs.update_status(ref, decide, read=run)
         if written.changed and reasons[-1] != blocker.reason:
-            must_act = blocker.reason is not Reason.MODEL_NOT_READY  # a model may just be starting
+            must_act = blocker.reason not in (Reason.MODEL_NOT_READY, Reason.WAITING_FOR_RUN)  # what may take time
             await self._events.record(ref, reason=blocker.reason, message=blocker.message, is_warning=must_act)
 
     async def _find_left_over_job(self, request: LaunchInput, run: InferenceRun, name: str) -> LaunchResult:

@@ -5,11 +5,14 @@ those that only describe a message, and no URLs with user information or a query
 contract without any of these is shown byte by byte.
 """
 
+import base64
+import binascii
 import json
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from inferrun.http_headers import is_descriptive, split_header
+from inferrun.resources import InferenceRun
 from inferrun.text import public_url
 
 HIDDEN: Final = "(not shown)"
@@ -25,6 +28,15 @@ def public_contract(contract_json: str) -> str:
     contract = json.loads(contract_json)
     public = {key: _public(value) if key in ("input", "output", "kserve") else value for key, value in contract.items()}
     return contract_json if public == contract else json.dumps(public, ensure_ascii=False, separators=(",", ":"))
+
+
+def published_contract(run: InferenceRun) -> dict[str, Any]:  # Any: JSON
+    """The contract in a run's status, which users cannot write; empty without one."""
+    try:
+        found = json.loads(base64.b64decode(run.status.contract or "", validate=True))
+    except (binascii.Error, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _public(value: Any, key: str = "") -> Any:  # Any: JSON

@@ -1,11 +1,9 @@
 """Which run `spec.retryOf` names, and whether its failed records can be predicted again. Pure."""
 
-import base64
-import binascii
 import json
 
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.public_contract import public_contract
+from activities.launching.public_contract import public_contract, published_contract
 from inferrun.contract import Contract, RetriedRun, dump_contract
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
@@ -45,11 +43,8 @@ def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfi
 
 def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) -> None:
     """Raise LaunchBlocked if the run would read from or write to another place than the earlier one."""
-    try:
-        before = json.loads(base64.b64decode(earlier.status.contract or "", validate=True))
-    except (binascii.Error, ValueError):
-        return
-    if not before or not isinstance(before, dict):
+    before = published_contract(earlier)
+    if not before:
         return
     now = json.loads(public_contract(dump_contract(contract)))
     for end in ("input", "output"):

@@ -160,6 +160,12 @@ class CompiledRun:
         return contracts.Interval.model_validate(found) if found else None
 
     @property
+    def input_run(self) -> contracts.InputRun | None:
+        """The run whose output is the input; None for another input."""
+        found = json.loads(self.contract_json or "{}").get("inputRun")
+        return contracts.InputRun.model_validate(found) if found else None
+
+    @property
     def service(self) -> contracts.ModelService | None:
         """The object of KServe that serves the model, as the contract has it; None for a model with a fixed URL."""
         return self.model.service if self.snapshot.service is not None else None

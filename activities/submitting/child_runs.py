@@ -16,10 +16,10 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import scheduled_run_name, submitted_run_name
-from inferrun.reasons import Phase, Reason, known_reason
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.resources.cron import DEFAULT_TIME_ZONE
-from inferrun.resources.fire_times import fire_times
+from inferrun.resources.fire_times import fire_times, previous_time
 from inferrun.resources.run import (
     EXECUTION_FIELDS,
     FAILED_JOBS_HISTORY_LIMIT,
@@ -28,7 +28,7 @@ from inferrun.resources.run import (
 )
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import result_of
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
@@ -58,7 +58,9 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
 
 
 def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults) -> Object:
-    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on."""
+    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
+    Its interval begins with the nominal time before.
+    """
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
     metadata: Object = {
@@ -73,6 +75,10 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
         "ownerReferences": [owner_reference(parent.ref)],
     }
     spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS)
+    zone = parent.spec.time_zone or DEFAULT_TIME_ZONE
+    start = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
+    if start is not None:
+        spec["interval"] = {"start": rfc3339(start), "end": due, "timeZone": zone}
     return _run(metadata, spec)
 
 
@@ -85,32 +91,8 @@ def backfilled_run(schedule: InferenceRun, *, backfill: RunRef, nominal_time: da
     return run
 
 
-def is_backfilled(run: InferenceRun) -> bool:
-    """Whether a back-fill created this run of a schedule, whose history limits and concurrency policy do not apply to it."""
-    return wellknown.LABEL_BACKFILL in run.metadata.labels
-
-
 def _run(metadata: Object, spec: Object) -> Object:
     return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
-
-
-def result_of(run: InferenceRun) -> RunResult:
-    """The result of a run that has ended, from its status."""
-    status = run.status
-    return RunResult(
-        namespace=run.metadata.namespace,
-        name=run.metadata.name,
-        uid=run.metadata.uid,
-        phase=status.phase or Phase.FAILED,
-        reason=known_reason(status.reason),
-        message=status.message or "",
-        exit_code=status.exit_code,
-        records=status.records,
-        usage=status.usage,
-        delivery=status.delivery,
-        output=status.output,
-        duration=status.duration or "",
-    )
 
 
 def schedule_of(run: InferenceRun) -> RunRef | None:
@@ -130,7 +112,7 @@ def to_prune(parent: InferenceRun, runs: Iterable[InferenceRun]) -> list[Inferen
         run
         for run in runs
         if (owner := schedule_of(run)) is not None and owner.uid == parent.metadata.uid
-        if run.status.is_terminal and not run.metadata.is_being_deleted and not is_backfilled(run)
+        if run.status.is_terminal and not run.metadata.is_being_deleted
     ]
     ours.sort(key=_age_key)
     surplus = []
@@ -147,8 +129,8 @@ def seconds_kept(run: InferenceRun, *, now: datetime) -> float:
 
 
 def in_progress(parent: RunRef, runs: Iterable[InferenceRun]) -> list[InferenceRun]:
-    """The children of a schedule that have not ended and are not being deleted, oldest first; without those of back-fills."""
-    live = [run for run in runs if not (run.status.is_terminal or run.metadata.is_being_deleted or is_backfilled(run))]
+    """The children of a schedule that have not ended and are not being deleted, oldest first."""
+    live = [run for run in runs if not run.status.is_terminal and not run.metadata.is_being_deleted]
     return sorted((run for run in live if schedule_of(run) == parent), key=_age_key)
 
 
@@ -158,11 +140,12 @@ def _age_key(run: InferenceRun) -> tuple[datetime, str]:
 
 
 async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
-    """The runs with the schedule's label; anybody may set the label, the owner says whether the schedule created a run.
+    """The runs with the schedule's label; anybody may set the label, the owner says whether the schedule created a run. Those of
+    back-fills are left out: neither history limits nor the concurrency policy apply to them.
 
     Those that cannot be read are left out: no workflow executes them, and they must not stop the schedule.
     """
-    selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid}", []
+    selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid},!{wellknown.LABEL_BACKFILL}", []
     async for item in api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector):
         try:
             spec, status = item.get("spec") or {}, item.get("status") or {}

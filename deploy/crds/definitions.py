@@ -59,10 +59,14 @@ CONFIG_COLUMNS: Final = (
 )
 
 
+INPUT_RUN: Final = ".status.inputRun.name"
+"""The field by which runs can be selected: those that read the output of a run."""
+
+
 def inference_run() -> Schema:
     """The definition of InferenceRun."""
     spec = structural(InferenceRunSpec)
-    return _definition(
+    definition = _definition(
         _resource(InferenceRun, spec=spec, status=structural(InferenceRunStatus)),
         rules=run_rules(tuple(spec["properties"])),
         columns=RUN_COLUMNS,
@@ -73,6 +77,8 @@ def inference_run() -> Schema:
             short=wellknown.RUN_SHORT_NAME,
         ),
     )
+    definition["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": INPUT_RUN}]
+    return definition
 
 
 def inference_config() -> Schema:

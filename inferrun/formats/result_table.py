@@ -7,7 +7,7 @@ common type, such as numbers and texts, are stored as their JSON texts, and the 
 runs with such a format load it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,11 +36,18 @@ def table_of(rows: CollectedResults) -> pyarrow.Table:
     ids = values.get(ID_COLUMN, ())
     if not {type(one) for one in ids} <= {int, type(None)}:
         values[ID_COLUMN] = [None if one is None else str(one) for one in ids]
-    errors = [one and {name: getattr(one, name) for name in _ERROR_TYPE.names} for one in rows.failures()]
+    return typed_table(rows.indexes, values, rows.failures())
+
+
+def typed_table(
+    indexes: Sequence[int], columns: Mapping[str, Sequence[Json]], failures: Sequence[RecordError | None]
+) -> pyarrow.Table:
+    """Return columns with the types of their values, between the indexes and the errors of the records."""
+    errors = [one and {name: getattr(one, name) for name in _ERROR_TYPE.names} for one in failures]
     return _table(
         {
-            INDEX: _Column(pyarrow.array(rows.indexes, pyarrow.int64())),
-            **{name: _typed(column) or _json_texts(column) for name, column in values.items()},
+            INDEX: _Column(pyarrow.array(indexes, pyarrow.int64())),
+            **{name: _typed(column) or _json_texts(column) for name, column in columns.items()},
             ERROR: _Column(pyarrow.array(errors, _ERROR_TYPE)),
         }
     )

@@ -15,6 +15,7 @@ from inferrun.resources.config import (
     parse_config,
 )
 from inferrun.resources.interval import Interval
+from inferrun.resources.parameters import Parameter
 from inferrun.resources.references import (
     ConfigReference,
     Metadata,
@@ -62,6 +63,7 @@ __all__ = [
     "ModelStatus",
     "ObjectReference",
     "OwnerReference",
+    "Parameter",
     "Phase",
     "ResourceRequirements",
     "SecretReference",

@@ -179,11 +179,11 @@ class JoinSource(StrEnum):
 
 
 class Storage(ResourceModel):
-    """Input and output. The built-in runner supports the labels file, http (input only), krateo, s3 and sql; settings under any
-    other label are passed unmodified to a custom image."""
+    """Input and output. The built-in runner supports the labels file, http and run (input only), krateo, s3 and sql; settings
+    under any other label are passed unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Source of the records: a label (file, http, krateo, s3, sql, or one that a custom image supports) with its settings."""
+    """Source of the records: a label (file, http, krateo, run, s3, sql, or one that a custom image supports) with its settings."""
 
     output: StorageMap | None = None
     """Destination of the predictions: a label (file, krateo, s3, sql, or one that a custom image supports) with its settings."""
@@ -276,7 +276,8 @@ class InferenceConfigSpec(ResourceModel):
 
     shards: Shards | None = None
     """Number of Pods among which a run is divided. Each has the resources and the number of requests that this config states. More
-    than 1 requires the built-in runner, and input and output of the label file or s3. Default: 1."""
+    than 1 requires the built-in runner, an input of the label file, s3 or run, and an output of the label file or s3.
+    Default: 1."""
 
     resources: ResourceRequirements | None = None
     """CPU, memory and other resources of the runner's container."""

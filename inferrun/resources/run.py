@@ -76,8 +76,8 @@ class InferenceRunSpec(ResourceModel):
     """Number of records that are predicted first, before the others are sent. Default: the value in the config."""
 
     shards: Shards | None = None
-    """Number of Pods among which the run is divided; more than 1 requires the built-in runner, and input and output of the label
-    file or s3. Default: the value in the config."""
+    """Number of Pods among which the run is divided; more than 1 requires the built-in runner, an input of the label
+    file, s3 or run, and an output of the label file or s3. Default: the value in the config."""
 
     dry_run: bool | None = None
     """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can

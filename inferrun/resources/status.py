@@ -152,6 +152,19 @@ class ModelStatus(ResourceModel):
     """Revision that served the model when the run ended."""
 
 
+class InputRunStatus(ResourceModel):
+    """The run whose output is the input."""
+
+    name: Annotated[str, Field(max_length=253)]
+    """Name of the InferenceRun."""
+
+    uid: Uid | None = None
+    """UID of the InferenceRun; not set while it does not exist."""
+
+    phase: Phase | None = None
+    """Its phase as this run saw it last."""
+
+
 class ActiveRun(ResourceModel):
     """An unfinished run of a schedule."""
 
@@ -256,6 +269,9 @@ class InferenceRunStatus(ResourceModel):
 
     model: ModelStatus | None = None
     """The object of KServe that serves the model; only with kserve.serviceRef."""
+
+    input_run: InputRunStatus | None = None
+    """The run whose output is the input; only with the input label run."""
 
     workflow: WorkflowReference | None = None
     """The Temporal workflow that executes the run."""

@@ -17,6 +17,7 @@ KRATEO_LABEL: Final = "krateo"
 S3_LABEL: Final = "s3"
 HTTP_LABEL: Final = "http"
 SQL_LABEL: Final = "sql"
+RUN_LABEL: Final = "run"
 
 CLAIM_KEY: Final = "claimName"
 """In a storage object: the PersistentVolumeClaim that is mounted for it."""
@@ -168,6 +169,17 @@ class SqlStorage(ResourceModel):
     """Output: the table, which the run creates if it does not exist, as schema.table or table."""
 
 
+class RunStorage(ResourceModel):
+    """The committed output of another run in the namespace of the run; for the input only."""
+
+    name: ResourceName | None = None
+    """Name of that run. This run waits until it has succeeded."""
+
+    schedule: ResourceName | None = None
+    """Name of a schedule, instead of name: the output of its run for the same scheduled time, which is the end of this run's
+    interval."""
+
+
 SCHEMA_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
 """The labels whose settings have a schema in the CRD, whatever the image."""
 
@@ -176,6 +188,7 @@ KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {
     S3_LABEL: S3Storage,
     HTTP_LABEL: HttpStorage,
     SQL_LABEL: SqlStorage,
+    RUN_LABEL: RunStorage,
 }
 """The labels of the built-in runner. Custom images may have used a label that is not in SCHEMA_LABELS in their own way before the
 built-in runner supported it, so it is checked for the built-in runner only."""

@@ -11,12 +11,23 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from inferrun.resources.storage import FILE_LABEL, S3_LABEL, HttpStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import (
+    FILE_LABEL,
+    RUN_LABEL,
+    S3_LABEL,
+    HttpStorage,
+    RunStorage,
+    S3Storage,
+    SqlStorage,
+)
 from inferrun.text import public_url
 
 End = Literal["input", "output"]
 
-SHARED_LABELS: Final = (FILE_LABEL, S3_LABEL)
+SHARED_LABELS: Final[dict[End, tuple[str, ...]]] = {
+    "input": (FILE_LABEL, S3_LABEL, RUN_LABEL),
+    "output": (FILE_LABEL, S3_LABEL),
+}
 """The labels whose stores several Pods can share: every Pod reads the same ranges, and each chunk is committed once."""
 
 _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
@@ -40,6 +51,12 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
             yield from _url("endpoint", endpoint)
         case SqlStorage():
             yield from _sql(storage, end=end)
+        case RunStorage() if end == "output":
+            yield SettingFault("", "set", "the label run is for the input only")
+        case RunStorage(name=name, schedule=schedule) if (name is None) == (schedule is None):
+            yield SettingFault(
+                "name", name, "set either name, of a run, or schedule, whose run of the same interval is read"
+            )
 
 
 def _http(storage: HttpStorage, *, end: End) -> Iterator[SettingFault]:
@@ -97,9 +114,10 @@ def shard_obstacle(
         return ""
     if image is not None:
         return f"more than 1 requires the built-in runner, but the InferenceConfig names the image {image!r}"
-    for side, labels in (("input", input_labels), ("output", output_labels)):
-        if (other := next((label for label in labels if label not in SHARED_LABELS), None)) is not None:
-            allowed = " or ".join(SHARED_LABELS)
+    ends: tuple[tuple[End, Iterable[str]], ...] = (("input", input_labels), ("output", output_labels))
+    for side, labels in ends:
+        if (other := next((label for label in labels if label not in SHARED_LABELS[side]), None)) is not None:
+            allowed = " or ".join(SHARED_LABELS[side])
             return f"more than 1 requires an {side} of the label {allowed}, but spec.storage.{side} has {other}"
     if canary_records:
         return f"more than 1 is not allowed together with spec.canaryRecords ({canary_records}); remove one of them"

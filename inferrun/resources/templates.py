@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import BaseModel
 
+from inferrun.contract import MAX_BYTES
 from inferrun.nesting import check_depth
 from inferrun.placeholders import (
     INTERVAL,
@@ -27,7 +28,7 @@ from inferrun.placeholders import (
 )
 from inferrun.resources.parameters import Parameter
 from inferrun.resources.sql_text import Kind, parts_of
-from inferrun.resources.storage import FileStorage, HttpStorage, KrateoStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import FileStorage, HttpStorage, KrateoStorage, RunStorage, S3Storage, SqlStorage
 
 SETTING: Final = "inferrun.p"
 """What a value of a query is called in the session of the database, with its number from 1."""
@@ -56,21 +57,6 @@ class Given:
     values: Values
     parameters: Mapping[str, Parameter]
 
-    def pieces(self, text: str) -> Iterator[_Piece]:
-        """The pieces of a template, with their values. Raises InvalidPlaceholder and Unfit."""
-        for piece in parse_template(text, declared=self.parameters or None):
-            yield (piece, None) if isinstance(piece, str) else (self.value_of(piece), piece)
-
-    def value_of(self, placeholder: Placeholder) -> str:
-        """The value of a placeholder. Raises Unfit."""
-        try:
-            value = self.values.of(placeholder)
-        except NoValue:
-            raise Unfit(placeholder, None, "it is required") from None
-        if "\0" in value:
-            raise Unfit(placeholder, value, "must not contain the character NUL")
-        return value
-
     def may_have_slashes(self, placeholder: Placeholder) -> bool:
         """Whether the config allows the value to have several segments: by the declaration, or by the format of a time."""
         declared = self.parameters.get(placeholder.member) if placeholder.group == PARAMS else None
@@ -95,6 +81,8 @@ class _Resolution:
     faults: list[Fault] = field(default_factory=list)
     bound: dict[Placeholder, int] = field(default_factory=dict)
     values: list[str] = field(default_factory=list)
+    room: int = MAX_BYTES
+    """Characters that values may add. A template can name a long one many thousand times."""
 
     def of(self, value: Any, names: tuple[str, ...], path: str) -> Any:  # Any: free-form storage
         match value:
@@ -154,9 +142,13 @@ class _Resolution:
             ) from None
         return json.dumps(self._in_json(parsed), ensure_ascii=False)
 
+    def object_name(self, text: str) -> str:
+        """The name of an object, whose form is checked with its values."""
+        return "".join(piece for piece, _ in self._checked(text))
+
     def table(self, text: str) -> str:
         """The name of a table."""
-        pieces = list(self.given.pieces(text))
+        pieces = list(self._pieces(text))
         for piece, placeholder in pieces:
             if placeholder is not None and re.fullmatch("[A-Za-z0-9_]+", piece) is None:
                 raise Unfit(
@@ -180,14 +172,30 @@ class _Resolution:
     def _templates(self, text: str) -> Iterator[str | Placeholder]:
         return parse_template(text, declared=self.given.parameters or None)
 
+    def _pieces(self, text: str) -> Iterator[_Piece]:
+        for piece in self._templates(text):
+            yield (piece, None) if isinstance(piece, str) else (self._value_of(piece), piece)
+
+    def _value_of(self, placeholder: Placeholder) -> str:
+        try:
+            value = self.given.values.of(placeholder)
+        except NoValue:
+            raise Unfit(placeholder, None, "it is required") from None
+        if "\0" in value:
+            raise Unfit(placeholder, value, "must not contain the character NUL")
+        self.room -= len(value)
+        if self.room < 0:
+            raise Unfit(placeholder, value, f"is too long, because a contract has at most {MAX_BYTES} bytes")
+        return value
+
     def _bind(self, placeholder: Placeholder) -> str:
         if placeholder not in self.bound:
-            self.values.append(self.given.value_of(placeholder))
+            self.values.append(self._value_of(placeholder))
             self.bound[placeholder] = len(self.values)
         return f"current_setting('{SETTING}{self.bound[placeholder]}')"
 
     def _printable(self, text: str) -> Iterator[_Piece]:
-        for piece, placeholder in self.given.pieces(text):
+        for piece, placeholder in self._pieces(text):
             if placeholder is not None and not piece.isprintable():
                 raise Unfit(placeholder, piece, "must not contain line breaks and other control characters")
             yield piece, placeholder
@@ -207,12 +215,12 @@ class _Resolution:
         match value:
             case dict():
                 if name := next((key for key in value if has_placeholders(key)), ""):
-                    raise InvalidPlaceholder(f"the name {json.dumps(name)} of a member must not contain placeholders")
+                    raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=name)
                 return {key: self._in_json(inner) for key, inner in value.items()}
             case list():
                 return [self._in_json(inner) for inner in value]
             case str() if has_placeholders(value):
-                return "".join(piece for piece, _ in self.given.pieces(value))
+                return "".join(piece for piece, _ in self._pieces(value))
         return value
 
 
@@ -220,6 +228,7 @@ _PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolut
     FileStorage: {("path",): _Resolution.path},
     S3Storage: {("path",): _Resolution.path},
     HttpStorage: {("url",): _Resolution.url},
+    RunStorage: {("name",): _Resolution.object_name, ("schedule",): _Resolution.object_name},
     SqlStorage: {("query",): _Resolution.query, ("table",): _Resolution.table},
     KrateoStorage: {
         ("api", "path"): _Resolution.url_path,
@@ -289,4 +298,4 @@ def _check_literal(kind: Kind, part: str) -> None:
             if kind is Kind.NAME
             else f"remove the quotes around it, as in = {found[0]}"
         )
-        raise InvalidPlaceholder(f"{found[0]} stands between quotes; {fix}")
+        raise InvalidPlaceholder(f"stands between quotes; {fix}", found=found[0])

@@ -94,6 +94,11 @@ def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) 
     return tuple(islice(_run_problems(run.spec, min_schedule_interval_seconds), MAX_PROBLEMS + 1))
 
 
+def unknown_fields(stored: object, *, model: type[BaseModel]) -> Iterator[Problem]:
+    """Fields of a manifest's spec that do not exist. The API server drops them, and only strict clients report it."""
+    yield from _unknown_keys(_at(stored, "spec"), model=model, path="spec")  # type: ignore[arg-type]  # it is JSON
+
+
 def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
     """The first problems of a config, whatever the operator's settings are."""
     spec = config.spec
@@ -333,11 +338,12 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
 
 def template_problem(fault: Fault) -> Problem:
     """The problem of a string with placeholders, if that is what is wrong."""
-    cause = fault.cause
+    cause, is_hidden = fault.cause, not _CONFIDENTIAL.isdisjoint(fault.field.split("."))
     allowed = str(cause)
     if isinstance(cause, Unfit):
         allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
-    is_hidden = _CONFIDENTIAL.intersection(fault.field.split("."))
+    elif is_hidden and cause.found:
+        allowed = f"a placeholder in it {cause.why}"
     return Problem(field=fault.field, value=HIDDEN if is_hidden else shown(fault.template), allowed=allowed)
 
 

@@ -11,7 +11,7 @@ from tests.conformance.test_output_stores import CHUNKS, PLAN, WHOLE, predict
 from tests.conformance.worlds import OUTPUTS, Disk, OutputWorld
 
 
-@pytest.fixture(params=SHARED_LABELS)
+@pytest.fixture(params=SHARED_LABELS["output"])
 async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[OutputWorld]:
     async with OUTPUTS[request.param](disk) as world:
         yield world

@@ -92,7 +92,7 @@ NOT_EMPTY: Final = "must not be empty"
 NO_DOTS: Final = 'must not make a part of the path empty, "." or ".."'
 UNPRINTABLE: Final = "must not contain line breaks and other control characters"
 IN_TABLE: Final = "must consist of letters, digits and underscores in the name of a table"
-BETWEEN_QUOTES: Final = "stands between quotes; remove the quotes around it, as in = $(params.day)"
+BETWEEN_QUOTES: Final = '"$(params.day)" stands between quotes; remove the quotes around it, as in = $(params.day)'
 IN, OUT = "spec.storage.input", "spec.storage.output"
 
 OUT_OF_A_PATH: Final = (
@@ -171,7 +171,7 @@ OUT_OF_A_URL: Final = (
     ),
     _of_config(
         "a name in JSON",
-        "of a member must not contain placeholders",
+        "is the name of a member, which must not contain placeholders",
         field=f"{IN}.krateo.api.payload",
         input=_api(payload='{"$(params.name)": 1}'),
     ),

@@ -74,6 +74,10 @@ class Arrow:
             for start in range(0, batch.num_rows, ROWS_AT_ONCE):
                 yield from rows_of(batch.slice(start, ROWS_AT_ONCE))
 
+    def read_table(self, content: bytes) -> pyarrow.Table:
+        """Return the table in a result file."""
+        return ipc.open_file(pyarrow.BufferReader(content)).read_all()
+
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[ipc.RecordBatchFileReader]:

@@ -70,6 +70,10 @@ class Parquet:
         for rows in parquet.ParquetFile(results).iter_batches(batch_size=ROWS_AT_ONCE, use_threads=False):
             yield from rows_of(rows)
 
+    def read_table(self, content: bytes) -> pyarrow.Table:
+        """Return the table in a result file."""
+        return parquet.read_table(pyarrow.BufferReader(content))
+
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:

@@ -4,11 +4,11 @@ Objects are read in ranges and never modified. Their keys, sizes and ETags form 
 """
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
+from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
 from runner.stores.compression import decompressed
 from runner.stores.file_ranges import FileRanges
@@ -68,5 +68,4 @@ def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> tuple[Sequence[List
 
 
 def _fingerprint_of(found: Sequence[ListedFile]) -> str:
-    text = "\n".join(f"{one.name}\t{one.size}\t{one.tag}" for one in found)
-    return "objects-sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return fingerprint_of_objects((one.name, one.size, one.tag) for one in found)

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import sql
 from pydantic import ValidationError
 
+from inferrun.formats.copy_text import CopyLines
 from inferrun.formats.named_columns import columns_of
 from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
@@ -54,7 +55,6 @@ from runner.stores.run_folder.documents import (
 from runner.stores.run_folder.earlier import EarlierRun, unusable
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
-from runner.stores.sql.copy_text import CopyLines
 from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlOutputSpec
 from runner.stores.storage_object import read_spec

@@ -239,3 +239,37 @@ async def test_a_run_beyond_the_history_limit_is_announced_on_the_run_and_its_sc
         selector = f"involvedObject.uid={uid},reason=HistoryPruned"
         found = (await api.list(EVENTS, namespace, fieldSelector=selector))["items"]
         assert [event["message"] for event in found] == [expected]
+
+
+WAITING = {"phase": "Pending", "reason": "WaitingForRun", "message": "m"}
+
+
+async def test_a_run_is_kept_until_the_run_that_waits_for_its_output_has_started(
+    api: KubeClient, deleter: RunDeleter, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    ref = await finished(api, make_run, await make_config())
+    reader = await make_run(status={**WAITING, "inputRun": {"name": ref.name, "uid": ref.uid, "phase": "Running"}})
+    await make_run(status={**WAITING, "inputRun": {"name": "another"}})
+    with pytest.raises(ApplicationError, match=f"{reader.metadata.name} waits to read the output") as early:
+        await delete(deleter, ref)
+    assert (early.value.non_retryable, early.value.next_retry_delay) == (False, timedelta(seconds=60))
+    started = {"status": {"reason": "JobCreated", "contract": "e30="}}
+    await api.patch(RUNS, ref.namespace, reader.metadata.name, started, sub="status")
+    await delete(deleter, ref)
+    assert not await exists(api, ref)
+
+
+async def test_the_history_limits_of_a_schedule_keep_a_run_whose_output_another_one_waits_for(
+    api: KubeClient, make_run: MakeRun
+) -> None:
+    parent = await make_run(schedule="1 * * * *", successfulJobsHistoryLimit=0)
+    child = await child_of(api, make_run, parent, ended_ago=60)
+    await make_run(status={**WAITING, "inputRun": {"name": child.name}})
+    postponed: list[tuple[RunRef, int]] = []
+
+    async def postpone(run: RunRef, seconds: int) -> None:
+        postponed.append((run, seconds))
+
+    assert await pruner_over(api, postpone).prune(parent.ref) == []
+    assert postponed == [(child, 60)]
+    assert await exists(api, child)

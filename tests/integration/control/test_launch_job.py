@@ -62,6 +62,31 @@ async def test_a_launch_creates_the_config_map_and_the_job_and_publishes_them(
         assert item["metadata"]["ownerReferences"][0]["uid"] == run.metadata.uid
 
 
+async def test_every_launch_of_a_run_has_the_values_of_the_first_one(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    storage = {"input": {"file": {"claimName": "data", "path": "in/$(interval.start:%Y-%m-%d)/$(params.region)"}}}
+    config = await make_config(storage=storage, parameters=[{"name": "region", "default": "eu"}])
+    day = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
+    run = await make_run(configRef={"name": config}, interval=day)
+    await launch(launcher, run)
+    await api.patch(CONFIGS, namespace, config, {"spec": {"parameters": [{"name": "region", "default": "us"}]}})
+    retried = await launch(launcher, run, launch=2, attempt=2)
+    job = await api.get(JOBS, namespace, retried.job_name)
+    [container], [volume] = (
+        job["spec"]["template"]["spec"]["containers"],
+        [one for one in job["spec"]["template"]["spec"]["volumes"] if one["name"] == "contract"],
+    )
+    stored = await api.get(CONFIG_MAPS, namespace, volume["configMap"]["name"])
+    contract = json.loads(stored["data"]["contract.json"])
+    assert contract["input"]["file"]["path"] == "in/2026-11-21/eu"
+    assert (contract["parameters"], contract["interval"]) == ({"region": "eu"}, day)
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["INFERRUN_INTERVAL_START"] == day["start"]
+    assert environment["INFERRUN_INTERVAL_END"] == day["end"]
+    assert (await status_of(api, run))["interval"]["text"] == f"{day['start']}/{day['end']}"
+
+
 async def test_a_launch_makes_few_requests_before_the_job(
     launcher: JobLauncher, proxy: Proxy, run: InferenceRun
 ) -> None:

@@ -145,6 +145,7 @@ async def test_the_stop_of_a_container_that_runs_does_not_look_whether_it_has_en
 async def test_only_a_few_of_a_crowd_of_stops_wait_for_pods_that_vanish(launch: Launched) -> None:
     await launch.stop()
     await launch.ends(143)  # and the kubelet, which the test plays, does not remove the Pod
+    await launch.is_finished()  # while the Job counts its Pods, every stop says that there is more to come
     stopper = stopper_of(launch.api)
 
     async def has_waited() -> bool:

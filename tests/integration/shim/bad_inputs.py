@@ -307,6 +307,19 @@ def _by_hand() -> Iterator[BadInput]:
     for label in ("flie", "File", "krato", "s3"):
         storage = {**GOOD[CONFIG]["storage"], "input": {label: {}}}
         yield BadInput(f"label {label}", CONFIG, {**GOOD[CONFIG], "storage": storage}, (label,))
+    runs: tuple[tuple[str, Json, str], ...] = (
+        ("without a name", {}, "name"),
+        ("and a schedule", {"name": "nightly", "schedule": "nightly"}, "name"),
+        ("with a misspelt name", {"nmae": "nightly"}, "nmae"),
+        ("with an impossible name", {"name": "No Such/Name"}, "name"),
+        ("with an empty name", {"name": ""}, "name"),
+        ("with a number as name", {"name": 5}, "name"),
+        ("with an impossible schedule", {"schedule": "@daily"}, "schedule"),
+        ("of another namespace", {"name": "nightly", "namespace": "theirs"}, "namespace"),
+    )
+    for title, given, field in runs:
+        yield _store_mistake(f"the output of a run {title}", "input", {"run": given}, field)
+    yield _store_mistake("a run to write to", "output", {"run": {"name": "nightly"}}, "run")
     for end, label, good in STORES:
         yield from _of_store(end, label, good)
     yield from _of_options()

@@ -14,14 +14,13 @@ import pytest
 import inferrun
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
-from inferrun import plugins
-from inferrun.cli import parser
+from inferrun import client, plugins
 from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
-from inferrun.run_result import RunResult
+from inferrun.run_result import Progress, RunResult
 from inferrun.run_status import STAGES
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
@@ -59,6 +58,7 @@ OTHER_WORDS = {
     *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "OutOfcpu"),
     *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
+    *client.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
     *STAGES,
@@ -140,9 +140,10 @@ def test_every_block_has_a_known_language_and_is_valid_and_its_imports_exist(pag
 
 
 def test_the_documented_request_and_result_are_valid() -> None:
-    request, result = (json.loads(text) for text in blocks(FRONT_DOOR, "json"))
+    request, result, progress = (json.loads(text) for text in blocks(FRONT_DOOR, "json"))
     assert parse_submission(request).namespace == "models"
     assert set(result) == set(json.loads(RunResult.model_validate(result).model_dump_json()))
+    assert set(progress) == set(json.loads(Progress.model_validate(progress).model_dump_json()))
 
 
 def test_every_field_of_a_request_is_described() -> None:
@@ -249,7 +250,8 @@ def test_every_call_of_the_command_line_is_valid() -> None:
     for name, *arguments in calls:
         assert name in subcommands(), name
         if arguments:
-            parser().parse_args([name, *arguments])
+            command = subcommands()[name]
+            command.make_context(name, list(arguments))
 
 
 def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> None:

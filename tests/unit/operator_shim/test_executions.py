@@ -12,7 +12,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from operator_shim.executions import STARTS_PER_NAMESPACE, Executions
+from operator_shim.executions import PATIENCE_SECONDS, STARTS_PER_NAMESPACE, Executions
 from operator_shim.workflows import RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.operator_shim.observer.fakes import settle
@@ -40,7 +40,9 @@ class NotedWorkflows(RunWorkflows):
 
 def stored(key: Key, uid: str, *, reason: str = "", **annotations: str) -> Object:
     metadata = {"name": key[1], "namespace": key[0], "uid": uid, "resourceVersion": "1", "generation": 1}
-    status = {"phase": "Pending", "reason": reason, "observedGeneration": 1} if reason else {}
+    status: Object = {"phase": "Pending", "reason": reason, "observedGeneration": 1} if reason else {}
+    if reason == "WaitingForRun":
+        status["inputRun"] = {"name": "first"}
     return {
         "metadata": {**metadata, "annotations": annotations},
         "spec": {"configRef": {"name": "iris"}},
@@ -180,3 +182,32 @@ async def test_a_run_that_is_paused_while_it_waits_for_room_leaves_its_place_to_
     assert await stage.end("a") == ensured("c")
     assert await stage.see("b") == []
     assert await stage.end("c") == ensured("b")
+
+
+async def test_a_run_that_waits_for_another_run_takes_no_room_that_this_one_needs(stage: Stage) -> None:
+    stage.limit = 1
+    assert await stage.see("reader") == ensured("reader")
+    assert await stage.see("first") == []
+    assert await stage.see("reader", reason="WaitingForRun") == ensured("first")
+    await stage.see("first", reason="JobCreated")
+    stage.lane.recheck(("team", "reader"))
+    await settle()
+    assert stage.workflows.taken() == []
+    assert await stage.end("first") == ["recheck reader"]
+    assert await stage.see("second") == []
+    assert await stage.see("reader", reason="JobCreated") == []
+    assert await stage.end("reader") == ensured("second")
+
+
+async def test_a_run_that_still_waits_after_another_look_takes_no_room(stage: Stage) -> None:
+    stage.limit = 1
+    await stage.see("reader")
+    await stage.see("reader", reason="WaitingForRun")
+    stage.lane.recheck(("team", "reader"))
+    await settle()
+    assert stage.workflows.taken() == ["recheck reader"]
+    assert await stage.see("first") == []
+    async with asyncio.timeout(PATIENCE_SECONDS + 8):
+        while not stage.workflows.calls:  # noqa: ASYNC110  its release has no event
+            await asyncio.sleep(0.01)
+    assert stage.workflows.taken() == ensured("first")

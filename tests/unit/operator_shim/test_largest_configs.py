@@ -11,6 +11,7 @@ import pytest
 
 from inferrun.kube.decoding import MALFORMED, read_event
 from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_BYTES, MAX_FREE_FORM_CONTAINERS
+from inferrun.resources.parameters import MAX_PARAMETERS
 from operator_shim.config_digest import digest_config
 
 CPU_SECONDS = 0.3
@@ -60,6 +61,39 @@ SHAPES: dict[str, Callable[[int], Storage]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_largest_config_costs_milliseconds_and_little_memory(shape: str) -> None:
     measure(largest(SHAPES[shape]))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[^a]{100}",
+        "(?i)[^k]{100}",
+        r"[\W]{100}",
+        "(?:a|b|c|d|[^e])*" * 14,
+        r"\b\w\b\s*" * 20,
+        "[^\u4e00-\u9fff]{50}" * 2,
+    ],
+)
+def test_the_most_costly_patterns_of_parameters_cost_milliseconds(pattern: str) -> None:
+    declared = [{"name": f"p{number}", "pattern": pattern, "default": "x"} for number in range(MAX_PARAMETERS)]
+    spec = {"image": "own:1", "storage": {}, "parameters": declared}
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
+    measure(json.dumps({"type": "ADDED", "object": body}).encode())
+
+
+@pytest.mark.parametrize("text", ["$(", "$(params.a)", "/*", "$q$", "'", "E'\\", '"', "$(params.a)/../", "--\n"])
+def test_the_longest_strings_with_placeholders_cost_milliseconds(text: str) -> None:
+    long = (text * 65_536)[:65_500]
+    stores: tuple[Storage, ...] = (
+        {"sql": {"credentialsRef": {"name": "a"}, "query": long + "$(params.a)"}},
+        {"krateo": {"api": {"endpointRef": {"name": "a"}, "payload": json.dumps({"a": long})}}},
+        {"http": {"url": "http://a/" + long}},
+        {"file": {"claimName": "a", "path": long}},
+    )
+    for given in stores:
+        spec = {"kserve": {"modelUrl": "http://a/b"}, "storage": {"input": given, "output": given}}
+        body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
+        measure(json.dumps({"type": "ADDED", "object": body}).encode())
 
 
 def measure(raw: bytes) -> None:

@@ -154,3 +154,19 @@ def test_a_pattern_matches_the_whole_value(pattern: str, value: str) -> None:
     for wrong in (f"{value}\n", f" {value}", f"{value}{value} "):
         [problem] = resolve(run_with(parameters={"a": wrong}), config, is_our_runner=False).problems
         assert problem.field == "spec.parameters.a"
+
+
+def test_a_long_value_that_is_named_many_times_is_rejected_before_it_fills_the_memory() -> None:
+    call = {"endpointRef": {"name": "handler"}, "headers": ["X: " + "$(params.day)" * 300] * 64}
+    config = config_with({"krateo": {"api": call}})
+    found = resolve(run_with(parameters={"day": "x" * 60_000}), config, is_our_runner=True)
+    assert "is too long, because a contract has at most 262144 bytes" in describe(found.problems)
+    assert len(describe(found.problems)) <= 2048
+
+
+def test_what_surrounds_a_placeholder_is_not_shown_where_it_may_be_a_credential() -> None:
+    call = {"endpointRef": {"name": "handler"}, "headers": ["Authorization: Bearer $(hunter2"]}
+    config = config_with({"krateo": {"api": call}})
+    text = describe(config_problems(config))
+    assert text.startswith("spec.storage.input.krateo.api.headers.0 is invalid; a placeholder in it has no closing")
+    assert "hunter2" not in text

@@ -391,6 +391,12 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "t", "query": "select 1"}}, "sql.query", "is for an input"),
         ("output", {"sql": {**DATABASE, "table": "t", "key": "id"}}, "sql.key", "is for an input"),
+        ("output", {"run": {"name": "nightly"}}, "run", "for the input only"),
+        ("input", {"run": {}}, "run.name", "set either name"),
+        ("input", {"run": {"name": "nightly", "schedule": "nightly"}}, "run.name", "set either name"),
+        ("input", {"run": {"name": "Nightly Run"}}, "run.name", "pattern"),
+        ("input", {"run": {"schedule": 5}}, "run.schedule", "must be a string"),
+        ("input", {"run": "nightly"}, "run", "must be an object"),
     ],
 )
 def test_the_settings_of_a_store_are_checked_for_their_end(
@@ -413,6 +419,8 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
         ("input", {"s3": {"bucket": "data", "path": "p", "endpoint": "http://minio.storage:9000"}}),
         ("input", {"sql": {**DATABASE, "query": "select id, a from t;", "key": "id"}}),
         ("output", {"sql": {**DATABASE, "table": "results.predictions"}}),
+        ("input", {"run": {"name": "nightly"}}),
+        ("input", {"run": {"schedule": "nightly"}}),
     ],
 )
 def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any]) -> None:  # Any: as above
@@ -513,3 +521,19 @@ def test_shards_that_the_default_runner_cannot_have_are_reported(spec: dict[str,
     (problem,) = config_problems(config(**{**given, **spec}))
     assert (problem.field, problem.value) == ("spec.shards", "2")
     assert hint in problem.allowed
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ({"runs": {"name": "nightly"}}, "did you mean run?"),
+        ({"run": {"nmae": "nightly", "name": "nightly"}}, "unknown key, did you mean name?"),
+        ({"run": {"shedule": "nightly", "name": "nightly"}}, "unknown key, did you mean schedule?"),
+    ],
+)
+def test_a_misspelt_run_as_input_gets_a_suggestion(storage: dict[str, Any], words: str) -> None:  # Any: as above
+    assert words in describe(config_problems(config(storage={"input": storage, "output": FILE})))
+
+
+def test_the_output_of_a_run_can_be_read_by_several_pods() -> None:
+    assert config_problems(config(storage={"input": {"run": {"name": "nightly"}}, "output": FILE}, shards=4)) == ()

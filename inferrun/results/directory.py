@@ -1,0 +1,46 @@
+"""Files in a directory: a claim that is mounted, or a copy of what is on it."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from inferrun.results.errors import ResultsUnreachable
+from inferrun.results.files import FoundFile
+
+
+class DirectoryFiles:
+    """The files below a directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, name: str, *, size: int | None = None) -> bytes | None:
+        """Return the content of a file; None if it does not exist, or has another size than given."""
+        path = self._root / name
+        with self._errors():
+            if not path.is_file() or size not in (None, path.stat().st_size):
+                return None
+            return path.read_bytes()
+
+    def find(self, path: str) -> list[FoundFile]:
+        """Return the file of that name, or those in the folder of that name, sorted."""
+        place = self._root / path
+        with self._errors():
+            if place.is_file():
+                return [FoundFile(path, place.stat().st_size)]
+            found = [one for one in place.iterdir() if one.is_file()] if place.is_dir() else []
+            return sorted(FoundFile(str(PurePosixPath(path) / one.name), one.stat().st_size) for one in found)
+
+    def copy(self, name: str, out: BinaryIO) -> None:
+        """Write the content of a file to another one."""
+        with self._errors(), (self._root / name).open("rb") as source:
+            shutil.copyfileobj(source, out, 1 << 20)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ResultsUnreachable(f"cannot read {error.filename or self._root}: {error.strerror}") from error

@@ -1,0 +1,200 @@
+"""The records of a run's input, read as the runner reads them, so that each one meets its own result.
+
+The input may have changed since. The number of records and their ids are compared with the results, and in a bucket also the keys,
+sizes and ETags of the objects.
+"""
+
+import gzip
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.named_columns import columns_of
+from inferrun.manifest import Manifest, fingerprint_of_objects
+from inferrun.plugins import (
+    ID_COLUMN,
+    ArrowRecords,
+    Block,
+    Chunk,
+    ColumnFormat,
+    ColumnSelection,
+    Json,
+    Limits,
+    RecordFormat,
+    RunnerError,
+)
+from inferrun.resources.resolution import VALUES_KEY
+from inferrun.resources.storage import FILE_LABEL, S3_LABEL, SQL_LABEL, FileStorage, S3Storage, SqlStorage
+from inferrun.resources.templates import SETTING
+from inferrun.results.access import Access, load
+from inferrun.results.bucket import BucketFiles
+from inferrun.results.committed import CommittedOutput, storage_of
+from inferrun.results.database import DatabaseRows
+from inferrun.results.directory import DirectoryFiles
+from inferrun.results.errors import InputChanged, NoResults, ResultsError, ResultsUnreachable
+from inferrun.results.files import Files, FoundFile
+from inferrun.results.stores import load_format
+from inferrun.results.table import InputRow, ReadInput, Row
+
+_COMPRESSED: Final = (".gz", ".zst")
+_RECORD: Final = "inputs"
+"""The column of records that are no objects and have no columns."""
+
+_ROWS_AT_ONCE: Final = 1000
+
+
+def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) -> ReadInput:
+    """Return what reads the input of a run. Raises ResultsError."""
+    label = next(iter(output.contract.input), "")
+    stored = output.contract.input.get(label, {})
+    if label == FILE_LABEL:
+        storage = storage_of(FileStorage, stored, field="input.file")
+        root = access.claim(storage.claim_name)
+        if root is None:
+            raise ResultsUnreachable(
+                f"the input of {output.run} is on claim {storage.claim_name!r}; pass directory= with a mapping that has its path"
+            )
+        return _reader_of_files(DirectoryFiles(root), storage.path, output, form=storage.format)
+    if label == S3_LABEL:
+        bucket = storage_of(S3Storage, stored, field="input.s3")
+        files = BucketFiles(bucket, access)
+        return _reader_of_files(files, bucket.path, output, form=bucket.format, expected=manifest.fingerprint)
+    if label == SQL_LABEL:
+        table = storage_of(SqlStorage, stored, field="input.sql")
+        values = cast("list[str]", stored.get(VALUES_KEY) or [])
+        return lambda: _query(DatabaseRows(table, access), table, values)
+    if (upstream := output.contract.input_run) is not None:
+        raise NoResults(
+            f"the input of {output.run} are the results of run {upstream.name!r}; read these, and join both by index"
+        )
+    raise NoResults(
+        f"an input of the label {label!r} cannot be read again, so the results cannot be joined with it; set joinSource: Input in "
+        "the config, and the runner copies it to the results"
+    )
+
+
+def _reader_of_files(
+    files: Files, path: str, output: CommittedOutput, *, form: str | None, expected: str = ""
+) -> ReadInput:
+    name = form or "jsonl"
+    record_format = cast("RecordFormat", load_format(name))
+    columns = columns_of(output.contract)
+    if columns and isinstance(record_format, ColumnFormat):
+        record_format = record_format.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
+
+    def read() -> Iterator[InputRow]:
+        suffix = record_format.suffix
+        suffixes = (suffix, *(f"{suffix}{one}" for one in _COMPRESSED))
+        found = [
+            one
+            for one in files.find(path)
+            if one.name == path or (one.name.endswith(suffixes) and not one.name.rpartition("/")[2].startswith("."))
+        ]
+        if not found:
+            raise InputChanged(f"the input of {output.run} is not there any more: {path}")
+        if expected and fingerprint_of_objects((one.name, one.size, one.tag) for one in found) != expected:
+            raise InputChanged(f"the objects of the input of {output.run} have changed since it read them")
+        for one in found:
+            with _spooled(files, one) as file:
+                whole = Chunk(0, 0, 0, sys.maxsize, 0, 1)
+                try:
+                    for block in record_format.read(file, whole, limits=Limits()):
+                        yield from _rows_of(block, is_object=name == "openai")
+                except (RunnerError, OSError) as error:
+                    raise ResultsError(f"the input cannot be joined: {error}") from error
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class _SpooledFile:
+    name: str
+    path: Path
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def open(self) -> BinaryIO:
+        return self.path.open("rb")
+
+
+@contextmanager
+def _spooled(files: Files, found: FoundFile) -> Iterator[_SpooledFile]:
+    """Copy a file to the disk, where it can be read from the middle, and decompress it."""
+    with tempfile.TemporaryDirectory(prefix="inferrun-") as folder:
+        stored, plain = Path(folder) / "stored", Path(folder) / "plain"
+        with stored.open("wb") as out:
+            files.copy(found.name, out)
+        if not found.name.endswith(_COMPRESSED):
+            yield _SpooledFile(found.name, stored)
+            return
+        with _decompressed(stored, found.name) as source, plain.open("wb") as out:
+            shutil.copyfileobj(source, out, 1 << 20)
+        yield _SpooledFile(found.name, plain)
+
+
+def _decompressed(path: Path, name: str) -> BinaryIO:
+    if name.endswith(".gz"):
+        return cast("BinaryIO", gzip.open(path))
+    return cast("BinaryIO", load("pyarrow", extra="results").CompressedInputStream(str(path), "zstd"))
+
+
+def _rows_of(block: Block, *, is_object: bool) -> Iterator[InputRow]:
+    loads = load("orjson", extra="results").loads
+    if isinstance(block.records, ArrowRecords):
+        records: list[Json] = block.records.table.to_pylist()
+    else:
+        records = [loads(text) for text in block.records.texts]
+    for at, record in enumerate(records):
+        columns: Row = loads(b"{%b}" % block.copied[at]) if block.copied else {}
+        if block.columns and isinstance(record, list):
+            columns |= zip(block.columns, record, strict=True)
+        elif isinstance(record, dict) and (is_object or isinstance(block.records, ArrowRecords)):
+            columns |= record
+        elif not block.copied:
+            columns = {_RECORD: record}
+        yield _named({} if at in block.errors else columns), block.ids[at] if block.ids else None
+
+
+def _named(columns: Row) -> Row:
+    """Return columns of the input beside the members of a result."""
+    return {
+        f"input_{name}" if name in RESULT_MEMBERS else name: value
+        for name, value in columns.items()
+        if name != ID_COLUMN
+    }
+
+
+def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -> Iterator[InputRow]:
+    """Yield the rows of the query of the input, in the order in which the runner reads them."""
+    sql = load("psycopg.sql", extra="results")
+    query = (storage.query or "").strip().removesuffix(";")
+    # The line break ends a comment at the end of the query.
+    text = sql.SQL("select * from (") + sql.SQL(query) + sql.SQL("\n) q")
+    if storage.key:
+        text += sql.SQL(" order by {}").format(sql.Identifier(storage.key))
+    with database.connected() as connection:
+        for number, value in enumerate(values, 1):
+            connection.execute("select set_config(%s, %s, true)", [f"{SETTING}{number}", value])
+        with connection.cursor(name="inferrun") as cursor:
+            cursor.itersize = _ROWS_AT_ONCE
+            cursor.execute(text)
+            names = [one.name for one in cursor.description or ()]
+            for found in cursor:
+                row = {name: _json_of(value) for name, value in zip(names, found, strict=True)}
+                custom_id = row.get(ID_COLUMN, row.get(storage.key or ""))
+                yield _named(row), custom_id if isinstance(custom_id, (str, int)) else None
+
+
+def _json_of(value: object) -> Json:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return cast("Json", value) if isinstance(value, (bool, int, float, str, list, dict, type(None))) else str(value)

@@ -1,0 +1,177 @@
+"""The committed parts of a run, wherever they are. Each part is compared with the manifest before anything of it is used."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from inferrun import formats
+from inferrun.formats.named_columns import columns_of
+from inferrun.manifest import ManifestPart, StoredFile
+from inferrun.plugins import ReadableResults
+from inferrun.resources.storage import FileStorage, S3Storage, SqlStorage
+from inferrun.results.access import Access, load
+from inferrun.results.bucket import BucketFiles
+from inferrun.results.committed import CommittedOutput
+from inferrun.results.database import DatabaseRows, tables_of
+from inferrun.results.directory import DirectoryFiles
+from inferrun.results.errors import NoResults, ResultsChanged, ResultsUnreachable
+from inferrun.results.files import Files
+
+if TYPE_CHECKING:
+    from psycopg import sql
+
+    from inferrun.results.database import Connection
+
+_MANIFEST: Final = "manifest.json"
+_CREATED_TYPES: Final = ("text", "int8", "text", "json", "json", "json")
+"""Of the columns of a table that a run has created. Only such a table has rows with the digest in the manifest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The verified content of a part."""
+
+    committed: ManifestPart
+    results: bytes
+    errors: bytes = b""
+
+
+class PartStore(Protocol):
+    """Where the parts of a run are. Methods block and raise ResultsError."""
+
+    location: str
+    """The location to show."""
+
+    part_format: ReadableResults
+
+    def read_manifest(self) -> bytes | None:
+        """Return the manifest, None if there is none."""
+
+    def read(self, parts: Iterable[ManifestPart]) -> Iterator[Part]:
+        """Yield the parts, one at a time."""
+
+
+def open_store(output: CommittedOutput, access: Access) -> PartStore:
+    """Return the store of a run's output. Raises ResultsError if the caller has no access to it."""
+    match output.store:
+        case FileStorage() as storage:
+            root, folder = _run_folder(output, storage, access)
+            return _Folder(DirectoryFiles(root), folder, name=f"{storage.claim_name}/{folder}", form=storage.format)
+        case S3Storage() as storage:
+            folder = _folder_name(output, storage.path)
+            return _Folder(
+                BucketFiles(storage, access), folder, name=f"s3://{storage.bucket}/{folder}", form=storage.format
+            )
+        case SqlStorage() as storage:
+            return _Table(output, DatabaseRows(storage, access), storage)
+
+
+def load_format(name: str) -> object:
+    """Return the format of a name: ours, or that of an installed package. Raises NoResults, and PackageMissing."""
+    points = (*formats.BUILT_IN, *entry_points(group=formats.GROUP))
+    found = next((point for point in points if point.name == name), None)
+    if found is None:
+        raise NoResults(f"the format {name!r} is not known here; install the package that provides it")
+    return getattr(load(found.module, extra="results"), found.attr)
+
+
+def _folder_name(output: CommittedOutput, path: str) -> str:
+    return f"{path.rstrip('/')}/{PurePosixPath(output.contract.job_name or output.run_id).name}"
+
+
+def _run_folder(output: CommittedOutput, storage: FileStorage, access: Access) -> tuple[Path, str]:
+    """Return the root of the claim and the run's folder on it, or a copy of the folder."""
+    folder = _folder_name(output, storage.path)
+    root = access.claim(storage.claim_name)
+    if root is None:
+        raise ResultsUnreachable(
+            f"the results of {output.run} are on claim {storage.claim_name!r}; mount it and pass directory= with its path, or pass "
+            f"the path of a copy of its folder {folder}"
+        )
+    is_copy = not (root / folder).is_dir() and (root / _MANIFEST).is_file()
+    return root, "." if is_copy else folder
+
+
+class _Folder:
+    """The files of a run on a claim or in a bucket."""
+
+    def __init__(self, files: Files, folder: str, *, name: str, form: str | None) -> None:
+        self.location = name
+        found = load_format(form or "jsonl")
+        if not isinstance(found, ReadableResults):
+            raise NoResults(f"results of the format {form!r} cannot be read")
+        self.part_format = found
+        self._files = files
+        self._folder = folder
+
+    def read_manifest(self) -> bytes | None:
+        """Read the file."""
+        return self._files.read(f"{self._folder}/{_MANIFEST}")
+
+    def read(self, parts: Iterable[ManifestPart]) -> Iterator[Part]:
+        """Read the files of one part after the other."""
+        for part in parts:
+            yield Part(part, self._content(part), self._content(part.errors) if part.errors else b"")
+
+    def _content(self, file: StoredFile) -> bytes:
+        content = self._files.read(f"{self._folder}/{file.file}", size=file.bytes)
+        if content is None or hashlib.sha256(content).hexdigest() != file.sha256:
+            raise ResultsChanged(f"{self.location}/{file.file} is missing or has changed since the run committed it")
+        return content
+
+
+class _Table:
+    """The rows of a run in a database."""
+
+    def __init__(self, output: CommittedOutput, database: DatabaseRows, storage: SqlStorage) -> None:
+        from inferrun.formats.copy_text import CopyText  # noqa: PLC0415  needs orjson, as the other formats
+
+        self.location = f"table {storage.table}"
+        self.part_format: ReadableResults = CopyText()
+        self._run = output.run_id
+        self._database = database
+        self._tables = tables_of(storage.table or "")
+        copied = columns_of(output.contract).copies_any
+        self._columns = ("run", "index", "custom_id", "prediction", "error", *(["input"] if copied else []))
+
+    def read_manifest(self) -> bytes | None:
+        """Read the row of the run."""
+        query = self._sql("select manifest from {runs} where run = {run}")
+        with self._database.connected() as connection:
+            row = connection.execute(query).fetchone()
+        return str(row[0]).encode() if row and row[0] else None
+
+    def read(self, parts: Iterable[ManifestPart]) -> Iterator[Part]:
+        """Copy the rows of one part after the other. They are all of the same state of the table."""
+        with self._database.connected() as connection:
+            connection.isolation_level = load("psycopg", extra="results").IsolationLevel.REPEATABLE_READ
+            described = connection.execute(self._sql("select {columns} from {table} limit 0")).description
+            types = [connection.adapters.types[one.type_code].name for one in described or ()]
+            is_as_created = tuple(types) == _CREATED_TYPES[: len(types)]
+            for part in parts:
+                content = self._copy(connection, part)
+                is_changed = hashlib.sha256(content).hexdigest() != part.sha256
+                if (is_changed and is_as_created) or content.count(b"\n") != part.records:
+                    first, last = part.first, part.first + part.records - 1
+                    raise ResultsChanged(
+                        f"{self.location}: the rows of records {first} to {last} have changed since the run committed them"
+                    )
+                yield Part(part, content)
+
+    def _copy(self, connection: "Connection", part: ManifestPart) -> bytes:
+        query = self._sql(
+            "copy (select {columns} from {table} where run = {run} and index between {first} and {last} order by index) to stdout",
+            first=part.first,
+            last=part.first + part.records - 1,
+        )
+        with closing(connection.cursor()) as cursor, cursor.copy(query) as rows:
+            return b"".join(map(bytes, rows))
+
+    def _sql(self, text: str, **values: int) -> "sql.Composed":
+        composer = load("psycopg.sql", extra="results")
+        columns = composer.SQL(", ").join(map(composer.Identifier, self._columns))
+        return cast("sql.Composed", composer.SQL(text).format(run=self._run, columns=columns, **self._tables, **values))
