@@ -6,7 +6,8 @@ Field names are recorded in histories and read by other programs, so they are ne
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from inferrun.reasons import Phase, Reason
+from inferrun.reasons import Phase, Reason, known_reason
+from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import Delivery, Output, RecordCounts, TokenUsage
 
@@ -28,6 +29,25 @@ class RunResult(BaseModel):
     delivery: Delivery | None = None
     output: Output | None = None
     duration: str = ""
+
+
+def result_of(run: InferenceRun) -> RunResult:
+    """The result of a run that has ended, from its status."""
+    status = run.status
+    return RunResult(
+        namespace=run.metadata.namespace,
+        name=run.metadata.name,
+        uid=run.metadata.uid,
+        phase=status.phase or Phase.FAILED,
+        reason=known_reason(status.reason),
+        message=status.message or "",
+        exit_code=status.exit_code,
+        records=status.records,
+        usage=status.usage,
+        delivery=status.delivery,
+        output=status.output,
+        duration=status.duration or "",
+    )
 
 
 def deleted_result(run: RunRef) -> RunResult:

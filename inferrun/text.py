@@ -34,6 +34,12 @@ def one_line(text: str, *, limit: int = 512) -> str:
     return flat[: limit - 1] + "…"
 
 
+def printable(line: str, *, limit: int) -> str:
+    """A line for a terminal: as `one_line`, but with its spaces, which indent it. A tab becomes four."""
+    plain = _ESCAPE_SEQUENCE.sub("", line[:limit].expandtabs(4))
+    return "".join(char if char.isprintable() else " " for char in plain).rstrip()
+
+
 def shell_command(*words: str, limit: int = 512) -> str:
     """A command to copy into a shell. Each word is made one line before it is quoted: what is removed afterwards, such as an escape
     sequence, could take a quotation mark with it.

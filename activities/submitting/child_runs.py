@@ -16,10 +16,10 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import scheduled_run_name, submitted_run_name
-from inferrun.reasons import Phase, Reason, known_reason
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.resources.cron import DEFAULT_TIME_ZONE
-from inferrun.resources.fire_times import fire_times
+from inferrun.resources.fire_times import fire_times, previous_time
 from inferrun.resources.run import (
     EXECUTION_FIELDS,
     FAILED_JOBS_HISTORY_LIMIT,
@@ -28,7 +28,7 @@ from inferrun.resources.run import (
 )
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import result_of
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
@@ -58,7 +58,9 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
 
 
 def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults) -> Object:
-    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on."""
+    """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
+    Its interval begins with the nominal time before.
+    """
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
     metadata: Object = {
@@ -73,6 +75,10 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
         "ownerReferences": [owner_reference(parent.ref)],
     }
     spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS)
+    zone = parent.spec.time_zone or DEFAULT_TIME_ZONE
+    start = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
+    if start is not None:
+        spec["interval"] = {"start": rfc3339(start), "end": due, "timeZone": zone}
     return _run(metadata, spec)
 
 
@@ -87,25 +93,6 @@ def backfilled_run(schedule: InferenceRun, *, backfill: RunRef, nominal_time: da
 
 def _run(metadata: Object, spec: Object) -> Object:
     return {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": metadata, "spec": spec}
-
-
-def result_of(run: InferenceRun) -> RunResult:
-    """The result of a run that has ended, from its status."""
-    status = run.status
-    return RunResult(
-        namespace=run.metadata.namespace,
-        name=run.metadata.name,
-        uid=run.metadata.uid,
-        phase=status.phase or Phase.FAILED,
-        reason=known_reason(status.reason),
-        message=status.message or "",
-        exit_code=status.exit_code,
-        records=status.records,
-        usage=status.usage,
-        delivery=status.delivery,
-        output=status.output,
-        duration=status.duration or "",
-    )
 
 
 def schedule_of(run: InferenceRun) -> RunRef | None:

@@ -4,10 +4,9 @@ A Pod can only use Secrets of its own namespace. The product itself has no acces
 its owner. Values are neither printed nor logged.
 """
 
-import argparse
 from typing import Final
 
-from inferrun.cli.kubeconfig import CommandFailed, run_in_cluster
+from inferrun.cli.app import CommandFailed
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Forbidden, NotFound
 from inferrun.kube.objects import SECRETS
@@ -16,18 +15,6 @@ BOUND_TYPES: Final = ("kubernetes.io/service-account-token", "bootstrap.kubernet
 """Types of Secrets that only work in their own namespace."""
 
 ADMINISTRATOR_FIX: Final = "ask an administrator for this permission, or to run the command"
-
-
-def run(words: argparse.Namespace) -> int:
-    """Copy the Secret and report the outcome; returns the exit code."""
-    name, source, target = words.name, words.source, words.target
-
-    async def copy(api: KubeClient, _: str) -> int:
-        await copy_secret(api, name=name, source=source, target=target)
-        print(f"Secret {name} copied from namespace {source} to namespace {target}")
-        return 0
-
-    return run_in_cluster(words, copy)
 
 
 async def copy_secret(api: KubeClient, *, name: str, source: str, target: str) -> None:

@@ -1,9 +1,8 @@
 """`inferrun doctor`: diagnoses an installation in a cluster and its Temporal server. It changes nothing.
 
-`examine` queries through two seams and evaluates the responses with pure functions; `run` connects to the real servers.
+`examine` queries through two seams and evaluates the responses with pure functions; `diagnose` uses the real servers.
 """
 
-import argparse
 import os
 import re
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,6 @@ from inferrun.cli import temporal_server
 from inferrun.cli.definitions import FIX as DEFINITIONS_FIX
 from inferrun.cli.definitions import MODELS, judge_definition
 from inferrun.cli.findings import Finding, exit_code, lines, ok, problem, summary, unknown
-from inferrun.cli.kubeconfig import run_in_cluster
 from inferrun.cli.permissions import AT_HOME, PERSON, SHIM, WORKER, access_review, judge_permissions
 from inferrun.cli.programs import SHIMS, Installed, judge_programs, judge_queue
 from inferrun.cli.temporal_server import TemporalServer
@@ -256,17 +254,13 @@ async def _search_attributes(server: TemporalServer) -> list[Finding]:
     return [ok("search attributes", "registered")]
 
 
-def run(words: argparse.Namespace) -> int:
-    """Examine the user's cluster and print the findings; returns the exit code."""
-    question = Question(install_namespace=words.install_namespace, release=words.release, namespace=words.namespace)
+async def diagnose(question: Question, api: KubeClient, *, source: str) -> int:
+    """Examine a cluster and print the findings; returns the exit code."""
 
     async def connect(installed: Installed) -> TemporalServer:
         address = installed.temporal_address or "127.0.0.1:7233"
         return await temporal_server.connect(address=address, namespace=installed.temporal_namespace)
 
-    async def print_findings(api: KubeClient, source: str) -> int:
-        findings = await examine(question, api, connect)
-        print(source, *lines(findings), summary(findings), sep="\n")
-        return exit_code(findings)
-
-    return run_in_cluster(words, print_findings)
+    findings = await examine(question, api, connect)
+    print(source, *lines(findings), summary(findings), sep="\n")
+    return exit_code(findings)

@@ -4,7 +4,6 @@ Each pass reads everything, plans, and executes what is due; passes follow until
 the version of the object that was read as its condition, so that a change in between is planned anew.
 """
 
-import argparse
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from inferrun import wellknown
-from inferrun.cli.kubeconfig import CommandFailed, run_in_cluster
+from inferrun.cli.app import CommandExit, CommandFailed
 from inferrun.cli.migration import (
     SETTLE,
     MigrationAction,
@@ -33,9 +32,6 @@ from inferrun.resources import parse_config, parse_run
 from inferrun.timestamps import utc_now
 
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs")
-
-DONE: Final = 0
-SOMETHING_LEFT: Final = 1
 
 PAGE: Final = "500"
 MAX_PASSES: Final = 5
@@ -167,22 +163,18 @@ def _parsed(parse: Callable[[Object], Parsed], item: Object) -> Parsed | None:
         return None
 
 
-def run(words: argparse.Namespace) -> int:
-    """Migrate in the user's cluster and print what is, or would be, done; returns the exit code."""
+async def migrate_or_plan(api: KubeClient, *, namespace: str | None, must_apply: bool, must_wait: bool) -> int:
+    """Migrate in a cluster and print what is, or would be, done; returns the exit code."""
     say = partial(print, flush=True)
-
-    async def execute(api: KubeClient, _: str) -> int:
-        if words.dry_run:
-            actions = (await read_plan(api, namespace=words.namespace)).actions
-            say("\n".join(lines(actions)) if actions else "nothing to migrate")
-            if actions:
-                say("\nnothing was changed; inferrun migrate --apply does this")
-            return DONE
-        left = await migrate(api, namespace=words.namespace, must_wait=words.wait, report=say)
-        say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
-        if all(action.step is MigrationStep.LEAVE or action.kind == "Secret" for action in left):
-            return DONE
-        say("\nrun the same command again once these are resolved")
-        return SOMETHING_LEFT
-
-    return run_in_cluster(words, execute)
+    if not must_apply:
+        actions = (await read_plan(api, namespace=namespace)).actions
+        say("\n".join(lines(actions)) if actions else "nothing to migrate")
+        if actions:
+            say("\nnothing was changed; inferrun migrate --apply does this")
+        return CommandExit.OK
+    left = await migrate(api, namespace=namespace, must_wait=must_wait, report=say)
+    say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
+    if all(action.step is MigrationStep.LEAVE or action.kind == "Secret" for action in left):
+        return CommandExit.OK
+    say("\nrun the same command again once these are resolved")
+    return CommandExit.FAILED

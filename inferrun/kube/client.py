@@ -31,6 +31,7 @@ from inferrun.timestamps import utc_now
 
 logger = logging.getLogger(__name__)
 
+POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
 WATCH_SECONDS = 290
 """Requested duration of a watch. Without it, the server chooses a random duration of at least five minutes."""
@@ -52,6 +53,9 @@ CLOCK_STEP_SECONDS = 2.0
 
 class KubeClient:
     """A connection pool for one API server."""
+
+    namespace: str = "default"
+    """The namespace of the context in the kubeconfig, or that of this Pod; `connect` finds it."""
 
     _server_ahead: float | None = None
     """Seconds between the start of this process's monotonic clock and that of the server's time; None: it has not answered yet."""
@@ -107,6 +111,14 @@ class KubeClient:
         """Create an object. Raises `AlreadyExists`."""
         return await self._json("POST", resource.path(namespace), body=body, params=params)
 
+    async def apply(self, resource: Resource, namespace: str | None, body: Object) -> Object:
+        """Create the object, or change it to have these fields, as `kubectl apply --server-side --force-conflicts` does."""
+        path = resource.path(namespace, str(body["metadata"]["name"]))
+        params = {"fieldManager": "inferrun", "force": "true"}
+        content_type = "application/apply-patch+yaml"  # of which JSON is a part
+        raw = await self._request("PATCH", path, body=body, params=params, content_type=content_type)
+        return read_object(raw, resource)
+
     async def patch(
         self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
     ) -> Object:
@@ -143,6 +155,16 @@ class KubeClient:
         params = {"container": container, "tailLines": str(tail_lines), "limitBytes": str(limit_bytes)}
         body = await self._request("GET", PODS.path(namespace, pod, "log"), params=params)
         return body.decode(errors="replace")
+
+    async def log_pieces(self, namespace: str, pod: str, **params: str) -> AsyncIterator[bytes]:
+        """The log of a Pod as it is written, in pieces of any size; `params` are query parameters such as `follow`.
+
+        It ends when the container has ended, and when a proxy or the kubelet closes the connection.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        async with self._answer("GET", PODS.path(namespace, pod, "log"), params=params, timeout=timeout) as answer:
+            async for piece in answer.content.iter_any():
+                yield piece
 
     async def items(
         self, resource: Resource, namespace: str | None = None, *, page_size: int, **params: str
@@ -300,6 +322,7 @@ async def connect(*, kubeconfig: Path | None, context: str | None = None) -> Kub
             await config.load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
         else:
             config.load_incluster_config(configuration)
+        namespace = _own_namespace(kubeconfig, context=context)
     except (config.ConfigException, yaml.YAMLError, TypeError, AttributeError) as error:
         # The client raises the latter two if the file is valid YAML but not a kubeconfig.
         raise NotConfigured(f"{kubeconfig or 'this Pod'}: {error}") from error
@@ -310,4 +333,15 @@ async def connect(*, kubeconfig: Path | None, context: str | None = None) -> Kub
     # Otherwise aiohttp would read proxies and the credentials in .netrc in a thread before each request, and such credentials
     # would conflict with a token.
     configuration.client_session_kwargs = {"trust_env": False}
-    return KubeClient(configuration)
+    made = KubeClient(configuration)
+    made.namespace = namespace or made.namespace
+    return made
+
+
+def _own_namespace(kubeconfig: Path | None, *, context: str | None) -> str:
+    """The namespace of the context, or that of this Pod; empty if there is none."""
+    if kubeconfig is None:
+        return POD_NAMESPACE.read_text().strip() if POD_NAMESPACE.is_file() else ""
+    contexts, current = config.list_kube_config_contexts(str(kubeconfig))
+    chosen = next((one for one in contexts if one["name"] == context), current)
+    return str(chosen["context"].get("namespace") or "")

@@ -94,6 +94,11 @@ def run_problems(run: InferenceRun, *, min_schedule_interval_seconds: int = 60) 
     return tuple(islice(_run_problems(run.spec, min_schedule_interval_seconds), MAX_PROBLEMS + 1))
 
 
+def unknown_fields(stored: object, *, model: type[BaseModel]) -> Iterator[Problem]:
+    """Fields of a manifest's spec that do not exist. The API server drops them, and only strict clients report it."""
+    yield from _unknown_keys(_at(stored, "spec"), model=model, path="spec")  # type: ignore[arg-type]  # it is JSON
+
+
 def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
     """The first problems of a config, whatever the operator's settings are."""
     spec = config.spec

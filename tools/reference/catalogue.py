@@ -24,6 +24,7 @@ def parts() -> dict[str, str]:
         "labels": table(("label", "meaning"), labels.rows("LABEL_")),
         "annotations": table(("annotation", "meaning"), labels.rows("ANNOTATION_")),
         "commands": commands.section(),
+        "command-exits": table(("code", "meaning"), commands.exit_rows()),
         **{
             f"permissions-{account}-{mode}": table(PERMISSIONS, permissions.rows(account, mode))
             for account in ("shim", "worker")
@@ -31,4 +32,6 @@ def parts() -> dict[str, str]:
         },
         "exports": table(("name", "meaning"), exports.rows("inferrun")),
         "plugin-exports": table(("name", "meaning"), exports.rows("inferrun.plugins")),
+        "client-exports": table(("name", "meaning"), exports.rows("inferrun.client")),
+        "client-methods": table(("method", "meaning"), exports.methods("inferrun.client", "AsyncClient")),
     }

@@ -1,18 +1,26 @@
-"""The command line of `inferrun`: description and options of every command, from its parser."""
+"""The command line of `inferrun`: description, options and exit codes of every command, from the application."""
 
-import argparse
+import ast
+import inspect
+import textwrap
 from collections.abc import Iterator
+from typing import Any, Final, get_args
 
-from inferrun.cli import parser
+from inferrun.cli import app
+from inferrun.cli.app import ContextOption, KubeconfigOption, NamespaceOption
+from inferrun.cli.commands import application
 from tools.reference.markdown import Row, plain, sentence, table
 
+SHARED: Final = {
+    (name, get_args(option)[1].help)
+    for name, option in (("namespace", NamespaceOption), ("context", ContextOption), ("kubeconfig", KubeconfigOption))
+}
+"""The options of all commands that connect to a server, which the page describes once."""
 
-def commands() -> dict[str, argparse.ArgumentParser]:
-    """The parsers of the subcommands by name."""
-    found: dict[str, argparse.ArgumentParser] = {}
-    for action in parser()._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found.update(action.choices)
+
+def commands() -> dict[str, Any]:  # Any: a class of a copy of click that typer contains
+    """The commands by name, in the order of the help."""
+    found: dict[str, Any] = application.commands  # type: ignore[attr-defined]
     return found
 
 
@@ -21,22 +29,36 @@ def section() -> str:
     return "\n".join(_command(name, command) for name, command in commands().items())
 
 
-def _command(name: str, command: argparse.ArgumentParser) -> str:
-    parts = [f"## inferrun {name}\n", f"{plain((command.description or '').strip())}\n"]
+def exit_rows() -> Iterator[Row]:
+    """One row for each exit code, with the text below it in the source."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(app.CommandExit)))
+    texts = [
+        node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    for code, text in zip(app.CommandExit, texts[1:], strict=True):  # the first one is of the class
+        yield f"{int(code)}", str(text)
+
+
+def _command(name: str, command: Any) -> str:  # Any: as above
+    parts = [f"## inferrun {name}\n", f"{plain(inspect.cleandoc(command.help or ''))}\n"]
     arguments = list(_arguments(command))
     if arguments:
         parts.append(table(("argument", "meaning"), arguments))
-    if command.epilog:
-        parts.append(f"{plain(sentence(command.epilog))}\n")
     return "\n".join(parts)
 
 
-def _arguments(command: argparse.ArgumentParser) -> Iterator[Row]:
-    for action in command._actions:
-        if action.dest == "help" or action.help == argparse.SUPPRESS:
+def _arguments(command: Any) -> Iterator[Row]:  # Any: as above
+    for one in command.params:
+        if (one.name, one.help) in SHARED:
             continue
-        names = ", ".join(action.option_strings) or str(action.metavar or action.dest)
-        value = f" {action.metavar}" if action.option_strings and action.metavar else ""
-        required = " (required)" if action.option_strings and action.required else ""
-        text = (action.help or "") % {"default": action.default, "prog": command.prog}
-        yield f"`{names}{value}`{required}", sentence(text)
+        if one.param_type_name == "argument":
+            name, required = str(one.metavar or one.name.upper()), ""
+        else:
+            value = "" if one.is_flag else f" {one.metavar}"
+            name = f"{', '.join(sorted(one.opts, key=len))}{value}"
+            required = " (required)" if one.required else ""
+        default = "" if one.default in (None, False, "") or one.required else f" Default: {one.default}."
+        text = sentence(one.help or "")
+        yield f"`{name}`{required}", text if "Default" in text else text + default

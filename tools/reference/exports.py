@@ -15,6 +15,14 @@ def rows(module: str) -> Iterator[Row]:
         yield f"`{name}`", _summary(getattr(imported, name))
 
 
+def methods(module: str, name: str) -> Iterator[Row]:
+    """One row for each public method of a class, in the order of the source."""
+    kind = getattr(import_module(module), name)
+    for method, value in vars(kind).items():
+        if not method.startswith("_") and inspect.isfunction(getattr(value, "__func__", value)):
+            yield f"`{method}`", _summary(getattr(value, "__func__", value))
+
+
 def _summary(value: object) -> str:
     if not (inspect.isclass(value) or inspect.isfunction(value)):
         return "type alias"

@@ -10,6 +10,7 @@ import pytest
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NAMESPACES
+from tests.integration.cli.run_space import RunSpace
 from tests.integration.cli.stage import CLUSTER_FILES, install
 
 
@@ -43,3 +44,12 @@ def stranger(kubeconfig: Path, installed: str, tmp_path: Path) -> Path:
     ):
         subprocess.run([*kubectl, str(copy), *words], capture_output=True, check=True, timeout=60)
     return copy
+
+
+@pytest.fixture
+async def space(api: KubeClient, kubeconfig: Path) -> AsyncIterator[RunSpace]:
+    """A namespace for runs."""
+    name = f"runs-{token_hex(4)}"
+    made = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield RunSpace(api, kubeconfig, name)
+    await api.delete(NAMESPACES, "", name, uid=made["metadata"]["uid"])

@@ -14,8 +14,7 @@ import pytest
 import inferrun
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
-from inferrun import plugins
-from inferrun.cli import parser
+from inferrun import client, plugins
 from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
@@ -59,6 +58,7 @@ OTHER_WORDS = {
     *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "OutOfcpu"),
     *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
+    *client.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
     *STAGES,
@@ -249,7 +249,8 @@ def test_every_call_of_the_command_line_is_valid() -> None:
     for name, *arguments in calls:
         assert name in subcommands(), name
         if arguments:
-            parser().parse_args([name, *arguments])
+            command = subcommands()[name]
+            command.make_context(name, list(arguments))
 
 
 def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> None:

@@ -8,7 +8,6 @@ from activities.submitting.child_runs import (
     adopted,
     in_progress,
     list_children,
-    result_of,
     schedule_of,
     scheduled_run,
     submitted_run,
@@ -20,7 +19,9 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+from inferrun.run_result import result_of
 from inferrun.submission import parse_submission
+from inferrun.timestamps import parse, rfc3339
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run
 from tests.unit.objects import RUN
@@ -74,7 +75,26 @@ def finished(number: int, phase: Phase) -> InferenceRun:
 
 def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
     made = child(parent(), workflow_id="w", nominal_time=DUE)
+    interval = made["spec"].pop("interval")
     assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:8]}
+    assert interval["end"] == rfc3339(DUE)
+
+
+@pytest.mark.parametrize(
+    ("expression", "zone", "due", "start"),
+    [
+        ("0 9 * * *", "Etc/UTC", "2026-11-21T09:00:00Z", "2026-11-20T09:00:00Z"),
+        ("0 9 * * MON-FRI", "Etc/UTC", "2026-11-23T09:00:00Z", "2026-11-20T09:00:00Z"),
+        ("30 2 * * *", "Europe/Rome", "2026-03-30T00:30:00Z", "2026-03-29T01:30:00Z"),
+        ("30 * * * *", "Europe/Rome", "2026-10-25T01:30:00Z", "2026-10-25T00:30:00Z"),
+        ("@every 90m", "Etc/UTC", "2026-11-21T09:00:00Z", "2026-11-21T07:30:00Z"),
+    ],
+)
+def test_a_childs_interval_begins_with_the_time_before_its_own(
+    expression: str, zone: str, due: str, start: str
+) -> None:
+    made = child(parent(schedule=expression, timeZone=zone), workflow_id="w", nominal_time=parse(due))
+    assert made["spec"]["interval"] == {"start": start, "end": due, "timeZone": zone}
 
 
 def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:

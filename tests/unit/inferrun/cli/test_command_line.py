@@ -1,29 +1,55 @@
-"""The command line: errors are reported with a fix, never with a traceback."""
+"""The command line: mistakes are reported with a fix and a documented code, never with a traceback."""
 
 from pathlib import Path
 
 import pytest
 
 from inferrun.cli import main
-from inferrun.cli.kubeconfig import find_kubeconfig
+from inferrun.cli.app import CommandExit
+from inferrun.cli.commands import COMMANDS
+from inferrun.kube.kubeconfig import find_kubeconfig
+
+ELSEWHERE = """
+apiVersion: v1
+kind: Config
+current-context: dev
+contexts: [{name: dev, context: {cluster: dev, user: dev, namespace: team}}]
+clusters: [{name: dev, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: dev, user: {}}]
+"""
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home directory without a kubeconfig."""
+    """A home directory without a kubeconfig, on a machine that selects no server."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "TEMPORAL_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
-def test_without_a_cluster_the_error_explains_how_to_select_one(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor"]) == 2
-    assert "--kubeconfig" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor"],
+        ["get"],
+        ["run", "iris"],
+        ["next", "nightly"],
+        ["copy-secret", "s", "--from", "a", "--to", "b"],
+        ["migrate", "--dry-run"],
+    ],
+)
+def test_without_a_cluster_the_error_explains_how_to_select_one(
+    home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(words) == CommandExit.USAGE
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: no cluster is selected\nfix:   ")
+    assert "--kubeconfig" in printed
 
 
 def test_a_missing_kubeconfig_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--kubeconfig", str(home / "none")]) == 2
+    assert main(["doctor", "--kubeconfig", str(home / "none")]) == CommandExit.USAGE
     assert str(home / "none") in capsys.readouterr().err
 
 
@@ -32,17 +58,47 @@ def test_an_invalid_kubeconfig_is_an_error_without_a_traceback(
     home: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     (home / "broken").write_text(content)
-    assert main(["doctor", "--kubeconfig", str(home / "broken")]) == 2
+    assert main(["doctor", "--kubeconfig", str(home / "broken")]) == CommandExit.USAGE
     printed = capsys.readouterr().err
     assert printed.startswith("error: ")
     assert "Traceback" not in printed
 
 
-def test_an_unknown_command_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exited:
-        main(["heal"])
-    assert exited.value.code == 2
-    assert "usage: inferrun" in capsys.readouterr().err
+def test_an_unknown_command_and_no_command_show_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["heal"]) == CommandExit.USAGE
+    assert main([]) == CommandExit.USAGE
+    assert "Usage: inferrun" in capsys.readouterr().err
+
+
+def test_an_option_that_looks_like_another_one_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["get", "--namespac", "a"]) == CommandExit.USAGE
+    assert "--namespace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["copy-secret", "s", "--from", "a", "--to", "B"], "'B' is not a valid namespace"),
+        (["copy-secret", "S", "--from", "a", "--to", "b"], "'S' is not a valid name"),
+        (["run"], "give either the name of a config or --file"),
+        (["run", "iris", "-f", "x.yaml"], "give either the name of a config or --file"),
+        (["run", "iris", "-p", "day"], "--parameter 'day' is not KEY=VALUE"),
+        (["run", "iris", "--interval-start", "2026-11-21"], "--interval-start and --interval-end"),
+        (["run", "iris", "--interval-start", "monday", "--interval-end", "2026-11-22"], "'monday'"),
+        (["run", "iris", "--interval-start", "2026-11-22", "--interval-end", "2026-11-21"], "interval.end"),
+        (["run", "iris", "--name", "Iris"], "name: 'Iris'"),
+        (["run", "iris", "-p", "job_uid=1"], "'job_uid' is reserved"),
+        (["run", "-f", "none.yaml"], "none.yaml: No such file"),
+        (["get", "Iris_1"], "'Iris_1' is not the name of a run"),
+        (["migrate"], "either --dry-run or --apply"),
+    ],
+)
+def test_invalid_arguments_are_reported_before_the_server_is_asked(
+    home: Path, capsys: pytest.CaptureFixture[str], words: list[str], problem: str
+) -> None:
+    (home / "config").write_text(ELSEWHERE)
+    assert main([*words, "--kubeconfig", str(home / "config")]) == CommandExit.USAGE
+    assert problem in capsys.readouterr().err
 
 
 def test_the_kubeconfig_is_found_as_in_kubectl(tmp_path: Path) -> None:
@@ -56,18 +112,24 @@ def test_the_kubeconfig_is_found_as_in_kubectl(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["s", "--from", "a"], ["s", "--from", "a", "--to", "B"], ["S", "--from", "a", "--to", "b"]]
+    "name", [one.__name__.rstrip("_").replace("_", "-") for row in COMMANDS.values() for one in row]
 )
-def test_invalid_arguments_of_copy_secret_are_usage_errors(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exited:
-        main(["copy-secret", *words])
-    assert exited.value.code == 2
-    assert "usage: inferrun copy-secret" in capsys.readouterr().err
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == CommandExit.OK
+    assert f"Usage: inferrun {name}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_copy_secret_without_a_cluster_is_an_error_with_a_fix(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["copy-secret", "s", "--from", "a", "--to", "b"]) == 2
-    printed = capsys.readouterr().err
-    assert printed.startswith("error: no cluster is selected\nfix:   ")
+def test_the_fire_times_of_an_expression_need_no_cluster(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["next", "0 9 * * MON", "--time-zone", "Europe/Rome", "--count", "3"]) == CommandExit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert all("Mon " in line and " 09:00:00 CE" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [(["0 25 * * *"], "hour"), (["@never"], "@hourly"), (["@daily", "--time-zone", "Rome"], "Europe/Rome")],
+)
+def test_an_invalid_expression_is_explained(capsys: pytest.CaptureFixture[str], words: list[str], problem: str) -> None:
+    assert main(["next", *words]) == CommandExit.USAGE
+    assert problem in capsys.readouterr().err

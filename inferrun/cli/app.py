@@ -1,0 +1,171 @@
+"""The typer application, and what its commands have in common: how they connect, and how their errors become exit codes.
+
+A command is a coroutine that gets a connected client and returns its exit code. A mistake of the user is reported in two lines,
+the problem and its fix, and never with a traceback.
+"""
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable, Coroutine
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from inferrun.client import (
+    AccessDenied,
+    AsyncClient,
+    ClientError,
+    InvalidRequest,
+    NotConnected,
+    RunFailed,
+    RunNotFound,
+    ServerUnreachable,
+    WaitTimedOut,
+)
+from inferrun.client.errors import kubernetes_errors
+from inferrun.text import one_line
+
+MESSAGE_LIMIT: Final = 2000
+
+
+class CommandFailed(ClientError):
+    """The command was not executed; `fix` is what the user can do about it."""
+
+
+class CommandExit(IntEnum):
+    """The exit code of a command."""
+
+    OK = 0
+    """It is done; with `--wait`, the run succeeded."""
+
+    FAILED = 1
+    """The run failed or was cancelled, or the command found problems."""
+
+    USAGE = 2
+    """The command line, a file or a request is invalid, or no cluster is selected."""
+
+    NOT_FOUND = 3
+    """The run does not exist."""
+
+    UNREACHABLE = 4
+    """The API server or Temporal does not respond."""
+
+    DENIED = 5
+    """The server does not allow the request."""
+
+    TIMED_OUT = 6
+    """The run has not ended in the given time; it goes on."""
+
+    INTERRUPTED = 130
+    """Ctrl-C. A run that was waited for goes on, unless Ctrl-C was pressed twice."""
+
+
+_EXITS: Final[tuple[tuple[type[ClientError], CommandExit], ...]] = (
+    (InvalidRequest, CommandExit.USAGE),
+    (NotConnected, CommandExit.USAGE),
+    (RunNotFound, CommandExit.NOT_FOUND),
+    (ServerUnreachable, CommandExit.UNREACHABLE),
+    (AccessDenied, CommandExit.DENIED),
+    (WaitTimedOut, CommandExit.TIMED_OUT),
+    (RunFailed, CommandExit.FAILED),
+)
+
+app = typer.Typer(
+    help="Batch inference on Kubernetes: start runs, follow them, and find out why one waits or has failed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def program() -> str:
+    """How the user called this program, for the commands that messages name."""
+    return "kubectl inferrun" if Path(sys.argv[0]).name == "kubectl-inferrun" else "inferrun"
+
+
+def fail(message: str, *, fix: str = "") -> None:
+    """Report a mistake or a failure on standard error."""
+    sys.stderr.write(f"error: {one_line(message, limit=MESSAGE_LIMIT)}\n")
+    for number, line in enumerate(fix.splitlines()):
+        sys.stderr.write(f"{'fix:   ' if number == 0 else '       '}{line}\n")
+
+
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context.", show_default=False
+    ),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Context in the kubeconfig. Default: the current one.", show_default=False),
+]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: as in kubectl.", show_default=False)
+]
+
+
+def _connection(
+    *, namespace: NamespaceOption = None, context: ContextOption = None, kubeconfig: KubeconfigOption = None
+) -> None:
+    """The options of every command that connects to a server."""
+
+
+Command = Callable[..., Any]  # Any: each command has its own parameters
+
+
+def add_command(function: Command, *, panel: str) -> None:
+    """Add a command, under the name of its function. A coroutine gets a client as its first argument, and the options of
+    `_connection` after its own.
+    """
+    name = function.__name__.rstrip("_").replace("_", "-")
+    if not inspect.iscoroutinefunction(function):
+        app.command(name, rich_help_panel=panel)(function)
+        return
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    shared = list(inspect.signature(_connection, eval_str=True).parameters.values())
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *shared)]
+
+    def invoke(**given: Any) -> None:  # Any: typer has parsed them
+        namespace, context, kubeconfig = (given.pop(one.name) for one in shared)
+
+        run_connected(
+            lambda client: function(client, **given), namespace=namespace, context=context, kubeconfig=kubeconfig
+        )
+
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    invoke.__annotations__ = {one.name: one.annotation for one in parameters}
+    invoke.__doc__ = function.__doc__
+    app.command(name, rich_help_panel=panel)(invoke)
+
+
+def run_connected(
+    work: Callable[[AsyncClient], Coroutine[Any, Any, int]],  # Any: of a coroutine that yields nothing
+    *,
+    namespace: str | None,
+    context: str | None,
+    kubeconfig: Path | None,
+) -> NoReturn:
+    """Execute a command with a client, and exit with its code."""
+
+    async def connected() -> int:
+        async with await AsyncClient.connect(namespace=namespace, context=context, kubeconfig=kubeconfig) as client:
+            with kubernetes_errors("the object"):
+                return await work(client)
+
+    raise typer.Exit(execute(connected))
+
+
+def execute(work: Callable[[], Coroutine[Any, Any, int]]) -> int:  # Any: of a coroutine that yields nothing
+    """Execute a command; returns the exit code."""
+    try:
+        return asyncio.run(work())
+    except ClientError as error:
+        fail(str(error), fix=error.fix)
+        return next((code for kind, code in _EXITS if isinstance(error, kind)), CommandExit.FAILED)
+    except KeyboardInterrupt:
+        return CommandExit.INTERRUPTED

@@ -1,0 +1,45 @@
+"""The application with all its commands, in the order of its help."""
+
+from importlib.metadata import version as installed_version
+from typing import Annotated, Final
+
+import typer
+
+from inferrun.cli.app import Command, add_command, app
+from inferrun.cli.describing import describe
+from inferrun.cli.following import logs, top
+from inferrun.cli.manifests import init, validate
+from inferrun.cli.operations import copy_secret, doctor, migrate
+from inferrun.cli.runs import cancel, get, resume, retry, run, suspend, wait
+from inferrun.cli.schedules import next_
+
+COMMANDS: Final[dict[str, tuple[Command, ...]]] = {
+    "Runs": (run, get, describe, logs, wait, top, cancel, suspend, resume, retry),
+    "Schedules": (next_,),
+    "Files": (init, validate),
+    "Installation": (doctor, copy_secret, migrate),
+}
+
+
+def _print_version(is_asked: bool) -> None:  # noqa: FBT001 -- typer calls it
+    if is_asked:
+        print(f"inferrun {installed_version('inferrun')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Batch inference on Kubernetes: start runs, follow them, and find out why one waits or has failed."""
+
+
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        add_command(command, panel=panel)
+
+application: Final = typer.main.get_command(app)
+"""The command line, ready to be called."""

@@ -1,0 +1,169 @@
+"""The commands that follow runs: `logs` one, `top` all."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from inferrun.cli.app import CommandExit, program
+from inferrun.cli.runs import Name
+from inferrun.cli.terminal import grid, stderr, stdout
+from inferrun.client import AsyncClient, LogLine
+from inferrun.client.progress import phase_text, seconds_text
+from inferrun.resources import InferenceRun
+from inferrun.text import one_line, printable
+
+LINE_LIMIT: Final = 8192
+NOT_SHOWN: Final = ("time", "level", "event", "logger", "message")
+LEVEL_STYLES: Final = {"warning": "yellow", "error": "red", "critical": "bold red"}
+BAR_WIDTH: Final = 16
+
+
+async def logs(
+    client: AsyncClient,
+    name: Name,
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for more lines until the run has ended.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option(min=0, metavar="LINES", help="Only the last lines of each Pod.", show_default=False)
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the lines as the Pods have written them.")] = False,
+) -> int:
+    """Print the logs of a run, of all its attempts and shards.
+
+    With --follow, it waits for the Pod, and goes on with those of further attempts. The lines of the built-in runner, which are
+    JSON, are printed as text.
+    """
+    console, is_empty = stdout(), True
+    if follow:
+        current = await client.get(name)
+        if not current.status.is_terminal and not current.status.running_since:
+            stderr().print(
+                f"waiting for the Pod: {one_line(current.status.message or str(current.status.phase))}", style="dim"
+            )
+    async with aclosing(client.logs(name, follow=follow, tail=tail)) as lines:
+        async for line in lines:
+            is_empty = False
+            console.print(Text(printable(line.text, limit=LINE_LIMIT)) if raw else log_text(line))
+    if is_empty:
+        current = await client.get(name)
+        text = f"no logs: the run is {current.status.phase or 'Pending'}, and has no Pod whose container has started"
+        stderr().print(f"{text}; see {program()} describe {name}", style="yellow")
+    return CommandExit.OK
+
+
+def log_text(line: LogLine) -> Text:
+    """A line for people: those of the built-in runner as time, message and fields, others as they are."""
+    text = Text()
+    if line.shard is not None:
+        text.append(f"shard {line.shard} ", style="magenta")
+    if line.attempt > 1:
+        text.append(f"attempt {line.attempt} ", style="magenta")
+    fields = _json(line.text)
+    text.append(f"{one_line(str(fields.get('time') or line.time), limit=64)[11:19]} ", style="dim")
+    match fields.get("event"):
+        case "log":
+            level = one_line(str(fields.get("level")), limit=16)
+            text.append(one_line(str(fields.get("message")), limit=LINE_LIMIT), style=LEVEL_STYLES.get(level, ""))
+            for key, value in fields.items():
+                if key not in NOT_SHOWN:
+                    text.append(f" {one_line(f'{key}={value}', limit=LINE_LIMIT)}", style="dim")
+        case "progress" if isinstance(fields.get("records"), dict):
+            records, pace = fields["records"], fields.get("pace")
+            done = f"{records.get('completed')} of {records.get('total')} predicted, {records.get('failed')} failed"
+            rate = f", {pace.get('recordsPerSecond')} records/s" if isinstance(pace, dict) else ""
+            text.append(one_line(f"{done}{rate}"), style="cyan")
+        case "warm-up":
+            text.append(one_line(f"waiting for the model: {fields.get('seen')}", limit=LINE_LIMIT), style="yellow")
+        case _:
+            text.append(printable(line.text, limit=LINE_LIMIT))
+    return text
+
+
+def _json(text: str) -> dict[str, Any]:  # Any: whatever a Pod writes
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+async def top(
+    client: AsyncClient,
+    *,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", metavar="LABELS", help="Only runs with these labels.", show_default=False)
+    ] = "",
+    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time between two updates.")] = 3,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the table once. Default if it is not for a terminal.")
+    ] = False,
+) -> int:
+    """Show the runs in progress, live: their progress, rates, and the time left. Ctrl-C ends it."""
+
+    async def look() -> RenderableType:
+        found = await client.list(all_namespaces=all_namespaces, selector=selector)
+        place = "all namespaces" if all_namespaces else f"namespace {client.namespace}"
+        return top_view(found, place=place, now=client.kube.now(), has_namespaces=all_namespaces)
+
+    if once or not sys.stdout.isatty():
+        stdout().print(await look())
+        return CommandExit.OK
+    with Live(await look(), screen=True, auto_refresh=False, console=stdout()) as live:
+        while True:
+            await asyncio.sleep(every)
+            live.update(await look(), refresh=True)
+
+
+def top_view(runs: Sequence[InferenceRun], *, place: str, now: datetime, has_namespaces: bool) -> RenderableType:
+    """A line of totals, and the table of the runs that have not ended."""
+    active = [run for run in runs if not run.status.is_terminal and not run.spec.is_schedule]
+    rate = sum(run.status.pace.records_per_second for run in active if run.status.pace)
+    phases = ", ".join(
+        f"{number} {phase.lower()}"
+        for phase in ("Running", "Pending", "Suspended")
+        if (number := sum(str(run.status.phase or "Pending") == phase for run in active))
+    )
+    head = Text(
+        f"{one_line(place)}  {now:%H:%M:%S}  {phases or 'no runs in progress'}  {rate:,} records/s", style="bold"
+    )
+    if not active:
+        return head
+    names = ("NAMESPACE",) if has_namespaces else ()
+    header = (*names, "NAME", "CONFIG", "PHASE", "PROGRESS", "DONE", "FAILED", "RATE", "LEFT", "REQUESTS", "ATTEMPT")
+    table = grid(header, ())
+    for run in active:
+        table.add_row(*([run.metadata.namespace] if has_namespaces else []), *_top_row(run))
+    return Group(head, table)
+
+
+def _top_row(run: InferenceRun) -> list[RenderableType]:
+    records, pace = run.status.records, run.status.pace
+    done = records.completed + records.failed if records else 0
+    total = records.total if records and records.total else 0
+    bar: RenderableType = ProgressBar(total=total, completed=done, width=BAR_WIDTH) if total else ""
+    left = seconds_text(pace.seconds_left) if pace and pace.seconds_left is not None else ""
+    return [
+        one_line(run.metadata.name),
+        one_line(run.config_name),
+        phase_text(run),
+        bar,
+        f"{done:,}/{total:,}" if total else "",
+        f"{records.failed:,}" if records else "",
+        f"{pace.records_per_second:,}/s" if pace else "",
+        left,
+        str(pace.concurrency or "") if pace else "",
+        str(run.status.attempt or ""),
+    ]

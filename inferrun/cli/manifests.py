@@ -1,0 +1,246 @@
+"""The commands about manifests, which need no cluster: `validate` checks files, and `init` writes one."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+import yaml
+from pydantic import ValidationError
+
+from inferrun import wellknown
+from inferrun.cli.app import CommandExit, fail, program
+from inferrun.cli.terminal import stderr
+from inferrun.client import InvalidRequest
+from inferrun.client.async_client import generated_name
+from inferrun.names import is_subdomain
+from inferrun.resources import (
+    InferenceConfig,
+    InferenceConfigSpec,
+    InferenceRun,
+    InferenceRunSpec,
+    parse_config,
+    parse_run,
+)
+from inferrun.resources.validation import (
+    config_problems,
+    config_warnings,
+    parse_problems,
+    run_problems,
+    unknown_fields,
+)
+from inferrun.text import one_line
+
+LINE_LIMIT: Final = 1000
+MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A document in a file: what it describes, and what is wrong with it."""
+
+    title: str
+    """Kind and name, or the document's number."""
+
+    resource: InferenceConfig | InferenceRun | None = None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_manifests(path: Path) -> list[Manifest]:
+    """The documents of a file; `-` is standard input. Raises InvalidRequest if it cannot be read."""
+    try:
+        raw = sys.stdin.buffer.read(MAX_FILE_BYTES) if str(path) == "-" else path.read_bytes()[:MAX_FILE_BYTES]
+        documents = list(yaml.safe_load_all(raw))
+    except OSError as error:
+        raise InvalidRequest(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidRequest(f"{path} is not YAML: {one_line(str(error), limit=300)}") from error
+    found = []
+    for number, document in enumerate(documents, start=1):
+        items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else None
+        for item in items if isinstance(items, list) else [document]:
+            if item is not None:
+                found.append(_manifest(item, number=number))
+    if not found:
+        raise InvalidRequest(f"{path} is empty")
+    return found
+
+
+def _manifest(document: Any, *, number: int) -> Manifest:  # Any: whatever the file contains
+    if not isinstance(document, dict):
+        return Manifest(f"document {number}", problems=("it is not an object",))
+    metadata = document.get("metadata")
+    metadata = dict(metadata) if isinstance(metadata, dict) else {}
+    stem = str(metadata.get("generateName") or "").rstrip("-.")
+    if stem and not metadata.get("name"):
+        metadata["name"] = generated_name(stem)
+    kind, name = str(document.get("kind")), str(metadata.get("name") or "")
+    title = one_line(f"{kind} {stem or name}", limit=300)
+    if document.get("apiVersion") != wellknown.API_VERSION or kind not in (wellknown.CONFIG_KIND, wellknown.RUN_KIND):
+        return Manifest(title, warnings=(f"not checked: apiVersion and kind are not of {wellknown.API_VERSION}",))
+    problems = (
+        []
+        if is_subdomain(name)
+        else [f'metadata.name is "{one_line(name, limit=100)}"; it must be a DNS-1123 subdomain']
+    )
+    stored = {**document, "metadata": metadata}
+    model = InferenceConfigSpec if kind == wellknown.CONFIG_KIND else InferenceRunSpec
+    problems += map(str, unknown_fields(stored, model=model))
+    try:
+        if kind == wellknown.RUN_KIND:
+            run = parse_run(stored)
+            problems += map(str, run_problems(run))
+            return Manifest(title, run, tuple(problems))
+        config = parse_config(stored)
+    except ValidationError as error:
+        return Manifest(title, problems=(*problems, *map(str, parse_problems(error))))
+    # An unknown key of a storage object is a problem of the config as well.
+    problems += (text for one in config_problems(config) if (text := str(one)) not in problems)
+    return Manifest(title, config, tuple(problems), config_warnings(config))
+
+
+def validate(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Manifests in YAML or JSON; - reads standard input.")
+    ],
+) -> None:
+    """Check manifests of configs and runs, without a cluster.
+
+    What only the cluster knows is not checked: whether a config, a Secret or a model exists.
+    """
+    is_valid = True
+    for path in files:
+        try:
+            manifests = read_manifests(path)
+        except InvalidRequest as error:
+            fail(str(error))
+            is_valid = False
+            continue
+        for one in manifests:
+            for text in one.problems:
+                print(one_line(f"{path}: {one.title}: {text}", limit=LINE_LIMIT))
+            for text in one.warnings:
+                print(one_line(f"{path}: {one.title}: warning: {text}", limit=LINE_LIMIT))
+            if not one.problems and one.resource is not None:
+                print(one_line(f"{path}: {one.title}: valid", limit=LINE_LIMIT))
+            is_valid = is_valid and not one.problems
+    raise typer.Exit(CommandExit.OK if is_valid else CommandExit.USAGE)
+
+
+# The answers of `init`. Each parser raises typer.BadParameter, upon which the question is asked again.
+
+FORMATS: Final = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".jsonl": "jsonl"}
+INPUT_FORMS: Final = "s3://BUCKET/KEY, pvc://CLAIM/PATH, https://HOST/FILE or a query that starts with SELECT"
+OUTPUT_FORMS: Final = "s3://BUCKET/PREFIX, pvc://CLAIM/PATH or table://TABLE"
+
+
+def _name(text: str) -> str:
+    if not is_subdomain(text):
+        raise typer.BadParameter("allowed are a-z, 0-9, - and .")
+    return text
+
+
+def _model(text: str) -> dict[str, object]:
+    if "/" not in text and is_subdomain(text):
+        return {"serviceRef": {"name": text}}
+    named = re.search(r"/models/([^/:]+)", text)
+    if " " in text or "/" not in text:
+        raise typer.BadParameter("give the URL of the model's inference endpoint, or the name of an InferenceService")
+    return {**({"modelName": named[1]} if named else {}), "modelUrl": text}
+
+
+def _storage(text: str, *, is_input: bool) -> dict[str, object]:
+    scheme, _, rest = text.partition("://")
+    place, _, path = rest.partition("/")
+    suffix = next((one for one in FORMATS if path.endswith(one)), "")
+    form = {"format": FORMATS[suffix]} if suffix else {}
+    if scheme == "s3" and place and path:
+        return {"s3": {"bucket": place, "path": path, **form}}
+    if scheme == "pvc" and place and path:
+        return {"file": {"claimName": place, "path": path, **form}}
+    if is_input and scheme in ("http", "https") and path:
+        return {"http": {"url": text, **form}}
+    if is_input and text.lower().startswith("select "):
+        return {"sql": {"query": text}}
+    if not is_input and scheme == "table" and place:
+        return {"sql": {"table": place}}
+    raise typer.BadParameter(f"allowed are {INPUT_FORMS if is_input else OUTPUT_FORMS}")
+
+
+def _input(text: str) -> dict[str, object]:
+    return _storage(text, is_input=True)
+
+
+def _output(text: str) -> dict[str, object]:
+    return _storage(text, is_input=False)
+
+
+def _secret(text: str) -> str:
+    return "" if text in ("", "none") else _name(text)
+
+
+QUESTIONS: Final[tuple[tuple[str, str, str, Callable[[str], object]], ...]] = (
+    ("name", "Name of the config", "iris", _name),
+    ("model", "URL of the model's inference endpoint, or name of an InferenceService", "", _model),
+    ("input", f"Input ({INPUT_FORMS})", "", _input),
+    ("output", f"Output ({OUTPUT_FORMS})", "", _output),
+    ("secret", "Secret with the credentials for the storage", "none", _secret),
+)
+
+
+def init(
+    *,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help=QUESTIONS[0][1])] = None,
+    model: Annotated[str | None, typer.Option(metavar="URL|NAME", help=QUESTIONS[1][1])] = None,
+    input_: Annotated[str | None, typer.Option("--input", metavar="LOCATION", help=QUESTIONS[2][1])] = None,
+    output: Annotated[str | None, typer.Option("--output", metavar="LOCATION", help=QUESTIONS[3][1])] = None,
+    secret: Annotated[str | None, typer.Option(metavar="NAME", help=QUESTIONS[4][1])] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="File to write. Default: NAME.yaml.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write a config, from five questions.
+
+    Each question can be answered with an option. The file is a start: inferrun validate checks what you add to it.
+    """
+    given = {"name": name, "model": model, "input": input_, "output": output, "secret": secret}
+    answers = dict(_answers(given))
+    path = file or Path(f"{answers['name']}.yaml")
+    if path.exists() and not force:
+        fail(f"{path} exists already", fix="choose another file with --file, or overwrite it with --force")
+        raise typer.Exit(CommandExit.USAGE)
+    storage: dict[str, Any] = {"input": answers["input"], "output": answers["output"]}  # Any: free-form objects
+    for end in storage.values():
+        for label, settings in end.items():
+            if answers["secret"] and label != "file":
+                settings["credentialsRef"] = {"name": answers["secret"]}
+    config = {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.CONFIG_KIND,
+        "metadata": {"name": answers["name"]},
+        "spec": {"kserve": answers["model"], "storage": storage},
+    }
+    if problems := _manifest(config, number=1).problems:
+        fail("; ".join(problems), fix="answer again")
+        raise typer.Exit(CommandExit.USAGE)
+    path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    print(f"wrote {path}")
+    stderr().print(f"  run it: {program()} run -f {path} --wait", style="dim")
+
+
+def _answers(given: dict[str, str | None]) -> Iterator[tuple[str, Any]]:  # Any: of the question's own type
+    for key, question, default, parse in QUESTIONS:
+        text = given[key]
+        if text is not None:
+            try:
+                yield key, parse(text)
+            except typer.BadParameter as error:
+                fail(f"--{key} {text!r} is not allowed", fix=error.message)
+                raise typer.Exit(CommandExit.USAGE) from error
+        else:
+            yield key, typer.prompt(question, default=default or None, value_proc=parse)

@@ -1,0 +1,42 @@
+"""Starts, follows and controls runs from a Python program. Needs the extra `inferrun[client]`.
+
+    with Client() as client:
+        run = client.submit("iris", {"day": "2026-11-21"})
+        result = client.wait(run)
+
+It uses the cluster that kubectl would use. If none is selected, it uses the Temporal server that TEMPORAL_ADDRESS selects; then
+runs can be submitted, watched, waited for and cancelled. `AsyncClient` has the same methods for programs with an event loop.
+"""
+
+from inferrun.client.async_client import AsyncClient, RunOptions
+from inferrun.client.errors import (
+    AccessDenied,
+    ClientError,
+    InvalidRequest,
+    NotConnected,
+    RequestMismatch,
+    RunEnded,
+    RunFailed,
+    RunNotFound,
+    ServerUnreachable,
+    WaitTimedOut,
+)
+from inferrun.client.run_logs import LogLine
+from inferrun.client.sync_client import Client
+
+__all__ = [
+    "AccessDenied",
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "InvalidRequest",
+    "LogLine",
+    "NotConnected",
+    "RequestMismatch",
+    "RunEnded",
+    "RunFailed",
+    "RunNotFound",
+    "RunOptions",
+    "ServerUnreachable",
+    "WaitTimedOut",
+]

@@ -1,0 +1,329 @@
+"""The client for programs with an event loop; `inferrun.client.Client` wraps it for those without one.
+
+Runs are reached through Kubernetes if a cluster is selected, and otherwise through Temporal.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Final, Literal, Self, TypedDict, Unpack
+
+from inferrun import wellknown
+from inferrun.client.access import RunAccess
+from inferrun.client.errors import (
+    ClientError,
+    InvalidRequest,
+    NotConnected,
+    RunEnded,
+    RunFailed,
+    RunNotFound,
+    ServerUnreachable,
+    WaitTimedOut,
+    kubernetes_errors,
+)
+from inferrun.client.kubernetes_runs import KubernetesRuns
+from inferrun.client.progress import progress_display
+from inferrun.client.run_logs import LogLine, follow_logs, read_logs
+from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.errors import NotConfigured
+from inferrun.kube.kubeconfig import selected_kubeconfig
+from inferrun.kube.objects import CONFIGS, RUNS
+from inferrun.names import SUBDOMAIN_LIMIT, is_subdomain
+from inferrun.reasons import Phase
+from inferrun.resources import InferenceConfig, InferenceRun, Interval, parse_config, parse_run
+from inferrun.resources.run import EXECUTION_FIELDS
+from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult, result_of
+from inferrun.submission import DEFAULT_TASK_QUEUE, InvalidSubmission, parse_submission
+
+Run = str | RunRef | InferenceRun
+"""A run as an argument: its name in the client's namespace, `namespace/name`, or what the client has returned."""
+
+Door = Literal["kubernetes", "temporal"]
+
+PAGE: Final = 500
+NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""As Kubernetes uses for generated names: no vowels, so that they form no words, and no characters that look alike."""
+
+
+class RunOptions(TypedDict, total=False):
+    """Optional fields of the spec of a run, as in `Submission`."""
+
+    interval: Interval | Mapping[str, str]
+    timeout_seconds: int
+    backoff_limit: int
+    pending_timeout_seconds: int
+    error_threshold: int | str
+    canary_records: int
+    shards: int
+    dry_run: bool
+    retry_of: str
+
+
+class AsyncClient:
+    """Starts, finds, follows and controls runs. All methods raise `ClientError`; made by `connect`."""
+
+    def __init__(self, access: RunAccess, *, namespace: str, server: str, kube: KubeClient | None = None) -> None:
+        self.namespace = namespace
+        """Where runs are, if a name does not say it."""
+
+        self.server = server
+        """Which server is used, for messages."""
+
+        self._access = access
+        self._kube = kube
+
+    @classmethod
+    async def connect(
+        cls,
+        *,
+        namespace: str | None = None,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        through: Door | None = None,
+        task_queue: str = DEFAULT_TASK_QUEUE,
+        codec_keys: Path | None = None,
+    ) -> Self:
+        """A client for the cluster that kubectl would use; if none is selected, for the Temporal server that Temporal's own
+        environment variables or configuration file select. `through` decides it explicitly.
+
+        `namespace` is by default that of the kubeconfig's context or of this Pod. With Temporal, `codec_keys` is the folder of the
+        keys with which the installation encrypts payloads. Raises NotConnected, ServerUnreachable.
+        """
+        if through is None:
+            through = "temporal" if kubeconfig is None and context is None and _only_temporal() else "kubernetes"
+        if through == "temporal":
+            return await cls._connect_temporal(namespace or "default", task_queue=task_queue, codec_keys=codec_keys)
+        with kubernetes_errors("the kubeconfig"):
+            path = selected_kubeconfig(kubeconfig)
+            try:
+                kube = await connect(kubeconfig=path, context=context)
+            except OSError as error:
+                raise NotConfigured(str(error)) from error
+        server = f"kubeconfig {path}" if path else "the cluster of this Pod"
+        return cls(KubernetesRuns(kube), namespace=namespace or kube.namespace, server=server, kube=kube)
+
+    @classmethod
+    async def _connect_temporal(cls, namespace: str, *, task_queue: str, codec_keys: Path | None) -> Self:
+        # Imported only here: it takes half a second, for which users of a cluster would wait with each command.
+        from inferrun.client.temporal_runs import TemporalRuns  # noqa: PLC0415
+        from inferrun.temporal import connection  # noqa: PLC0415
+
+        try:
+            temporal = await connection.connect(identity="inferrun-client", codec_keys=codec_keys)
+        except connection.TemporalUnavailable as error:
+            fix = "set TEMPORAL_ADDRESS=HOST:PORT, and TEMPORAL_NAMESPACE if it is not default"
+            raise ServerUnreachable(str(error), fix=fix) from error
+        server = f"Temporal namespace {temporal.namespace}"
+        return cls(TemporalRuns(temporal, task_queue=task_queue), namespace=namespace, server=server)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._access.close()
+
+    @property
+    def kube(self) -> KubeClient:
+        """Requests to the API server for which there is no method here. Raises NotConnected with Temporal alone."""
+        if self._kube is None:
+            fix = "select a cluster as in kubectl; with Temporal alone, runs can be started, waited for and cancelled"
+            raise NotConnected("this needs access to Kubernetes", fix=fix)
+        return self._kube
+
+    async def submit(
+        self,
+        config: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        name: str | None = None,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> InferenceRun:
+        """Start a run of a config (its name, or `namespace/name`) and return it; it has not started to predict yet.
+
+        With a name, the same request finds the run that it has created before, so it can be repeated after a failure. By default
+        the name is that of the config and five random characters. Raises InvalidRequest, RequestMismatch.
+        """
+        space, _, config_name = config.rpartition("/")
+        given: dict[str, Any] = {  # Any: validated as JSON
+            "namespace": namespace or self.namespace,
+            "configRef": {"name": config_name, **({"namespace": space} if space else {})},
+            "parameters": dict(parameters) if parameters else None,
+            "labels": dict(labels or {}),
+        }
+        for option, value in options.items():
+            first, *rest = option.split("_")
+            field = first + "".join(word.title() for word in rest)
+            given[field] = value.to_manifest() if isinstance(value, Interval) else value
+        try:
+            submission = parse_submission({key: value for key, value in given.items() if value is not None})
+        except InvalidSubmission as error:
+            raise InvalidRequest(str(error)) from error
+        name = generated_name(config_name) if name is None else name
+        if not is_subdomain(name):
+            raise InvalidRequest(f"name: {name!r} is not a name of a Kubernetes object; allowed are a-z, 0-9, - and .")
+        return await self._access.start(submission, name=name)
+
+    async def create(self, run: InferenceRun) -> InferenceRun:
+        """Create a run or a schedule as a whole, such as one from a manifest. A run of that name with the same spec is found.
+
+        Raises RequestMismatch.
+        """
+        metadata = run.metadata.model_copy(update={"namespace": run.metadata.namespace or self.namespace})
+        return await self._kubernetes.create(run.model_copy(update={"metadata": metadata}))
+
+    async def apply_config(self, config: InferenceConfig) -> InferenceConfig:
+        """Create a config, or change it to be like this one."""
+        namespace = config.metadata.namespace or self.namespace
+        names = {"name": config.metadata.name, "labels": config.metadata.labels}
+        body = config.to_manifest() | {"metadata": names | {"annotations": config.metadata.annotations}}
+        del body["status"]
+        with kubernetes_errors(f"namespace {namespace}"):
+            return parse_config(await self.kube.apply(CONFIGS, namespace, body))
+
+    async def get(self, run: Run) -> InferenceRun:
+        """The run or schedule as it is. Raises RunNotFound."""
+        return await self._kubernetes.get(*self._identity(run))
+
+    async def list(
+        self, *, namespace: str | None = None, all_namespaces: bool = False, selector: str = ""
+    ) -> list[InferenceRun]:
+        """The runs and schedules of a namespace or of all, oldest first; `selector` selects them by their labels."""
+        place = None if all_namespaces else namespace or self.namespace
+        found: list[InferenceRun] = []
+        with kubernetes_errors(f"namespace {place}"):
+            token: str | None = None
+            while token != "":
+                more = {"continue": token} if token else {}
+                page = await self.kube.page(
+                    RUNS, place, max_bytes=None, limit=str(PAGE), labelSelector=selector, **more
+                )
+                found += map(parse_run, page.items)
+                token = page.token
+        return sorted(found, key=lambda run: str(run.metadata.creation_timestamp))
+
+    async def watch(self, run: Run) -> AsyncGenerator[InferenceRun, None]:
+        """The run now, and whenever it has changed, until it has ended. Of a schedule, until the caller stops.
+
+        Raises RunNotFound, also if the run is deleted.
+        """
+        async with aclosing(self._access.follow(*self._identity(run))) as states:
+            async for state in states:
+                yield state
+
+    async def wait(self, run: Run, *, timeout: float | None = None, progress: bool | None = None) -> RunResult:
+        """Wait until the run has ended, and return its result. Raises RunFailed unless it succeeded.
+
+        With `progress`, or by default in a terminal and a notebook, its progress is shown meanwhile. After `timeout` seconds,
+        raises WaitTimedOut; the run goes on.
+        """
+        last: InferenceRun | None = None
+        try:
+            async with asyncio.timeout(timeout), aclosing(self.watch(run)) as states:
+                with progress_display(is_wanted=progress) as show:
+                    async for last in states:
+                        if last.spec.is_schedule:
+                            text = f"{last.ref} is a schedule, which does not end; wait for one of its runs"
+                            raise InvalidRequest(text)
+                        show(last)
+        except TimeoutError as error:
+            if isinstance(error, ClientError):
+                raise
+            raise WaitTimedOut(f"the run has not ended after {timeout:g} s; it goes on") from error
+        if last is None:
+            raise RunNotFound(f"run {'/'.join(self._identity(run))} does not exist")
+        result = result_of(last)
+        if result.phase is not Phase.SUCCEEDED:
+            raise RunFailed(f"{result.reason}: {result.message}", reason=result.reason, result=result)
+        return result
+
+    async def cancel(self, run: Run) -> None:
+        """Request that the run ends; wait for it to know when it has. Raises RunEnded."""
+        await self._access.cancel(*self._identity(run))
+
+    async def suspend(self, run: Run) -> InferenceRun:
+        """Stop the run; committed records are kept. A suspended schedule starts no runs. Raises RunEnded."""
+        return await self._set_suspended(run, is_suspended=True)
+
+    async def resume(self, run: Run) -> InferenceRun:
+        """Let a suspended run or schedule go on. Raises RunEnded."""
+        return await self._set_suspended(run, is_suspended=False)
+
+    async def retry(self, run: Run, *, name: str | None = None, all_records: bool = False) -> InferenceRun:
+        """Start a new run that predicts the records of an ended one that have no prediction, and whose output is complete; with
+        `all_records`, one that predicts all of them again. Raises InvalidRequest.
+        """
+        ended = await self.get(run)
+        if ended.spec.is_schedule or not ended.status.is_terminal:
+            what = "is a schedule" if ended.spec.is_schedule else f"has not ended ({ended.status.phase or 'Pending'})"
+            raise InvalidRequest(f"run {ended.ref} {what}; only a run that has ended can be retried")
+        kept = EXECUTION_FIELDS | {"interval"}
+        spec = ended.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=kept)
+        if not all_records:
+            spec["retryOf"] = ended.metadata.name
+        labels = {key: text for key, text in ended.metadata.labels.items() if not key.startswith(wellknown.DOMAIN)}
+        base = ended.metadata.name.partition("-retry-")[0]
+        new = name or generated_name(f"{base}-retry")
+        return await self.create(
+            parse_run(
+                {"metadata": {"name": new, "namespace": ended.metadata.namespace, "labels": labels}, "spec": spec}
+            )
+        )
+
+    async def logs(self, run: Run, *, follow: bool = False, tail: int | None = None) -> AsyncGenerator[LogLine, None]:
+        """The lines that the run's Pods have written; with `follow`, also those to come, until the run has ended.
+
+        `tail` limits the lines that each Pod has written already.
+        """
+        current = await self.get(run)
+        read = follow_logs if follow and not current.status.is_terminal else read_logs
+        with kubernetes_errors(f"run {current.ref}"):
+            async with aclosing(read(self.kube, current, tail=tail)) as lines:
+                async for line in lines:
+                    yield line
+
+    async def _set_suspended(self, run: Run, *, is_suspended: bool) -> InferenceRun:
+        current = await self.get(run)
+        if current.status.is_terminal:
+            raise RunEnded(f"run {current.ref} has ended: {current.status.phase} ({current.status.reason})")
+        return await self._kubernetes.patch(current, {"spec": {"suspend": is_suspended}})
+
+    @property
+    def _kubernetes(self) -> KubernetesRuns:
+        return KubernetesRuns(self.kube)
+
+    def _identity(self, run: Run) -> tuple[str, str]:
+        """Namespace and name."""
+        if isinstance(run, InferenceRun):
+            return run.metadata.namespace or self.namespace, run.metadata.name
+        if isinstance(run, RunRef):
+            return run.namespace, run.name
+        namespace, _, name = run.rpartition("/")
+        if not is_subdomain(name):
+            raise InvalidRequest(f"{name!r} is not the name of a run")
+        return namespace or self.namespace, name
+
+
+def generated_name(stem: str) -> str:
+    """A name that no other run has, which starts with `stem`."""
+    suffix = "".join(secrets.choice(NAME_LETTERS) for _ in range(5))
+    return f"{stem[: SUBDOMAIN_LIMIT - 6].rstrip('-.')}-{suffix}"
+
+
+def _only_temporal() -> bool:
+    """Whether a Temporal server is selected, and no cluster."""
+    try:
+        selected_kubeconfig(None)
+    except NotConfigured:
+        from temporalio.envconfig import ClientConfig  # noqa: PLC0415 -- as above
+
+        return bool(ClientConfig.load_client_connect_config().get("target_host"))
+    return False

@@ -1,0 +1,93 @@
+"""Errors of the client.
+
+ClientError                `fix` is what the caller can do about it; empty if the message says it
+├── InvalidRequest         the request is invalid: the message names the field, its value and what is allowed
+│   └── RequestMismatch    a run of that name exists, and its request was a different one
+├── RunNotFound            no run has that name
+├── RunEnded               the run has ended and can be neither cancelled nor suspended
+├── RunFailed              the run that was waited for did not succeed
+├── WaitTimedOut           the run has not ended in the given time; it goes on
+├── AccessDenied           the server does not allow the request
+├── ServerUnreachable      the server does not respond
+└── NotConnected           no server is selected, or the one that is selected cannot do this
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from inferrun.kube import errors
+from inferrun.reasons import Reason
+from inferrun.run_result import RunResult
+
+
+class ClientError(Exception):
+    """A request of the client failed."""
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+class InvalidRequest(ClientError):
+    """The request is invalid; the message names the field, its value and what is allowed."""
+
+
+class RequestMismatch(InvalidRequest):
+    """A run of that name exists, and its request was a different one."""
+
+
+class RunNotFound(ClientError):
+    """No run has that name."""
+
+
+class RunEnded(ClientError):
+    """The run has ended and can be neither cancelled nor suspended."""
+
+
+class RunFailed(ClientError):
+    """The run did not succeed. `result` is None if no run was created or its outcome is unknown."""
+
+    def __init__(self, message: str, *, reason: Reason, result: RunResult | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.result = result
+
+
+class WaitTimedOut(ClientError, TimeoutError):
+    """The run has not ended in the given time; it goes on."""
+
+
+class AccessDenied(ClientError):
+    """The server does not allow the request."""
+
+
+class ServerUnreachable(ClientError):
+    """The server does not respond."""
+
+
+class NotConnected(ClientError):
+    """No server is selected, or the one that is selected cannot do this."""
+
+
+@contextmanager
+def kubernetes_errors(what: str) -> Iterator[None]:
+    """Raise a ClientError for each error of a request to the API server; `what` is the object that is meant."""
+    try:
+        yield
+    except errors.NotConfigured as error:
+        fix = "select a cluster as in kubectl: --kubeconfig FILE, KUBECONFIG or ~/.kube/config, and --context NAME"
+        raise NotConnected(str(error), fix=fix) from error
+    except errors.NotFound as error:
+        if error.reason == "NotFound" and "could not find the requested resource" not in str(error):
+            missing = f"{what} does not exist" if what.rpartition("/")[2] in str(error) else str(error)
+            raise RunNotFound(missing, fix="list what exists: inferrun get") from error
+        raise NotConnected("inferrun is not installed in this cluster", fix="check it: inferrun doctor") from error
+    except errors.Forbidden as error:
+        raise AccessDenied(str(error), fix="ask an administrator for the role edit in this namespace") from error
+    except (errors.Invalid, errors.Conflict) as error:
+        raise InvalidRequest(str(error)) from error
+    except errors.KubeError as error:
+        if error.status == 401:
+            raise AccessDenied(f"the API server rejects your credentials: {error}", fix="log in again") from error
+        fix = "check the connection: kubectl version; the run goes on"
+        raise ServerUnreachable(f"the API server does not respond: {error}", fix=fix) from error

@@ -1,0 +1,134 @@
+"""Access to runs through the API server: a run is its InferenceRun."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from inferrun import wellknown
+from inferrun.client.errors import RequestMismatch, RunEnded, RunNotFound, kubernetes_errors
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
+from inferrun.kube.objects import RUNS, Object
+from inferrun.resources import InferenceRun, parse_run
+from inferrun.submission import Submission
+
+OUTAGE_SECONDS: Final = 120.0
+"""For so long a run is followed although the API server does not respond; it may be restarting."""
+
+AGAIN_SECONDS: Final = 1.0
+
+
+class KubernetesRuns:
+    """The runs of a cluster."""
+
+    def __init__(self, api: KubeClient) -> None:
+        self._api = api
+
+    async def start(self, submission: Submission, *, name: str) -> InferenceRun:
+        """Create the InferenceRun of a submission."""
+        metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels}
+        return await self.create(parse_run({"metadata": metadata, "spec": submission.run_spec()}))
+
+    async def create(self, run: InferenceRun) -> InferenceRun:
+        """Create an InferenceRun, or find the one of that name if it has the same spec. Raises RequestMismatch."""
+        namespace, name = run.metadata.namespace, run.metadata.name
+        labels, annotations = run.metadata.labels, run.metadata.annotations
+        body: Object = {
+            "apiVersion": wellknown.API_VERSION,
+            "kind": wellknown.RUN_KIND,
+            "metadata": {"name": name, "labels": labels, "annotations": annotations},
+            "spec": run.spec.to_manifest(),
+        }
+        with kubernetes_errors(f"namespace {namespace}"):
+            try:
+                return parse_run(await self._api.create(RUNS, namespace, body))
+            except AlreadyExists as error:
+                existing = parse_run(await self._api.get(RUNS, namespace, name))
+                if existing.spec != run.spec:
+                    text = f"run {namespace}/{name} exists already, with another spec"
+                    fix = f"choose another name, or delete it: kubectl delete inferencerun -n {namespace} {name}"
+                    raise RequestMismatch(text, fix=fix) from error
+                return existing
+
+    async def get(self, namespace: str, name: str) -> InferenceRun:
+        """The run as it is. Raises RunNotFound."""
+        with kubernetes_errors(f"run {namespace}/{name}"):
+            return parse_run(await self._api.get(RUNS, namespace, name))
+
+    async def patch(self, run: InferenceRun, change: Object) -> InferenceRun:
+        """Change this run, and no other one that has its name by now."""
+        namespace, name = run.metadata.namespace, run.metadata.name
+        body = {**change, "metadata": {**change.get("metadata", {}), "uid": run.metadata.uid}}
+        with kubernetes_errors(f"run {namespace}/{name}"):
+            return parse_run(await self._api.patch(RUNS, namespace, name, body))
+
+    async def follow(self, namespace: str, name: str) -> AsyncGenerator[InferenceRun, None]:
+        """The run now, and whenever it has changed, until it has ended."""
+        with kubernetes_errors(f"run {namespace}/{name}"):
+            run = parse_run(await self._api.get(RUNS, namespace, name))
+            yield run
+            while not run.status.is_terminal:
+                async for changed in self._changes(run):
+                    run = changed
+                    yield run
+                    if run.status.is_terminal:
+                        return
+                found = await self._look_again(run)
+                if found != run:
+                    run = found
+                    yield run
+
+    async def _changes(self, run: InferenceRun) -> AsyncGenerator[InferenceRun, None]:
+        """The changes that one watch sees, until it ends or breaks."""
+        place, version, selector = (
+            run.metadata.namespace,
+            run.metadata.resource_version,
+            f"metadata.name={run.metadata.name}",
+        )
+        try:
+            async for kind, item in self._api.watch(RUNS, place, version=version, fieldSelector=selector):
+                if kind == "DELETED":
+                    raise _deleted(run)
+                if kind in ("ADDED", "MODIFIED"):
+                    yield parse_run(item)
+        except KubeError as error:
+            if not error.retryable:
+                raise
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _look_again(self, run: InferenceRun) -> InferenceRun:
+        """The run as it is after a watch has ended, which may be because the API server does not respond for a while."""
+        deadline = time.monotonic() + OUTAGE_SECONDS
+        while True:
+            try:
+                found = parse_run(await self._api.get(RUNS, run.metadata.namespace, run.metadata.name))
+            except NotFound:
+                raise _deleted(run) from None
+            except KubeError as error:
+                if not error.retryable or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                if found.metadata.uid != run.metadata.uid:
+                    raise _deleted(run)
+                return found
+
+    async def cancel(self, namespace: str, name: str) -> None:
+        """Annotate the run; its workflow ends it."""
+        run = await self.get(namespace, name)
+        if run.status.is_terminal:
+            raise RunEnded(f"run {run.ref} has ended: {run.status.phase} ({run.status.reason})")
+        if run.spec.is_schedule:
+            text = f"{run.ref} is a schedule"
+            fix = f"stop it with inferrun suspend -n {namespace} {name}, or cancel one of its runs"
+            raise RunEnded(text, fix=fix)
+        await self.patch(run, {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+
+def _deleted(run: InferenceRun) -> RunNotFound:
+    return RunNotFound(f"run {run.ref} was deleted before it ended")

@@ -1,0 +1,125 @@
+"""Shows the progress of a run in a terminal or a notebook while a program waits for it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from html import escape
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from inferrun.reasons import Phase
+from inferrun.resources import InferenceRun
+from inferrun.run_status import duration_text
+from inferrun.text import one_line
+from inferrun.timestamps import utc_now
+
+PHASE_STYLES = {
+    Phase.PENDING: "yellow",
+    Phase.RUNNING: "cyan",
+    Phase.SUSPENDED: "magenta",
+    Phase.SCHEDULED: "blue",
+    Phase.SUCCEEDED: "green",
+    Phase.FAILED: "bold red",
+}
+BAR_WIDTH = 30
+MESSAGE_LIMIT = 400
+MAX_SECONDS = 10 * 365 * 86_400
+
+Show = Callable[[InferenceRun], None]
+
+
+@contextmanager
+def progress_display(*, is_wanted: bool | None) -> Iterator[Show]:
+    """What to call with each state of a run. By default, it is shown if standard error is a terminal, or in a notebook."""
+    console = Console(stderr=True, highlight=False)
+    if console.is_jupyter and is_wanted is not False:
+        yield _notebook_display()
+    elif is_wanted or (is_wanted is None and console.is_terminal):
+        with Live(console=console, refresh_per_second=4) as live:
+            yield lambda run: live.update(_Progress(run))
+    else:
+        yield lambda _: None
+
+
+class _Progress:
+    """The progress of a run, which is rendered anew as time passes."""
+
+    def __init__(self, run: InferenceRun) -> None:
+        self._run = run
+
+    def __rich__(self) -> RenderableType:
+        return progress_view(self._run, now=utc_now())
+
+
+def progress_view(run: InferenceRun, *, now: datetime) -> RenderableType:
+    """Two lines: phase and bar, and the facts below."""
+    line = Table.grid(padding=(0, 2))
+    line.add_row(Text(run.metadata.name, style="bold", overflow="fold"), phase_text(run), *progress_bar(run))
+    facts = Text(f"  {run_facts(run, now=now)}", style="dim", overflow="fold")
+    return Group(line, facts) if facts.plain.strip() else line
+
+
+def phase_text(run: InferenceRun) -> Text:
+    """The phase, and the reason if it says more."""
+    phase, reason = run.status.phase or Phase.PENDING, run.status.reason or ""
+    words = phase if reason in ("", phase, "DryRunSucceeded") else f"{phase} ({one_line(reason, limit=64)})"
+    return Text(words, style=PHASE_STYLES[phase])
+
+
+def progress_bar(run: InferenceRun) -> list[RenderableType]:
+    """A bar and the numbers, or nothing as long as the number of records is not known."""
+    records = run.status.records
+    if records is None or not records.total:
+        return []
+    done = records.completed + records.failed
+    bar = ProgressBar(total=records.total, completed=done, width=BAR_WIDTH)
+    return [bar, Text(f"{done * 100 // records.total}%"), Text(f"{done:,}/{records.total:,}")]
+
+
+def run_facts(run: InferenceRun, *, now: datetime) -> str:
+    """What else is known of the progress; of a run that waits or has failed, why."""
+    status, found = run.status, []
+    if status.records is not None and status.records.failed:
+        found.append(f"{status.records.failed:,} failed")
+    if status.pace is not None and not status.is_terminal:
+        found.append(f"{status.pace.records_per_second:,} records/s")
+        if status.pace.seconds_left is not None:
+            found.append(f"{seconds_text(status.pace.seconds_left)} left")
+        if status.pace.concurrency:
+            found.append(f"{status.pace.concurrency} requests at once")
+    if status.attempt is not None and status.attempt > 1:
+        found.append(f"attempt {status.attempt}")
+    began = status.start_time or run.metadata.creation_timestamp
+    if status.duration:
+        found.append(status.duration)
+    elif began is not None:
+        found.append(duration_text(max(now, began) - began))
+    message = one_line(status.message or "", limit=MESSAGE_LIMIT)
+    if message and status.phase is not Phase.RUNNING:
+        found.append(message)
+    return " · ".join(found)
+
+
+def seconds_text(seconds: int) -> str:
+    """A number of seconds as kubectl formats ages."""
+    return duration_text(timedelta(seconds=min(seconds, MAX_SECONDS)))
+
+
+def _notebook_display() -> Show:
+    """Shows the state in one cell, which each further state replaces; standard HTML, so it needs no extension."""
+    from IPython.display import HTML, display  # noqa: PLC0415 -- only a notebook has it
+
+    handle = display(HTML(""), display_id=True)
+
+    def show(run: InferenceRun) -> None:
+        records = run.status.records
+        total, done = (records.total or 0, records.completed + records.failed) if records is not None else (0, 0)
+        bar = f'<progress value="{done}" max="{total}"></progress> {done:,}/{total:,} ' if total else ""
+        name, phase = escape(run.metadata.name), escape(phase_text(run).plain)
+        handle.update(HTML(f"<b>{name}</b> {phase} {bar}<br><small>{escape(run_facts(run, now=utc_now()))}</small>"))
+
+    return show
