@@ -53,8 +53,7 @@ async def results(
     A terminal shows the first rows as a table; otherwise each row is a JSON object on a line. Only what the run has committed is
     read. Credentials are taken from the environment (AWS_ACCESS_KEY_ID, PGHOST, …), or from the Secret that the config names.
     """
-    found = await client.results(name, directory=_directory(directories), join_input=join_input)
-    return _print(found, output)
+    return _print(await _read(client, name, output, join_input=join_input, directories=directories), output)
 
 
 async def errors(
@@ -66,8 +65,16 @@ async def errors(
     directories: Directories = None,
 ) -> int:
     """Print the records of a run that failed, with their errors; see results."""
-    found = await client.results(name, directory=_directory(directories), join_input=join_input)
+    found = await _read(client, name, output, join_input=join_input, directories=directories)
     return _print(found.errors, output)
+
+
+async def _read(
+    client: AsyncClient, name: str, output: Path | None, *, join_input: bool, directories: list[str] | None
+) -> Results:
+    if output is not None and output.suffix not in SUFFIXES:
+        raise InvalidRequest(f"--output {str(output)!r} has no known extension; allowed: {', '.join(SUFFIXES)}")
+    return await client.results(name, directory=_directory(directories), join_input=join_input)
 
 
 def _directory(given: list[str] | None) -> str | dict[str, str] | None:
