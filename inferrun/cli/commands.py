@@ -12,11 +12,11 @@ from inferrun.cli.manifests import init, validate
 from inferrun.cli.operations import copy_secret, doctor, migrate
 from inferrun.cli.results import errors, results
 from inferrun.cli.runs import cancel, get, resume, retry, run, suspend, wait
-from inferrun.cli.schedules import next_
+from inferrun.cli.schedules import backfill, next_, trigger
 
 COMMANDS: Final[dict[str, tuple[Command, ...]]] = {
     "Runs": (run, get, describe, logs, wait, top, results, errors, cancel, suspend, resume, retry),
-    "Schedules": (next_,),
+    "Schedules": (next_, trigger, backfill),
     "Files": (init, validate),
     "Installation": (doctor, copy_secret, migrate),
 }
