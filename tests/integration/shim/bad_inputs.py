@@ -249,7 +249,7 @@ SCHEDULES: Final = (
     "* * L * *",
     "* * * * 1#2",
     "@reboot",
-    "@every 5m",
+    "@every 5",
     "TZ=UTC * * * * *",
     "CRON_TZ=UTC * * * * *",
     "0 0 30 2 *",
