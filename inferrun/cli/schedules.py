@@ -8,7 +8,7 @@ import typer
 
 from inferrun.cli.app import CommandExit, ContextOption, KubeconfigOption, NamespaceOption, execute, run_connected
 from inferrun.cli.runs import complete_runs
-from inferrun.cli.terminal import grid, stderr, stdout
+from inferrun.cli.terminal import grid, print_table, stderr
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.fire_times import fire_times
@@ -77,4 +77,4 @@ def _print_times(expression: str, time_zone: str, *, count: int) -> None:
         (rfc3339(moment), f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}", duration_text(moment - now))
         for moment in islice(fire_times(expression, time_zone=time_zone, after=now), count)
     )
-    stdout().print(grid(("UTC", time_zone, "IN"), rows))
+    print_table(grid(("UTC", time_zone, "IN"), rows))
