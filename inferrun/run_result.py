@@ -1,34 +1,72 @@
-"""The result of a run as programs get it: what the workflow of a run, and of a submission, returns.
+"""The result of a run as programs get it: what the workflow of a run, and of a submission, returns. And its progress until then.
 
 Field names are recorded in histories and read by other programs, so they are never renamed.
 """
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from inferrun import wellknown
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.runner_report import Delivery, Output, RecordCounts, TokenUsage
+from inferrun.runner_report import Delivery, Output, Pace, RecordCounts, TokenUsage
 
 
-class RunResult(BaseModel):
-    """How a run ended. In camelCase as JSON, like the resources, because programs in other languages read it."""
+class _Answer(BaseModel):
+    """In camelCase as JSON, like the resources, because programs in other languages read it."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True)
 
-    namespace: str
-    name: str
-    uid: str
-    phase: Phase
-    reason: Reason
-    message: str = ""
-    exit_code: int | None = None
-    records: RecordCounts | None = None
-    usage: TokenUsage | None = None
-    delivery: Delivery | None = None
-    output: Output | None = None
-    duration: str = ""
+
+class RunResult(_Answer):
+    """How a run ended."""
+
+    namespace: str = Field(description="Kubernetes namespace of the InferenceRun.")
+    name: str = Field(description="Name of the InferenceRun.")
+    uid: str = Field(description="UID of the InferenceRun.")
+    phase: Phase = Field(description="Succeeded or Failed.")
+    reason: Reason = Field(description="Why the run has this phase.")
+    message: str = Field(default="", description="Explanation for people.")
+    exit_code: int | None = Field(default=None, description="Exit code of the last attempt; null if it is not known.")
+    records: RecordCounts | None = Field(default=None, description="Numbers of records; null if they are not known.")
+    usage: TokenUsage | None = Field(
+        default=None, description="Tokens that the model server counted; null if it counts none."
+    )
+    delivery: Delivery | None = Field(default=None, description="How often the output contains each record.")
+    output: Output | None = Field(
+        default=None, description="Where the predictions are, and the manifest that commits them."
+    )
+    duration: str = Field(default="", description="Duration of the run, such as 1m5s.")
+
+
+class Progress(_Answer):
+    """How far a run has got, as its status says it."""
+
+    namespace: str = Field(
+        default="", description="As in the result. Empty, like name and uid, while the run is being created."
+    )
+    name: str = Field(default="", description="Name of the InferenceRun.")
+    uid: str = Field(default="", description="UID of the InferenceRun.")
+    phase: Phase = Field(default=Phase.PENDING, description="Phase of the run.")
+    reason: Reason = Field(default=Reason.ACCEPTED, description="Why the run has this phase.")
+    message: str = Field(default="", description="Explanation for people, such as what the run waits for.")
+    attempt: int | None = Field(
+        default=None, description="Number of the current or last attempt; null before the first one."
+    )
+    suspend: bool = Field(
+        default=False, description="Whether the spec suspends the run; its Job may still be stopping."
+    )
+    cancel_requested: bool = Field(
+        default=False, description="Whether the run is to be cancelled; its Job may still be stopping."
+    )
+    records: RecordCounts | None = Field(default=None, description="Numbers of records; null until they are known.")
+    pace: Pace | None = Field(
+        default=None, description="Speed of the attempt that is running, and the time left; null if none is."
+    )
+    usage: TokenUsage | None = Field(
+        default=None, description="Tokens that the model server counted; null if it counts none."
+    )
 
 
 def result_of(run: InferenceRun) -> RunResult:
@@ -47,6 +85,25 @@ def result_of(run: InferenceRun) -> RunResult:
         delivery=status.delivery,
         output=status.output,
         duration=status.duration or "",
+    )
+
+
+def progress_of(run: InferenceRun) -> Progress:
+    """How far a run has got, from its spec and status."""
+    status = run.status
+    return Progress(
+        namespace=run.metadata.namespace,
+        name=run.metadata.name,
+        uid=run.metadata.uid,
+        phase=status.phase or Phase.PENDING,
+        reason=known_reason(status.reason) if status.reason else Reason.ACCEPTED,
+        message=status.message or "",
+        attempt=status.attempt,
+        suspend=bool(run.spec.suspend),
+        cancel_requested=wellknown.ANNOTATION_CANCEL_REQUESTED in run.metadata.annotations,
+        records=status.records,
+        pace=status.pace,
+        usage=status.usage,
     )
 
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from temporalio import activity
+from temporalio import activity, workflow
 from temporalio.client import (
     Client,
     ScheduleActionExecutionStartWorkflow,
@@ -39,7 +39,7 @@ from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.timestamps import parse
 from workflows import activity_options, messages
-from workflows.messages import DeleteRunInput, DeleteScheduleInput, OriginInput, RunRequest, SubmitInput
+from workflows.messages import DeleteRunInput, DeleteScheduleInput, EditInput, OriginInput, RunRequest, SubmitInput
 
 _OF_RUNS: Final = frozenset(
     options.name
@@ -92,19 +92,16 @@ class CallerCheck(Interceptor):
 
     def _refusal(self, argument: object, info: activity.Info) -> str:
         named = getattr(argument, "run", None) or getattr(argument, "parent", None)
-        if isinstance(named, RunRef):  # with names that no object can have, a run would have a second workflow
-            is_namespace = re.fullmatch(LABEL_PATTERN, named.namespace) is not None
-            is_uid = re.fullmatch("[-A-Za-z0-9]{1,128}", named.uid) is not None
-            if not (is_namespace and is_uid and is_subdomain(named.name)):
-                return "the argument names a run that cannot exist"
+        if isinstance(named, RunRef) and not _can_exist(named):
+            return "the argument names a run that cannot exist"
         if isinstance(argument, OriginInput):
             is_ours = info.workflow_type in (messages.RUN_WORKFLOW, WORKFLOW_TYPE)
             return "" if is_ours else "only workflows of this installation may do that"
-        if info.activity_type in _OF_RUNS:
-            own = run_workflow_id(named) if isinstance(named, RunRef) else ""
-            is_own = info.workflow_type == messages.RUN_WORKFLOW and info.workflow_id in (own, recover_workflow_id(own))
-            text = f"only the workflow of run {named}, {own!r}, may act on it" if own else "the argument names no run"
-            return "" if own and is_own else text
+        edited = (
+            argument.run if isinstance(argument, EditInput) and info.workflow_type == messages.RUN_WORKFLOW else None
+        )
+        if info.activity_type in _OF_RUNS or edited is not None:
+            return refusal_of_run(named, info) or (self._refusal_of_namespace(edited.namespace) if edited else "")
         if isinstance(argument, DeleteRunInput):
             wanted = cleanup_workflow_id(run_workflow_id(argument.run))
             is_own = (info.workflow_type, info.workflow_id) == (messages.CLEANUP_WORKFLOW, wanted)
@@ -116,7 +113,7 @@ class CallerCheck(Interceptor):
     def _refusal_of_submission(self, argument: object, caller: str) -> str:
         if isinstance(argument, SubmitInput):
             namespace = argument.submission.namespace
-        elif isinstance(argument, RunRequest):
+        elif isinstance(argument, RunRequest | EditInput):
             namespace = argument.run.namespace
         elif isinstance(argument, DeleteScheduleInput):
             namespace = argument.parent.namespace
@@ -124,6 +121,9 @@ class CallerCheck(Interceptor):
             return "the argument names no namespace"
         if isinstance(argument, SubmitInput) and argument.workflow_id != caller:
             return f"the submission is that of workflow {argument.workflow_id!r}"
+        return self._refusal_of_namespace(namespace)
+
+    def _refusal_of_namespace(self, namespace: str) -> str:
         if self._served is not None and namespace not in self._served:
             allowed = ", ".join(sorted(self._served)) or "none"
             return f"namespace: {namespace!r} is not served by this installation; allowed: {allowed}"
@@ -172,6 +172,21 @@ class _CheckedActivity(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name; any result
         await self._check.check(input.args[0] if input.args else None)
         return await self.next.execute_activity(input)
+
+
+def refusal_of_run(named: object, info: activity.Info | workflow.Info) -> str:
+    """Why a workflow may not act on the run or read it: only the run's own workflow may."""
+    own = run_workflow_id(named) if isinstance(named, RunRef) and _can_exist(named) else ""
+    is_own = info.workflow_type == messages.RUN_WORKFLOW and info.workflow_id in (own, recover_workflow_id(own))
+    text = f"only the workflow of run {named}, {own!r}, may act on it" if own else "the argument names no run"
+    return "" if own and is_own else text
+
+
+def _can_exist(run: RunRef) -> bool:
+    """With names that no object can have, a run would have a second workflow."""
+    is_namespace = re.fullmatch(LABEL_PATTERN, run.namespace) is not None
+    is_uid = re.fullmatch("[-A-Za-z0-9]{1,128}", run.uid) is not None
+    return is_namespace and is_uid and is_subdomain(run.name)
 
 
 def _is_fire_time(spec: ScheduleSpec, due: datetime) -> bool:

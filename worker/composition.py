@@ -41,6 +41,7 @@ from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.rotation import rotations_of
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
+from worker.progress_reads import ProgressReads
 from workflows.activity_options import LANES, lane_queue
 from workflows.cleanup import InferenceRunCleanup
 from workflows.inference_run import RunWorkflow
@@ -140,13 +141,14 @@ class WorkerProcess:
         self._runs = RunStore(api)
         callers = CallerCheck(client, task_queue=settings.task_queue, served=settings.served_namespaces)
         origins = OriginChecker(client, task_queue=settings.task_queue)
-        run_activities = self._run_activities()
+        submitted = SubmittedRuns(api, self._runs, temporal=client)
+        run_activities = self._run_activities(submitted)
         main = Worker(
             client,
             task_queue=settings.task_queue,
             workflows=[RunWorkflow, InferenceRunCleanup, SubmitInferenceRun],
-            activities=[*run_activities, *self._submission_activities(), origins.check_origin],
-            interceptors=[callers],
+            activities=[*run_activities, *self._submission_activities(submitted), origins.check_origin],
+            interceptors=[callers, ProgressReads(submitted.read_progress)],
             max_concurrent_activities=ACTIVITY_SLOTS,
             max_concurrent_workflow_tasks=WORKFLOW_TASKS,
             max_concurrent_workflow_task_polls=WORKFLOW_POLLS,
@@ -200,7 +202,7 @@ class WorkerProcess:
             logger.info("the worker is serving", extra={"task_queue": self._settings.task_queue})
             await work_until(stopped, (self._defaults, self._monitor, self._api_servers, *rotations))
 
-    def _run_activities(self) -> list[Activity]:
+    def _run_activities(self, submitted: SubmittedRuns) -> list[Activity]:
         api, runs, settings, defaults = self._api, self._runs, self._settings, self._defaults.current
         signatures = Signatures(api, installation=self._installation)
         launches = LaunchReader(api, runs, is_signer=signatures.is_signer, defaults=defaults)
@@ -223,7 +225,6 @@ class WorkerProcess:
             defaults=defaults,
             pruner=pruner,
         )
-        submitted = SubmittedRuns(api, runs, temporal=self._client)
         backfiller = Backfiller(api, runs, events=self._events, submitted=submitted, defaults=defaults)
         return [
             launcher.launch_job,
@@ -237,8 +238,7 @@ class WorkerProcess:
             RunDeleter(api, runs, events=self._events, pruner=pruner).delete_run,
         ]
 
-    def _submission_activities(self) -> list[Activity]:
-        submitted = SubmittedRuns(self._api, self._runs, temporal=self._client)
+    def _submission_activities(self, submitted: SubmittedRuns) -> list[Activity]:
         submitter = RunSubmitter(
             self._api,
             self._runs,
@@ -250,7 +250,7 @@ class WorkerProcess:
         return [
             submitter.submit_run,
             submitted.read_run,
-            submitted.cancel_run,
+            submitted.edit_run,
             ScheduleDeleter(self._client, self._runs, installation=self._installation.id).delete_schedule,
         ]
 

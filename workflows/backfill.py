@@ -42,7 +42,7 @@ class BackfillFollowing:
                 raise asyncio.CancelledError
             if result.outcome is not None:
                 return self._outcome(result)
-            if workflow.info().is_continue_as_new_suggested():
+            if workflow.info().is_continue_as_new_suggested() and workflow.all_handlers_finished():
                 workflow.continue_as_new(self._state.continued())
             if result.has_more:
                 continue

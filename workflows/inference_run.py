@@ -12,6 +12,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.runner_report import OutputState
 from inferrun.text import code_span
@@ -36,6 +37,7 @@ from workflows.messages import (
     VerifyResult,
 )
 from workflows.retry_policy import Step, StepKind, next_step, success_of
+from workflows.run_controls import RunControls
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
@@ -62,7 +64,7 @@ UNWATCHED_WAITS = (
 
 
 @workflow.defn(name=messages.RUN_WORKFLOW)
-class RunWorkflow:
+class RunWorkflow(RunControls):
     """Executes one run."""
 
     @workflow.init
@@ -76,6 +78,10 @@ class RunWorkflow:
         self._idle_checks = 0
         """How often in a row the run has checked without a signal and still waits."""
         self._unread_edits = 0
+
+    @property
+    def _controlled_run(self) -> RunRef:
+        return self._state.run
 
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
     def look_again(self, _argument: object = None) -> None:
@@ -128,9 +134,11 @@ class RunWorkflow:
                 raise
             cancellation, outcome = error, await self._cancel()
         recorded = await self._record(outcome)
+        self._result = _result_of(outcome, recorded)
+        await self._answer_updates()
         if cancellation is not None and recorded.phase is not Phase.SUCCEEDED:
             raise cancellation
-        return _close(outcome, recorded)  # it may have succeeded before the cancellation took effect
+        return _close(self._result, gone=recorded.gone)  # it may have succeeded before the cancellation took effect
 
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""
@@ -217,7 +225,7 @@ class RunWorkflow:
         return await wait_until(lambda: self._state.edit_count != seen, seconds=seconds, summary=summary)
 
     def _limit_history(self) -> None:
-        if workflow.info().is_continue_as_new_suggested():
+        if workflow.info().is_continue_as_new_suggested() and workflow.all_handlers_finished():
             workflow.continue_as_new(self._state.continued())
 
     def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
@@ -345,8 +353,8 @@ class RunWorkflow:
         return self._state.cluster_time(workflow.now())
 
 
-def _close(outcome: RecordInput, recorded: StatusResult) -> RunResult:
-    result = RunResult(
+def _result_of(outcome: RecordInput, recorded: StatusResult) -> RunResult:
+    return RunResult(
         namespace=outcome.run.namespace,
         name=outcome.run.name,
         uid=outcome.run.uid,
@@ -360,8 +368,11 @@ def _close(outcome: RecordInput, recorded: StatusResult) -> RunResult:
         output=outcome.output,
         duration=recorded.duration,
     )
-    workflow.set_current_details(f"**{recorded.phase}** ({recorded.reason}): {code_span(recorded.message)}")
-    if recorded.phase is Phase.FAILED and not recorded.gone:
-        text = f"{recorded.reason}: {recorded.message}"
-        raise ApplicationError(text, result, type=str(recorded.reason), non_retryable=True)
+
+
+def _close(result: RunResult, *, gone: bool) -> RunResult:
+    workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
+    if result.phase is Phase.FAILED and not gone:
+        text = f"{result.reason}: {result.message}"
+        raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
     return result

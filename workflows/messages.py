@@ -25,6 +25,8 @@ CLEANUP_WORKFLOW = "InferenceRunCleanup"
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
 
+PROGRESS_QUERY = "progress"
+
 Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=2048))]
 """A text for people: one line of at most 2048 characters, whatever it was made from."""
 
@@ -375,11 +377,24 @@ class SpecChanged(Frozen):
 
 
 class RunRequest(Frozen):
-    """Read a run's state, or the fields of its spec that take effect while it is in progress, or cancel it: the request is recorded
-    on the resource, and its workflow is cancelled if there is one.
-    """
+    """Read a run's state, or the fields of its spec that take effect while it is in progress."""
 
     run: RunRef
+
+
+class RunEdit(StrEnum):
+    """What a program asks of a run that has not ended; also the names of the updates."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class EditInput(Frozen):
+    """Edit the InferenceRun, as a user does with kubectl. To cancel it, its workflow is cancelled as well."""
+
+    run: RunRef
+    edit: RunEdit
 
 
 class SpecResult(Frozen):

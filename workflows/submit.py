@@ -32,11 +32,14 @@ from workflows.activity_execution import execute, execute_locally, has_own_origi
 from workflows.messages import (
     DeleteScheduleInput,
     DeletionResult,
+    EditInput,
+    RunEdit,
     RunRequest,
     SubmissionState,
     SubmissionStatus,
     SubmitInput,
 )
+from workflows.run_controls import RunControls
 
 RECHECK_SECONDS = 600
 """After this time the run is checked, although a signal normally arrives first. Each check doubles the interval up to
@@ -62,12 +65,17 @@ NO_ARGUMENT = RawValue(Payload())
 # With two arguments, a TypeError is raised before any of this code runs. It must count as a failure of the workflow,
 # because the server would otherwise retry the workflow task forever.
 @workflow.defn(name=WORKFLOW_TYPE, failure_exception_types=[TypeError])
-class SubmitInferenceRun:
+class SubmitInferenceRun(RunControls):
     """Creates one run and waits for its end."""
 
     def __init__(self) -> None:
         self._has_news = False
         self._is_cancelled = False
+        self._run: RunRef | None = None
+
+    @property
+    def _controlled_run(self) -> RunRef | None:
+        return self._run
 
     @workflow.signal(name=messages.LOOK_AGAIN_SIGNAL)
     def look_again(self) -> None:
@@ -87,7 +95,7 @@ class SubmitInferenceRun:
                 request_to_delete, summary = DeleteScheduleInput(parent=parent), "delete the schedule"
                 await execute(activity_options.DELETE_SCHEDULE, request_to_delete, DeletionResult, summary=summary)
             return None
-        run = status.run
+        self._run = run = status.run
         if run is None:
             raise ApplicationError(status.message, type=str(status.reason), non_retryable=True)
         try:
@@ -99,12 +107,14 @@ class SubmitInferenceRun:
             self._is_cancelled = True
         if self._is_cancelled:
             workflow.set_current_details(f"Cancelled: stopping InferenceRun {code_span(str(run))}.")
-            to_cancel, summary = RunRequest(run=run), "cancel the InferenceRun"
-            status = await execute(activity_options.CANCEL_RUN, to_cancel, SubmissionStatus, summary=summary)
+            to_cancel, summary = EditInput(run=run, edit=RunEdit.CANCEL), "cancel the InferenceRun"
+            status = await execute(activity_options.EDIT_RUN, to_cancel, SubmissionStatus, summary=summary)
             status = await self._wait(run, status, submission=None)
+        self._result = status.result or deleted_result(run)
+        await self._answer_updates()
         if self._is_cancelled and (status.result is None or status.result.phase is not Phase.SUCCEEDED):
             raise asyncio.CancelledError("the run was cancelled")
-        return _close(run, status)
+        return _close(self._result)
 
     async def _submit(self, submission: Submission) -> SubmissionStatus:
         """The run, created or found. Cancellation waits for it, so that no run is left behind."""
@@ -145,7 +155,8 @@ class SubmitInferenceRun:
                     code_span(shell_command("kubectl", "get", "inferencerun", "-n", run.namespace, run.name)),
                 )
                 workflow.set_current_details("\n\n".join(lines))
-            if submission is not None and workflow.info().is_continue_as_new_suggested() and not self._has_news:
+            is_long = workflow.info().is_continue_as_new_suggested() and workflow.all_handlers_finished()
+            if submission is not None and is_long and not self._has_news:
                 following = KnownRun(name=run.name, uid=run.uid)
                 workflow.continue_as_new(submission.model_copy(update={"following": following}))
             if await wait_until(lambda: self._has_news, seconds=seconds, summary=f"check {run.name}"):
@@ -180,8 +191,7 @@ def _reject(text: str, cause: Exception | None) -> NoReturn:
     raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
 
 
-def _close(run: RunRef, end: SubmissionStatus) -> RunResult:
-    result = end.result or deleted_result(run)
+def _close(result: RunResult) -> RunResult:
     workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
     if result.phase is not Phase.SUCCEEDED:
         text = one_line(f"{result.reason}: {result.message}", limit=2048)

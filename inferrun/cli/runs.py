@@ -118,7 +118,7 @@ async def run(
         for one in started if output is None else ():
             print(f"{'schedule' if one.spec.is_schedule else 'run'} {one.metadata.name} created")
             if not one.spec.is_schedule:
-                stderr().print(f"  wait for it: {program()} wait {_named(client, one)}", style="dim")
+                stderr().print(f"  wait for it: {program()} wait {named(client, one)}", style="dim")
         return CommandExit.OK
     if len(started) != 1 or started[0].spec.is_schedule:
         raise InvalidRequest("--wait needs a single run, which ends", fix="start it without --wait")
@@ -226,7 +226,7 @@ async def suspend(client: AsyncClient, name: Name) -> int:
     """
     changed = await client.suspend(name)
     print(f"{'schedule' if changed.spec.is_schedule else 'run'} {name} suspended")
-    stderr().print(f"  let it go on: {program()} resume {_named(client, changed)}", style="dim")
+    stderr().print(f"  let it go on: {program()} resume {named(client, changed)}", style="dim")
     return CommandExit.OK
 
 
@@ -270,7 +270,7 @@ async def wait_in_terminal(
     """Wait for the end of a run and print its result. Ctrl-C detaches; a second one cancels the run."""
     pressed, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, pressed.set)
-    name = _named(client, run)
+    name = named(client, run)
     is_cancelled = False
     try:
         while True:
@@ -326,7 +326,7 @@ def _print_result(result: RunResult, *, output: OutputFormat | None) -> int:
     return CommandExit.OK
 
 
-def _named(client: AsyncClient, run: str | InferenceRun) -> str:
+def named(client: AsyncClient, run: str | InferenceRun) -> str:
     """The arguments that name a run in another command."""
     if isinstance(run, str):
         return f"{run} -n {client.namespace}"
@@ -370,14 +370,15 @@ def _interval(start: str | None, end: str | None, time_zone: str | None) -> dict
     """The interval; a time without an offset is one of the time zone, and a date is its midnight."""
     if not start or not end:
         raise InvalidRequest("an interval needs --interval-start and --interval-end")
-    given = {"start": _instant(start, time_zone), "end": _instant(end, time_zone)}
+    given = {"start": rfc3339(instant(start, time_zone)), "end": rfc3339(instant(end, time_zone))}
     return given | ({"timeZone": time_zone} if time_zone else {})
 
 
-def _instant(text: str, time_zone: str | None) -> str:
+def instant(text: str, time_zone: str | None) -> datetime:
+    """The time that a user has typed."""
     try:
         found = datetime.fromisoformat(text)
-        return rfc3339(found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time_zone or "Etc/UTC")))
+        return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time_zone or "Etc/UTC"))
     except (ValueError, KeyError, OSError) as error:
         example = "allowed are dates and times such as 2026-11-21, 2026-11-21T06:00 and 2026-11-21T06:00:00Z"
         raise InvalidRequest(f"{text!r} in time zone {time_zone or 'Etc/UTC'} is not a time; {example}") from error

@@ -1,21 +1,104 @@
 """The commands about schedules."""
 
+from datetime import timedelta
 from itertools import islice
 from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
 import typer
 
-from inferrun.cli.app import CommandExit, ContextOption, KubeconfigOption, NamespaceOption, execute, run_connected
-from inferrun.cli.runs import complete_runs
+from inferrun.cli.app import (
+    CommandExit,
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+    execute,
+    program,
+    run_connected,
+)
+from inferrun.cli.runs import Wait, complete_runs, instant, named, wait_in_terminal
 from inferrun.cli.terminal import grid, print_table, stderr
 from inferrun.client import AsyncClient, InvalidRequest
+from inferrun.resources import InferenceRun
+from inferrun.resources.backfill import BackfillOrder, BackfillSelection
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.fire_times import fire_times
 from inferrun.run_status import duration_text
 from inferrun.timestamps import rfc3339, utc_now
 
 MAX_TIMES: Final = 1000
+_DATE_LENGTH: Final = len("2026-11-21")
+
+Schedule = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.", autocompletion=complete_runs)
+]
+
+
+async def trigger(
+    client: AsyncClient,
+    schedule: Schedule,
+    *,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="One of its times. Default: the latest one.", show_default=False),
+    ] = None,
+    wait: Wait = False,
+) -> int:
+    """Start the run of a schedule for one of its times.
+
+    A run for that time that has ended is deleted and repeated.
+    """
+    time_zone = (await client.get(schedule)).spec.time_zone
+    started = await client.trigger(schedule, at=instant(at, time_zone) if at else None)
+    return await _follow(client, started, must_wait=wait)
+
+
+async def backfill(
+    client: AsyncClient,
+    schedule: Schedule,
+    *,
+    start: Annotated[str, typer.Option(metavar="TIME", help="Its first time, such as 2026-11-01.")],
+    end: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Its last time; of a date, all times. Default: now.", show_default=False),
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="NUMBER", help="Runs at a time.")] = 1,
+    which: Annotated[
+        BackfillSelection,
+        typer.Option(case_sensitive=False, help="Times without a run, with a failed one, or all."),
+    ] = BackfillSelection.MISSING,
+    newest_first: Annotated[bool, typer.Option("--newest-first", help="Start with the latest time.")] = False,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the back-fill.", show_default=False)] = None,
+    wait: Wait = False,
+) -> int:
+    """Start the runs of a schedule for times in the past.
+
+    Times without an offset are of the schedule's time zone.
+
+    Example: inferrun backfill nightly --start 2026-11-01 --end 2026-11-10 --wait
+    """
+    time_zone = (await client.get(schedule)).spec.time_zone
+    last = utc_now() if end is None else instant(end, time_zone)
+    if end is not None and len(end) <= _DATE_LENGTH:
+        last += timedelta(days=1, seconds=-1)
+    started = await client.backfill(
+        schedule,
+        start=instant(start, time_zone),
+        end=last,
+        name=name,
+        concurrency=concurrency,
+        which=which,
+        order=BackfillOrder.DESCENDING if newest_first else BackfillOrder.ASCENDING,
+    )
+    return await _follow(client, started, must_wait=wait)
+
+
+async def _follow(client: AsyncClient, started: InferenceRun, *, must_wait: bool) -> int:
+    print(f"run {started.metadata.name} created")
+    if must_wait:
+        return await wait_in_terminal(client, started)
+    stderr().print(f"  wait for it: {program()} wait {named(client, started)}", style="dim")
+    return CommandExit.OK
 
 
 def next_(

@@ -8,7 +8,7 @@ It uses the cluster that kubectl would use. If none is selected, it uses the Tem
 runs can be submitted, watched, waited for and cancelled. `AsyncClient` has the same methods for programs with an event loop.
 """
 
-from inferrun.client.async_client import AsyncClient, RunOptions
+from inferrun.client.async_client import AsyncClient, BackfillOptions, RunOptions
 from inferrun.client.errors import (
     AccessDenied,
     ClientError,
@@ -27,6 +27,7 @@ from inferrun.client.sync_client import Client
 __all__ = [
     "AccessDenied",
     "AsyncClient",
+    "BackfillOptions",
     "Client",
     "ClientError",
     "InvalidRequest",

@@ -7,8 +7,11 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypedDict, Unpack
+
+from pydantic import ValidationError
 
 from inferrun import wellknown
 from inferrun.client.access import RunAccess
@@ -33,10 +36,16 @@ from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.names import SUBDOMAIN_LIMIT, is_subdomain
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceConfig, InferenceRun, Interval, parse_config, parse_run
+from inferrun.resources.backfill import BackfillOrder, BackfillSelection
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
+from inferrun.resources.fire_times import previous_time
+from inferrun.resources.problems import describe
 from inferrun.resources.run import EXECUTION_FIELDS
+from inferrun.resources.validation import parse_problems
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult, result_of
 from inferrun.submission import DEFAULT_TASK_QUEUE, InvalidSubmission, parse_submission
+from inferrun.timestamps import rfc3339, utc_now
 
 Run = str | RunRef | InferenceRun
 """A run as an argument: its name in the client's namespace, `namespace/name`, or what the client has returned."""
@@ -60,6 +69,14 @@ class RunOptions(TypedDict, total=False):
     shards: int
     dry_run: bool
     retry_of: str
+
+
+class BackfillOptions(TypedDict, total=False):
+    """Optional fields of a back-fill, as in `spec.backfill`."""
+
+    concurrency: int
+    order: BackfillOrder
+    which: BackfillSelection
 
 
 class AsyncClient:
@@ -277,6 +294,48 @@ class AsyncClient:
                 {"metadata": {"name": new, "namespace": ended.metadata.namespace, "labels": labels}, "spec": spec}
             )
         )
+
+    async def backfill(
+        self,
+        schedule: Run,
+        *,
+        start: datetime,
+        end: datetime,
+        name: str | None = None,
+        **options: Unpack[BackfillOptions],
+    ) -> InferenceRun:
+        """Start the runs of a schedule for its times from `start` to `end`, both included, with a run that can be waited for,
+        suspended and cancelled. Raises InvalidRequest.
+        """
+        found = await self.get(schedule)
+        if found.spec.schedule is None:
+            raise InvalidRequest(f"run {found.ref} is not a schedule: it has no spec.schedule")
+        given = {"schedule": found.metadata.name, "start": rfc3339(start), "end": rfc3339(end), **options}
+        new = name or generated_name(f"{found.metadata.name}-backfill")
+        metadata = {"name": new, "namespace": found.metadata.namespace}
+        try:
+            return await self.create(parse_run({"metadata": metadata, "spec": {"backfill": given}}))
+        except ValidationError as error:
+            raise InvalidRequest(describe(parse_problems(error))) from error
+
+    async def trigger(self, schedule: Run, *, at: datetime | None = None, name: str | None = None) -> InferenceRun:
+        """Start the run of a schedule for one of its times, by default the latest one; a run for it that has ended is repeated.
+
+        Raises InvalidRequest.
+        """
+        found = await self.get(schedule)
+        expression, zone = found.spec.schedule, found.spec.time_zone or DEFAULT_TIME_ZONE
+        if expression is None:
+            raise InvalidRequest(f"run {found.ref} is not a schedule: it has no spec.schedule")
+        before = utc_now() if at is None else at + timedelta(seconds=1)
+        time = previous_time(expression, time_zone=zone, before=before)
+        if time is None or (at is not None and time != at):
+            near = f"; the time before is {rfc3339(time)}" if time is not None else ""
+            raise InvalidRequest(
+                f"{rfc3339(at or before)} is not a time of schedule {found.ref} ({expression}, {zone}){near}"
+            )
+        new = name or generated_name(f"{found.metadata.name}-trigger")
+        return await self.backfill(found, start=time, end=time, name=new, which=BackfillSelection.ALL)
 
     async def logs(self, run: Run, *, follow: bool = False, tail: int | None = None) -> AsyncGenerator[LogLine, None]:
         """The lines that the run's Pods have written; with `follow`, also those to come, until the run has ended.

@@ -72,12 +72,19 @@ def phase_text(run: InferenceRun) -> Text:
 
 def progress_bar(run: InferenceRun) -> list[RenderableType]:
     """A bar and the numbers, or nothing as long as the number of records is not known."""
-    records = run.status.records
-    if records is None or not records.total:
+    done, total = done_and_total(run)
+    if not total:
         return []
-    done = records.completed + records.failed
-    bar = ProgressBar(total=records.total, completed=done, width=BAR_WIDTH)
-    return [bar, Text(f"{done * 100 // records.total}%"), Text(f"{done:,}/{records.total:,}")]
+    bar = ProgressBar(total=total, completed=done, width=BAR_WIDTH)
+    return [bar, Text(f"{done * 100 // total}%"), Text(f"{done:,}/{total:,}")]
+
+
+def done_and_total(run: InferenceRun) -> tuple[int, int]:
+    """How many records are done, and how many there are, 0 if that is not known; of a back-fill, its runs."""
+    records, backfill = run.status.records, run.status.backfill
+    if backfill is not None:
+        return backfill.succeeded + backfill.failed + backfill.skipped, backfill.total
+    return (records.completed + records.failed, records.total or 0) if records is not None else (0, 0)
 
 
 def run_facts(run: InferenceRun, *, now: datetime) -> str:
@@ -85,6 +92,11 @@ def run_facts(run: InferenceRun, *, now: datetime) -> str:
     status, found = run.status, []
     if status.records is not None and status.records.failed:
         found.append(f"{status.records.failed:,} failed")
+    if status.backfill is not None:
+        found += [f"{status.backfill.failed:,} failed"] if status.backfill.failed else []
+        found += [f"{status.backfill.running:,} in progress"] if not status.is_terminal else []
+        if (until := status.backfill.estimated_completion_time) is not None and not status.is_terminal:
+            found.append(f"{duration_text(max(until, now) - now)} left")
     if status.pace is not None and not status.is_terminal:
         found.append(f"{status.pace.records_per_second:,} records/s")
         if status.pace.seconds_left is not None:
@@ -116,8 +128,7 @@ def _notebook_display() -> Show:
     handle = display(HTML(""), display_id=True)
 
     def show(run: InferenceRun) -> None:
-        records = run.status.records
-        total, done = (records.total or 0, records.completed + records.failed) if records is not None else (0, 0)
+        done, total = done_and_total(run)
         bar = f'<progress value="{done}" max="{total}"></progress> {done:,}/{total:,} ' if total else ""
         name, phase = escape(run.metadata.name), escape(phase_text(run).plain)
         handle.update(HTML(f"<b>{name}</b> {phase} {bar}<br><small>{escape(run_facts(run, now=utc_now()))}</small>"))

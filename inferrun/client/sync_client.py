@@ -3,10 +3,11 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Self, TypeVar, Unpack
 
-from inferrun.client.async_client import AsyncClient, Door, Run, RunOptions
+from inferrun.client.async_client import AsyncClient, BackfillOptions, Door, Run, RunOptions
 from inferrun.client.run_logs import LogLine
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.run_result import RunResult
@@ -118,6 +119,22 @@ class Client:
     def retry(self, run: Run, *, name: str | None = None, all_records: bool = False) -> InferenceRun:
         """Start a new run that predicts the records of an ended one that have no prediction."""
         return self._run(self._client.retry(run, name=name, all_records=all_records))
+
+    def backfill(
+        self,
+        schedule: Run,
+        *,
+        start: datetime,
+        end: datetime,
+        name: str | None = None,
+        **options: Unpack[BackfillOptions],
+    ) -> InferenceRun:
+        """Start the runs of a schedule for its times from `start` to `end`, both included."""
+        return self._run(self._client.backfill(schedule, start=start, end=end, name=name, **options))
+
+    def trigger(self, schedule: Run, *, at: datetime | None = None, name: str | None = None) -> InferenceRun:
+        """Start the run of a schedule for one of its times, by default the latest one."""
+        return self._run(self._client.trigger(schedule, at=at, name=name))
 
     def logs(self, run: Run, *, follow: bool = False, tail: int | None = None) -> Iterator[LogLine]:
         """The lines that the run's Pods have written; with `follow`, also those to come, until the run has ended."""

@@ -15,6 +15,7 @@ from temporalio.client import (
     ScheduleActionStartWorkflow,
     ScheduleSpec,
     WorkflowFailureError,
+    WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
 )
 from temporalio.common import RawValue
@@ -98,11 +99,12 @@ async def test_a_job_of_somebody_else_is_not_stopped(tenant: Space, victim: Vict
             {"phase": "Succeeded", "reason": "Succeeded", "message": "forged", "delivery": "ExactlyOnce"},
         ),
         ("PublishStatus", {"phase": "Pending", "reason": "RetryBackoff", "message": "forged"}),
-        ("CancelRun", {}),
+        ("EditRun", {"edit": "cancel"}),
+        ("EditRun", {"edit": "suspend"}),
         ("DeleteRun", {}),
         ("LaunchJob", {"launch": 7, "attempt": 7}),
     ],
-    ids=["record failure", "record success", "publish", "cancel", "delete", "launch"],
+    ids=["record failure", "record success", "publish", "cancel", "suspend", "delete", "launch"],
 )
 async def test_an_activity_is_refused_to_a_foreign_workflow(
     victim: Victim, forge: Any, activity: str, fields: Object
@@ -346,9 +348,36 @@ async def test_an_update_that_no_workflow_handles_is_refused(victim: Victim, cal
     """Unknown updates are rejected."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     handle = caller.get_workflow_handle(run_workflow_id(ref))
-    for name in ("cancel", "run"):
+    for name in ("finish", "run"):
         with pytest.raises((WorkflowUpdateFailedError, RPCError)):
             await asyncio.wait_for(handle.execute_update(name, {"phase": "Succeeded"}), 90)
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+
+
+@pytest.mark.parametrize("update", ["suspend", "resume", "cancel"])
+async def test_a_workflow_under_another_id_neither_reads_nor_edits_a_run(
+    victim: Victim, caller: Client, update: str
+) -> None:
+    """A workflow that is given another tenant's run can neither read its progress nor suspend, resume or cancel it."""
+    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
+    identity = f"x-{uuid.uuid4().hex}"
+    handle = await caller.start_workflow("InferenceRun", ref.model_dump(), id=identity, task_queue=QUEUE)
+    with pytest.raises((WorkflowQueryFailedError, RPCError)):
+        await handle.query("progress")
+    with pytest.raises((WorkflowUpdateFailedError, RPCError)):
+        await asyncio.wait_for(handle.execute_update(update), 60)
+    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+
+
+@pytest.mark.parametrize("payload", [DEEP, LARGE, BINARY], ids=["deep", "large", "binary"])
+async def test_an_update_with_a_payload_that_is_no_argument_edits_no_run(
+    victim: Victim, caller: Client, payload: RawValue
+) -> None:
+    """An update that is refused, as its run is not suspended, does not affect the run, whatever its payload."""
+    ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
+    handle = caller.get_workflow_handle(run_workflow_id(ref))
+    with pytest.raises((WorkflowUpdateFailedError, RPCError)):
+        await asyncio.wait_for(handle.execute_update("resume", payload), 60)
     await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
 
 

@@ -31,7 +31,7 @@ CALLS = frozenset(
         ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal look_again"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         # Activities
-        ("activities.submitting.submitted_runs:SubmittedRuns.cancel", "patch inferenceruns"),
+        ("activities.submitting.submitted_runs:SubmittedRuns._patch", "patch inferenceruns"),
         ("activities.submitting.submitted_runs:SubmittedRuns.cancel", "cancel a workflow"),
         ("activities.judging.delete_run:start_cleanup", "start InferenceRunCleanup"),
         ("activities.launching.config_maps:ConfigMaps.write", "create configmaps"),

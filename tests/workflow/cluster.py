@@ -20,12 +20,15 @@ from temporalio.service import RPCError
 from inferrun import timestamps
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.run_result import Progress
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
 from inferrun.timestamps import parse
 from workflows import activity_options
 from workflows.messages import (
+    SPEC_CHANGED_SIGNAL,
     DeleteRunInput,
     DeletionResult,
+    EditInput,
     InspectInput,
     LaunchInput,
     LaunchReport,
@@ -36,6 +39,7 @@ from workflows.messages import (
     OriginResult,
     PublishInput,
     RecordInput,
+    RunEdit,
     RunProgress,
     RunRequest,
     SpecChanged,
@@ -43,6 +47,8 @@ from workflows.messages import (
     StatusResult,
     StopLaunchInput,
     StopLaunchResult,
+    SubmissionState,
+    SubmissionStatus,
     Verdict,
     VerdictKind,
     VerifyInput,
@@ -277,7 +283,7 @@ class Cluster:
     @property
     def activities(self) -> list[Callable[..., object]]:
         followed: list[Callable[..., object]] = [self.inspect, self.stop_launch, self.verify, self.read_spec]
-        followed.append(self.check_origin)
+        followed += [self.check_origin, self.edit]
         return [self.launch, self.publish, self.record, self.delete, *followed]
 
     @property
@@ -474,6 +480,20 @@ class Cluster:
             raise ApplicationError("the API server does not answer", category=ApplicationErrorCategory.BENIGN)
         await self.may_read_spec.wait()
         return SpecResult(spec=self._spec())
+
+    @activity.defn(name=activity_options.EDIT_RUN.name)
+    async def edit(self, request: EditInput) -> SubmissionStatus:
+        """Edit the spec, which the shim signals."""
+        assert request.run == RUN
+        self.is_suspended = request.edit is RunEdit.SUSPEND
+        workflow_of_run = activity.client().get_workflow_handle(activity.info().workflow_id or "")
+        await workflow_of_run.signal(SPEC_CHANGED_SIGNAL, self._spec())
+        return SubmissionStatus(standing=SubmissionState.UNDER_WAY, run=RUN)
+
+    async def read_progress(self, run: RunRef) -> Progress | None:
+        """As the run's status says it."""
+        ended = {"phase": self.status.phase, "reason": self.status.reason} if self.status is not None else {}
+        return Progress.model_validate({**run.model_dump(), **ended, "suspend": self.is_suspended})
 
     @activity.defn(name=activity_options.STOP_LAUNCH.name)
     async def stop_launch(self, request: StopLaunchInput) -> StopLaunchResult:

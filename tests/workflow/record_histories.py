@@ -20,6 +20,7 @@ from typing import Any
 from temporalio.client import WorkflowFailureError
 from temporalio.testing import WorkflowEnvironment
 
+from inferrun.names import run_workflow_id
 from inferrun.reasons import Phase, Reason
 from inferrun.submission import WORKFLOW_TYPE
 from tests.workflow.cluster import RUN, Cluster, Plan, fails, succeeds
@@ -30,6 +31,7 @@ from tests.workflow.time_skipping import server_program
 from workflows import messages
 from workflows.messages import (
     CleanupInput,
+    RunEdit,
     SubmissionState,
     SubmissionStatus,
     Verdict,
@@ -59,6 +61,13 @@ async def _raise_the_timeout(stage: Stage, handle: Handle) -> None:
 async def _look_again(stage: Stage, handle: Handle) -> None:
     await stage.pass_by(30)
     await handle.signal(messages.LOOK_AGAIN_SIGNAL)
+
+
+async def _suspend_and_resume_by_updates(stage: Stage, handle: Handle) -> None:
+    await stage.pass_by(30)
+    await handle.execute_update(RunEdit.SUSPEND)
+    await stage.pass_by(3600)
+    await handle.execute_update(RunEdit.RESUME)
 
 
 ENDLESS = Plan(ends_after=None)
@@ -107,6 +116,10 @@ SCENARIOS: dict[str, Callable[[], tuple[Cluster, Act]]] = {
     ),
     "waits-for-room": lambda: (Cluster(waits=[Reason.QUOTA_EXCEEDED] * 3), _nothing),
     "gets-more-time": lambda: (Cluster(plans=[succeeds(ends_after=500)], timeout_seconds=100), _raise_the_timeout),
+    "is-suspended-and-resumed-by-updates": lambda: (
+        Cluster(plans=[ENDLESS, succeeds()]),
+        _suspend_and_resume_by_updates,
+    ),
     "is-cancelled-while-it-waits": lambda: (
         Cluster(always_waits=Reason.CONFIG_NOT_FOUND),
         _cancel_after_30_seconds,
@@ -120,7 +133,7 @@ async def record_run(environment: WorkflowEnvironment, *, name: str) -> str:
     """The history of one scenario of a run, as JSON."""
     cluster, act = SCENARIOS[name]()
     async with on_stage(environment, cluster, cached_workflows=1000) as stage:
-        handle = await stage.start()
+        handle = await stage.start(run_workflow_id(RUN))
         await act(stage, handle)
         return await _history_of(handle)
 

@@ -19,6 +19,7 @@ from temporalio.worker import Replayer, Worker
 
 from tests.workflow.cluster import RUN, Cluster, JobObserver
 from tests.workflow.sandbox import sandboxed_plugin
+from worker.progress_reads import ProgressReads
 from workflows import messages
 from workflows.activity_options import LANES, lane_queue
 from workflows.cleanup import InferenceRunCleanup
@@ -47,12 +48,12 @@ class Stage:
     task_queue: str
     started: list[Handle]
 
-    async def start(self, **state: object) -> Handle:
-        """Start the run's workflow."""
+    async def start(self, identity: str = "", /, **state: object) -> Handle:
+        """Start the run's workflow; only under the id of the run's own workflow, its progress can be read."""
         handle = await self.environment.client.start_workflow(
             messages.RUN_WORKFLOW,
             RunInput.model_validate({**RUN.model_dump(), **state}),
-            id=f"run-{uuid.uuid4().hex}",
+            id=identity or f"run-{uuid.uuid4().hex}",
             task_queue=self.task_queue,
         )
         self.started.append(handle)
@@ -112,6 +113,7 @@ async def on_stage(
         task_queue=queue,
         workflows=[RunWorkflow, InferenceRunCleanup, JobObserver],
         activities=cluster.activities,
+        interceptors=[ProgressReads(cluster.read_progress)],
         max_cached_workflows=cached_workflows,
     )
     lanes = [

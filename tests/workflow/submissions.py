@@ -15,14 +15,17 @@ from temporalio.worker import Worker
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-from inferrun.run_result import RunResult
+from inferrun.run_result import Progress, RunResult
 from inferrun.submission import WORKFLOW_TYPE
+from worker.progress_reads import ProgressReads
 from workflows import activity_options
 from workflows.messages import (
     DeleteScheduleInput,
     DeletionResult,
+    EditInput,
     OriginInput,
     OriginResult,
+    RunEdit,
     RunRequest,
     SubmissionState,
     SubmissionStatus,
@@ -46,14 +49,20 @@ class Runs:
     made: dict[str, RunRef] = field(default_factory=dict)
     results: dict[str, RunResult] = field(default_factory=dict)
     cancelled: list[str] = field(default_factory=list)
+    suspended: dict[str, bool] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    unreadable: Exception | None = None
+    """Why no progress can be read."""
     deleted_schedules: list[RunRef] = field(default_factory=list)
     looks: list[datetime] = field(default_factory=list)
     asked: list[SubmitInput] = field(default_factory=list)
     answer: SubmissionStatus | None = None
     may_create: asyncio.Event = field(default_factory=asyncio.Event)
+    may_edit: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.may_create.set()
+        self.may_edit.set()
 
     @activity.defn(name=activity_options.SUBMIT.name)
     async def submit(self, request: SubmitInput) -> SubmissionStatus:
@@ -70,10 +79,27 @@ class Runs:
         self.looks.append(activity.info().scheduled_time)
         return self._standing(request.run)
 
-    @activity.defn(name=activity_options.CANCEL_RUN.name)
-    async def cancel(self, request: RunRequest) -> SubmissionStatus:
-        self.cancelled.append(request.run.name)
+    @activity.defn(name=activity_options.EDIT_RUN.name)
+    async def edit(self, request: EditInput) -> SubmissionStatus:
+        await self.may_edit.wait()
+        if request.edit is RunEdit.CANCEL:
+            self.cancelled.append(request.run.name)
+        else:
+            self.suspended[request.run.name] = request.edit is RunEdit.SUSPEND
         return self._standing(request.run)
+
+    async def read_progress(self, run: RunRef) -> Progress | None:
+        """What the run's status says."""
+        if self.unreadable is not None:
+            raise self.unreadable
+        if run.uid in self.deleted:
+            return None
+        ended = self.results.get(run.uid)
+        told = {"phase": ended.phase, "reason": ended.reason} if ended is not None else {"phase": Phase.RUNNING}
+        is_cancelled, suspend = run.name in self.cancelled, self.suspended.get(run.name, False)
+        return Progress.model_validate(
+            {**run.model_dump(), **told, "suspend": suspend, "cancel_requested": is_cancelled}
+        )
 
     @activity.defn(name=activity_options.DELETE_SCHEDULE.name)
     async def delete_schedule(self, request: DeleteScheduleInput) -> DeletionResult:
@@ -95,13 +121,14 @@ class Runs:
 @asynccontextmanager
 async def served(client: Client, queue: str, runs: Runs, *, cached_workflows: int = 1000) -> AsyncIterator[None]:
     """A worker of the front door whose runs are in memory."""
-    activities: list[Callable[..., object]] = [runs.submit, runs.read, runs.cancel, runs.delete_schedule]
+    activities: list[Callable[..., object]] = [runs.submit, runs.read, runs.edit, runs.delete_schedule]
     activities.append(runs.check_origin)
     async with Worker(
         client,
         task_queue=queue,
         workflows=[SubmitInferenceRun],
         activities=activities,
+        interceptors=[ProgressReads(runs.read_progress)],
         max_cached_workflows=cached_workflows,
     ):
         yield

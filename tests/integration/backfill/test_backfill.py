@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from benchmarks.control_plane import ControlPlane
 from inferrun import wellknown
+from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Invalid
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.timestamps import parse
 from operator_shim.shim import Shim
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import edit, read
@@ -214,3 +217,36 @@ async def test_an_invalid_back_fill_is_rejected_at_once(
     with pytest.raises(Invalid) as rejected:
         await apply(api, namespace, "march", spec)
     assert said in str(rejected.value)
+
+
+async def test_the_client_back_fills_a_period_and_repeats_one_time(
+    api: KubeClient, schedule: InferenceRun, until: Until, plane: ControlPlane
+) -> None:
+    namespace = schedule.metadata.namespace
+    async with await AsyncClient.connect(namespace=namespace, kubeconfig=plane.kubeconfig) as client:
+        first, last = parse("2026-03-01T02:00:00Z"), parse("2026-03-02T02:00:00Z")
+        started = await client.backfill("nightly", start=first, end=last, concurrency=2)
+        await until(lambda: names(api, schedule), lambda found: len(found) == 2)
+        assert await names(api, schedule) == NAMES[:2]
+        for name in NAMES[:2]:
+            await end(api, namespace, name, SUCCEEDED)
+        assert (await client.wait(started)).message == "2 scheduled times: 2 succeeded"
+        before = (await client.get(NAMES[1])).metadata.uid
+        repeated = await client.trigger("nightly", at=last)
+        await until(lambda: names(api, schedule))
+
+        async def uid() -> str:
+            found = {item["metadata"]["name"]: item["metadata"]["uid"] for item in await children(api, schedule)}
+            return str(found.get(NAMES[1], before))
+
+        await until(uid, lambda found: found != before)
+        await end(api, namespace, NAMES[1], SUCCEEDED)
+        assert (await client.wait(repeated)).phase == "Succeeded"
+        with pytest.raises(InvalidRequest, match="is not a time of schedule"):
+            await client.trigger("nightly", at=parse("2026-03-02T03:00:00Z"))
+        with pytest.raises(InvalidRequest, match="is not a schedule"):
+            await client.backfill(NAMES[0], start=first, end=last)
+        with pytest.raises(InvalidRequest, match="concurrency"):
+            await client.backfill("nightly", start=first, end=last, concurrency=0)
+        with pytest.raises(InvalidRequest, match=r"end"):
+            await client.backfill("nightly", start=last, end=first)

@@ -11,9 +11,22 @@ from temporalio.service import RPCError
 from benchmarks.control_plane import ControlPlane
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
-from inferrun.kube.client import connect
+from inferrun.kube.client import KubeClient, connect
+from inferrun.kube.objects import CONFIGS, JOBS, RUNS
+from inferrun.resources import InferenceRun, parse_run
 from inferrun.temporal.plugin import inferrun_plugin
-from tests.integration.shim.conftest import api, far_side, namespace, other_temporal, plane, until, wire, workflows
+from operator_shim.workflows import RunWorkflows
+from tests.integration.shim.conftest import (
+    Until,
+    api,
+    far_side,
+    namespace,
+    other_temporal,
+    plane,
+    until,
+    wire,
+    workflows,
+)
 from worker.composition import WorkerProcess
 
 __all__ = ["api", "far_side", "namespace", "other_temporal", "plane", "until", "wire", "workflows"]
@@ -59,3 +72,35 @@ async def served(plane: ControlPlane, temporal: Client, namespace: str, tmp_path
         stopped.set()
         await asyncio.gather(running, return_exceptions=True)
         await own.close()
+
+
+@pytest.fixture
+async def victim(
+    api: KubeClient, namespace: str, served: WorkerProcess, workflows: RunWorkflows, until: Until
+) -> InferenceRun:
+    """A run in progress, with a Job that no node will ever execute, and a time limit."""
+    assert served.is_ready
+    config = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "absent:1"}
+    metadata = {"namespace": namespace}
+    base = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig"}
+    await api.create(CONFIGS, namespace, {**base, "metadata": {**metadata, "name": "iris"}, "spec": config})
+    body = {**base, "kind": "InferenceRun", "metadata": {**metadata, "name": "victim"}}
+    spec = {"configRef": {"name": "iris"}, "timeoutSeconds": 600, "pendingTimeoutSeconds": 600}
+    run = parse_run(await api.create(RUNS, namespace, {**body, "spec": spec}))
+    await workflows.ensure(run)
+    await until(lambda: current(api, run), lambda found: found.status.job_status is not None)
+    return await current(api, run)
+
+
+async def current(api: KubeClient, run: InferenceRun) -> InferenceRun:
+    return parse_run(await api.get(RUNS, run.metadata.namespace, run.metadata.name))
+
+
+async def assert_unharmed(api: KubeClient, run: InferenceRun) -> None:
+    """The run is in progress, with the same Job."""
+    now = await current(api, run)
+    assert not now.status.is_terminal
+    assert now.status.job_status is not None
+    assert run.status.job_status is not None
+    job = await api.get(JOBS, run.metadata.namespace, str(now.status.job_status.name))
+    assert job["metadata"]["uid"] == run.status.job_status.uid

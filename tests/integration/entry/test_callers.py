@@ -22,14 +22,15 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.submitting.delete_schedule import ScheduleDeleter
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import CONFIGS, JOBS, RUNS
+from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.reasons import Reason
-from inferrun.resources import InferenceRun, parse_run
+from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from operator_shim.workflows import RunWorkflows
+from tests.integration.entry.conftest import assert_unharmed, current
 from tests.integration.shim.conftest import Until
 from worker.composition import WorkerProcess
 from workflows import activity_options, messages
@@ -50,38 +51,6 @@ class Impostor:
         return await workflow.execute_activity(
             name, argument, task_queue=task_queue, start_to_close_timeout=timedelta(seconds=10)
         )
-
-
-@pytest.fixture
-async def victim(
-    api: KubeClient, namespace: str, served: WorkerProcess, workflows: RunWorkflows, until: Until
-) -> InferenceRun:
-    """A run in progress, with a Job that no node will ever execute, and a time limit."""
-    assert served.is_ready
-    config = {"storage": {"input": {"own": {}}, "output": {"own": {}}}, "image": "absent:1"}
-    metadata = {"namespace": namespace}
-    base = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig"}
-    await api.create(CONFIGS, namespace, {**base, "metadata": {**metadata, "name": "iris"}, "spec": config})
-    body = {**base, "kind": "InferenceRun", "metadata": {**metadata, "name": "victim"}}
-    spec = {"configRef": {"name": "iris"}, "timeoutSeconds": 600, "pendingTimeoutSeconds": 600}
-    run = parse_run(await api.create(RUNS, namespace, {**body, "spec": spec}))
-    await workflows.ensure(run)
-    await until(lambda: current(api, run), lambda found: found.status.job_status is not None)
-    return await current(api, run)
-
-
-async def current(api: KubeClient, run: InferenceRun) -> InferenceRun:
-    return parse_run(await api.get(RUNS, run.metadata.namespace, run.metadata.name))
-
-
-async def assert_unharmed(api: KubeClient, run: InferenceRun) -> None:
-    """The run is in progress, with the same Job."""
-    now = await current(api, run)
-    assert not now.status.is_terminal
-    assert now.status.job_status is not None
-    assert run.status.job_status is not None
-    job = await api.get(JOBS, run.metadata.namespace, str(now.status.job_status.name))
-    assert job["metadata"]["uid"] == run.status.job_status.uid
 
 
 async def cause_of(handle: Handle) -> ApplicationError:
@@ -106,7 +75,7 @@ ATTACKS: dict[str, dict[str, Any]] = {
     activity_options.LAUNCH.name: {"launch": 2},
     activity_options.DELETE_RUN.name: {},
     activity_options.READ_RUN.name: {},
-    activity_options.CANCEL_RUN.name: {},
+    activity_options.EDIT_RUN.name: {"edit": "cancel"},
 }
 
 

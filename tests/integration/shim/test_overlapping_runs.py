@@ -144,7 +144,7 @@ def schedules_of(client: Client, name: str) -> TemporalSchedules:
 async def worker_of(api: KubeClient, client: Client, queue: str) -> AsyncIterator[None]:
     runs, submitter = RunStore(api), submitter_of(api, client)
     submitted = SubmittedRuns(api, runs, temporal=client)
-    activities: list[Callable[..., object]] = [submitter.submit_run, submitted.read_run, submitted.cancel_run]
+    activities: list[Callable[..., object]] = [submitter.submit_run, submitted.read_run, submitted.edit_run]
     polling = await Client.connect(client.service_client.config.target_host, plugins=[inferrun_plugin()])
     async with Worker(polling, task_queue=queue, workflows=[SubmitInferenceRun], activities=activities):
         yield

@@ -20,7 +20,7 @@ from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
-from inferrun.run_result import RunResult
+from inferrun.run_result import Progress, RunResult
 from inferrun.run_status import STAGES
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
@@ -140,9 +140,10 @@ def test_every_block_has_a_known_language_and_is_valid_and_its_imports_exist(pag
 
 
 def test_the_documented_request_and_result_are_valid() -> None:
-    request, result = (json.loads(text) for text in blocks(FRONT_DOOR, "json"))
+    request, result, progress = (json.loads(text) for text in blocks(FRONT_DOOR, "json"))
     assert parse_submission(request).namespace == "models"
     assert set(result) == set(json.loads(RunResult.model_validate(result).model_dump_json()))
+    assert set(progress) == set(json.loads(Progress.model_validate(progress).model_dump_json()))
 
 
 def test_every_field_of_a_request_is_described() -> None:

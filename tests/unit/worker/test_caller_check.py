@@ -14,13 +14,15 @@ from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflo
 from inferrun.submission import WORKFLOW_TYPE, parse_submission
 from tests.unit.objects import NOW, RUN
 from worker.caller_check import CallerCheck
-from workflows.activity_options import CANCEL_RUN, CHECK_ORIGIN, DELETE_RUN, LAUNCH, SUBMIT, ActivityOptions
+from workflows.activity_options import CHECK_ORIGIN, DELETE_RUN, EDIT_RUN, LAUNCH, READ_RUN, SUBMIT, ActivityOptions
 from workflows.messages import (
     CLEANUP_WORKFLOW,
     RUN_WORKFLOW,
     DeleteRunInput,
+    EditInput,
     LaunchInput,
     OriginInput,
+    RunEdit,
     RunRequest,
     SubmitInput,
 )
@@ -48,18 +50,21 @@ async def check(argument: object, of: ActivityOptions, workflow: str, identity: 
 OWN = run_workflow_id(RUN)
 ODD = RUN.model_copy(update={"name": "iris?x=1"})
 MINE = SubmitInput(submission=parse_submission({"namespace": RUN.namespace, "configRef": "a"}), workflow_id="mine")
-ELSEWHERE = RunRequest(run=RUN.model_copy(update={"namespace": "kube-system"}))
+SUSPEND = EditInput(run=RUN, edit=RunEdit.SUSPEND)
+FAR_RUN = RUN.model_copy(update={"namespace": "kube-system"})
 
 
 @pytest.mark.parametrize("identity", [OWN, recover_workflow_id(OWN)])
 async def test_the_workflow_of_a_run_may_act_on_it(identity: str) -> None:
     await check(LaunchInput(run=RUN), LAUNCH, RUN_WORKFLOW, identity)
+    await check(SUSPEND, EDIT_RUN, RUN_WORKFLOW, identity)
 
 
 async def test_clean_ups_and_submissions_may_call_their_own_activities() -> None:
     await check(DeleteRunInput(run=RUN), DELETE_RUN, CLEANUP_WORKFLOW, cleanup_workflow_id(OWN))
     await check(MINE, SUBMIT, WORKFLOW_TYPE, "mine")
-    await check(RunRequest(run=RUN), CANCEL_RUN, WORKFLOW_TYPE, "any")
+    await check(RunRequest(run=RUN), READ_RUN, WORKFLOW_TYPE, "any")
+    await check(SUSPEND, EDIT_RUN, WORKFLOW_TYPE, "any")
 
 
 @pytest.mark.parametrize(
@@ -71,9 +76,13 @@ async def test_clean_ups_and_submissions_may_call_their_own_activities() -> None
         (None, LAUNCH, RUN_WORKFLOW, OWN, "the argument names no run"),
         (DeleteRunInput(run=RUN), DELETE_RUN, CLEANUP_WORKFLOW, "other", "may delete run"),
         (DeleteRunInput(run=RUN), DELETE_RUN, WORKFLOW_TYPE, cleanup_workflow_id(OWN), "may delete run"),
-        (RunRequest(run=RUN), CANCEL_RUN, RUN_WORKFLOW, OWN, "only workflows of type SubmitInferenceRun"),
+        (RunRequest(run=RUN), READ_RUN, RUN_WORKFLOW, OWN, "only workflows of type SubmitInferenceRun"),
+        (SUSPEND, EDIT_RUN, RUN_WORKFLOW, "other", "only the workflow of run models/iris"),
+        (SUSPEND, EDIT_RUN, "Another", OWN, "only workflows of type SubmitInferenceRun"),
+        (EditInput(run=FAR_RUN, edit=RunEdit.RESUME), EDIT_RUN, RUN_WORKFLOW, run_workflow_id(FAR_RUN), "not served"),
+        (EditInput(run=FAR_RUN, edit=RunEdit.RESUME), EDIT_RUN, WORKFLOW_TYPE, "any", "not served"),
         (MINE, SUBMIT, WORKFLOW_TYPE, "other", "the submission is that of workflow 'mine'"),
-        (ELSEWHERE, CANCEL_RUN, WORKFLOW_TYPE, "any", "not served by this installation; allowed: models"),
+        (RunRequest(run=FAR_RUN), READ_RUN, WORKFLOW_TYPE, "any", "not served by this installation; allowed: models"),
         (None, SUBMIT, WORKFLOW_TYPE, "any", "the argument names no namespace"),
         (OriginInput(continued_run_id="x"), CHECK_ORIGIN, "Another", "any", "only workflows of this installation"),
     ],
