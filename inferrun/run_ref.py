@@ -9,8 +9,13 @@ class RunRef(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     namespace: str
+    """Kubernetes namespace of the InferenceRun."""
+
     name: str
+    """Name of the InferenceRun."""
+
     uid: str
+    """UID of the InferenceRun."""
 
     def __str__(self) -> str:
         """Namespace and name, as kubectl users write it."""

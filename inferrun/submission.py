@@ -47,6 +47,10 @@ MAX_PAYLOAD_BYTES: Final = 16 * 1024
 MAX_LABELS: Final = 64
 
 
+INTERNAL_FIELDS: Final = ("parent", "following")
+"""Fields of a submission that programs do not set."""
+
+
 class InvalidSubmission(ValueError):
     """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
 
@@ -213,5 +217,4 @@ def _problem(item: ErrorDetails) -> str:
 
 
 def _public_fields() -> list[str]:
-    internal = {"parent", "following"}
-    return [field.alias or name for name, field in Submission.model_fields.items() if name not in internal]
+    return [field.alias or name for name, field in Submission.model_fields.items() if name not in INTERNAL_FIELDS]

@@ -15,6 +15,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE
+from tests.published_schemas import violations
 from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
 from workflows import messages
@@ -43,7 +44,7 @@ async def test_the_signal_of_the_runs_end_is_the_submissions_result(temporal: Cl
         await report(handle, runs, end)
         got = await asyncio.wait_for(handle.result(), WAIT_SECONDS)
     assert (got["phase"], got["name"], got["message"]) == ("Succeeded", handle.id, "150 of 150")
-    assert "exitCode" in got
+    assert violations("run-result", got) == []
 
 
 async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: Client, task_queue: str) -> None:
@@ -58,6 +59,8 @@ async def test_a_run_that_failed_fails_its_submission_with_its_reason(temporal: 
     assert (error.type, error.non_retryable) == ("InputFailed", True)
     assert "the handler answered 500" in str(error)
     assert error.details[0]["uid"] == run.uid
+    failure = {"type": error.type, "message": error.message, "details": list(error.details)}
+    assert violations("run-failure", failure) == []
 
 
 async def test_a_run_that_has_ended_already_is_answered_at_once(temporal: Client, task_queue: str) -> None:

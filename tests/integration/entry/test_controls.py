@@ -17,6 +17,7 @@ from inferrun.resources import InferenceRun
 from inferrun.submission import WORKFLOW_TYPE
 from tests.integration.entry.conftest import assert_unharmed, current
 from tests.integration.shim.conftest import Until
+from tests.published_schemas import violations
 from worker.composition import WorkerProcess
 from workflows import messages
 
@@ -29,6 +30,7 @@ async def test_the_workflow_of_a_run_tells_what_its_status_says(
     counted = {"records": {"total": 10, "completed": 4}, "pace": {"recordsPerSecond": 2, "secondsLeft": 3}}
     await api.patch(RUNS, victim.metadata.namespace, victim.metadata.name, {"status": counted}, sub="status")
     told = await temporal.get_workflow_handle(run_workflow_id(victim.ref)).query("progress")
+    assert violations("progress", told) == []
     assert (told["uid"], told["phase"], told["attempt"]) == (victim.metadata.uid, "Pending", 1)
     assert told["records"] == {"total": 10, "completed": 4, "failed": 0}
     assert (told["pace"]["recordsPerSecond"], told["pace"]["secondsLeft"]) == (2, 3)

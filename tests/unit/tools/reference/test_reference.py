@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from inferrun.exitcodes import ExitCode, meaning_of
-from tools.reference import catalogue, chart, exit_codes, labels, pages, settings
+from tools.reference import catalogue, chart, exit_codes, labels, pages, schemas, settings
 from tools.reference.__main__ import main
 from tools.reference.commands import commands
 from tools.reference.markdown import plain, table
@@ -33,7 +33,9 @@ def test_an_outdated_part_is_reported_and_rewritten(tmp_path: Path, capsys: pyte
     page = docs / "labels.md"
     page.write_text("# L\n\n<!-- generated: labels -->\nold\n<!-- end of generated -->\n\nText.\n")
     assert main(["--check"], docs=docs) == 1
-    assert capsys.readouterr().err == "docs/labels.md is out of date; run: python -m tools.reference\n"
+    reported = capsys.readouterr().err.splitlines()
+    outdated = ["docs/labels.md", *(f"docs/reference/schemas/{name}" for name in schemas.schemas())]
+    assert reported == [f"{path} is out of date; run: python -m tools.reference" for path in outdated]
     assert main([], docs=docs) == 0
     assert page.read_text() == (
         "# L\n\n<!-- generated: labels -->\n\n" + catalogue.parts()["labels"] + "\n<!-- end of generated -->\n\nText.\n"
