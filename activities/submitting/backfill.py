@@ -163,7 +163,7 @@ class Backfiller:
         if run.spec.suspend:
             text = "suspended: no runs are started until spec.suspend is set to false"
             return await self._publish(run, progress, Phase.SUSPENDED, Reason.SUSPENDED, text, total=total)
-        progress, is_waiting, blocker = await self._start(run, schedule, progress, times)
+        progress, is_waiting, blocker = await self._start_runs(run, schedule, progress, times)
         if blocker is not None:
             phase = Phase.RUNNING if progress.active else Phase.PENDING
             return await self._publish(run, progress, phase, blocker.reason, blocker.message, total=total)
@@ -192,7 +192,7 @@ class Backfiller:
                 tally.active.append(name)
         return tally.progress(progress)
 
-    async def _start(
+    async def _start_runs(
         self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress, times: Sequence[datetime]
     ) -> tuple[BackfillProgress, bool, LaunchBlocked | None]:
         """The progress after runs were started, whether a run that is being deleted holds up the next one, and what does for now.

@@ -62,6 +62,9 @@ CALLS = frozenset(
         ("activities.judging.job_marks:mark_stopped", "patch jobs"),
         ("activities.judging.stop_launch:LaunchStopper._delete_job", "delete jobs"),
         ("activities.judging.stop_launch:LaunchStopper._delete_pods", "delete pods"),
+        ("activities.submitting.backfill:Backfiller._publish", "patch inferenceruns/status"),
+        ("activities.submitting.backfill:Backfiller._start_runs", "create inferenceruns"),
+        ("activities.submitting.backfill:Backfiller._start_runs", "delete inferenceruns"),
         ("activities.submitting.submit_run:RunSubmitter._create", "create inferenceruns"),
         ("activities.submitting.submit_run:RunSubmitter._submit_scheduled", "delete inferenceruns"),
         ("activities.judging.verify_output:OutputVerifier._create", "create jobs"),
@@ -88,6 +91,9 @@ CALLS = frozenset(
 
 NOT_PLAYED = frozenset(
     {
+        ("activities.submitting.backfill:Backfiller._publish", "patch inferenceruns/status"),
+        ("activities.submitting.backfill:Backfiller._start_runs", "create inferenceruns"),
+        ("activities.submitting.backfill:Backfiller._start_runs", "delete inferenceruns"),
         ("activities.objects.signatures:Signatures.replace_job", "create jobs"),
         ("activities.objects.signatures:Signatures.replace_job", "delete jobs"),
         ("activities.objects.signatures:_record", "patch leases"),
@@ -103,10 +109,11 @@ NOT_PLAYED = frozenset(
         ("activities.judging.verify_output:OutputVerifier._finding", "delete pods"),
     }
 )
-"""Calls that no scenario makes. In this order, they are made when: a worker died between creating a Job and naming it in the
-status (two calls); a worker starts that is not the first one of its installation; a launcher died after it had created a Job whose
-run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a clean-up is two minutes overdue; a Pod has
-waited for ten minutes longer than it may run; two runs of a schedule are created at the same moment; a webhook puts a Job into a
-queue; a quota has room again; a verifying Job has not ended within 330 seconds, its run was cancelled meanwhile, or an injected
-container outlives it (two calls). Tests of each are in tests/integration.
+"""Calls that no scenario makes. In this order, they are made when: a back-fill starts its runs (three calls); a worker died
+between creating a Job and naming it in the status (two calls); a worker starts that is not the first one of its
+installation; a launcher died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for
+four minutes (two calls); a clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run; two
+runs of a schedule are created at the same moment; a webhook puts a Job into a queue; a quota has room again; a verifying
+Job has not ended within 330 seconds, its run was cancelled meanwhile, or an injected container outlives it (two calls).
+Tests of each are in tests/integration.
 """
