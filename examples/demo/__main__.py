@@ -1,4 +1,4 @@
-"""The demo: installs the product and an example application on a cluster, and plays seven scenes.
+"""The demo: installs the product and an example application on a cluster, and plays eight scenes.
 
     python -m examples.demo up       install and play (`make demo`)
     python -m examples.demo scene 2  play one scene again; requires a previous `up`
@@ -23,6 +23,7 @@ from examples.demo import (
     installation,
     language_model,
     missing_secret,
+    nightly,
     runs,
     schedule,
     summary,
@@ -52,6 +53,7 @@ SCENES: tuple[Scene, ...] = (
     temporal_client,
     crowd,
     language_model,
+    nightly,
 )
 
 

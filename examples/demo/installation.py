@@ -26,8 +26,10 @@ RUN_MANIFESTS = (
     "waiting-config",
     "llm-batch/config",
     "llm-batch/run",
+    "nightly/configs",
+    "nightly/schedules",
 )
-OTHER_RUNS = ("iris-from-", crowd.BESIDE)
+OTHER_RUNS = ("iris-from-", crowd.BESIDE, "nightly-")
 """Beginnings of the names of runs that no manifest contains."""
 ENDPOINT = "data-handler-endpoint"
 GENERATED_SECRETS = {

@@ -26,6 +26,7 @@ from inferrun.client import (
     WaitTimedOut,
 )
 from inferrun.client.errors import kubernetes_errors
+from inferrun.results import PackageMissing, ResultsError, ResultsUnreachable, RunNotEnded
 from inferrun.text import one_line
 
 MESSAGE_LIMIT: Final = 2000
@@ -51,19 +52,19 @@ class CommandExit(IntEnum):
     """The run does not exist."""
 
     UNREACHABLE = 4
-    """The API server or Temporal does not respond."""
+    """The API server, Temporal or the store of results does not respond."""
 
     DENIED = 5
     """The server does not allow the request."""
 
     TIMED_OUT = 6
-    """The run has not ended in the given time; it goes on."""
+    """The run has not ended, or not in the given time; it goes on."""
 
     INTERRUPTED = 130
     """Ctrl-C. A run that was waited for goes on, unless Ctrl-C was pressed twice."""
 
 
-_EXITS: Final[tuple[tuple[type[ClientError], CommandExit], ...]] = (
+_EXITS: Final[tuple[tuple[type[ClientError | ResultsError], CommandExit], ...]] = (
     (InvalidRequest, CommandExit.USAGE),
     (NotConnected, CommandExit.USAGE),
     (RunNotFound, CommandExit.NOT_FOUND),
@@ -71,6 +72,9 @@ _EXITS: Final[tuple[tuple[type[ClientError], CommandExit], ...]] = (
     (AccessDenied, CommandExit.DENIED),
     (WaitTimedOut, CommandExit.TIMED_OUT),
     (RunFailed, CommandExit.FAILED),
+    (RunNotEnded, CommandExit.TIMED_OUT),
+    (ResultsUnreachable, CommandExit.UNREACHABLE),
+    (PackageMissing, CommandExit.USAGE),
 )
 
 app = typer.Typer(
@@ -164,8 +168,8 @@ def execute(work: Callable[[], Coroutine[Any, Any, int]]) -> int:  # Any: of a c
     """Execute a command; returns the exit code."""
     try:
         return asyncio.run(work())
-    except ClientError as error:
-        fail(str(error), fix=error.fix)
+    except (ClientError, ResultsError) as error:
+        fail(str(error), fix=error.fix if isinstance(error, ClientError) else "")
         return next((code for kind, code in _EXITS if isinstance(error, kind)), CommandExit.FAILED)
     except KeyboardInterrupt:
         return CommandExit.INTERRUPTED

@@ -10,11 +10,12 @@ from inferrun.cli.describing import describe
 from inferrun.cli.following import logs, top
 from inferrun.cli.manifests import init, validate
 from inferrun.cli.operations import copy_secret, doctor, migrate
+from inferrun.cli.results import errors, results
 from inferrun.cli.runs import cancel, get, resume, retry, run, suspend, wait
 from inferrun.cli.schedules import backfill, next_, trigger
 
 COMMANDS: Final[dict[str, tuple[Command, ...]]] = {
-    "Runs": (run, get, describe, logs, wait, top, cancel, suspend, resume, retry),
+    "Runs": (run, get, describe, logs, wait, top, results, errors, cancel, suspend, resume, retry),
     "Schedules": (next_, trigger, backfill),
     "Files": (init, validate),
     "Installation": (doctor, copy_secret, migrate),

@@ -4,7 +4,9 @@ Runs are reached through Kubernetes if a cluster is selected, and otherwise thro
 """
 
 import asyncio
+import os
 import secrets
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
@@ -30,9 +32,9 @@ from inferrun.client.kubernetes_runs import KubernetesRuns
 from inferrun.client.progress import progress_display
 from inferrun.client.run_logs import LogLine, follow_logs, read_logs
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.errors import NotConfigured
+from inferrun.kube.errors import KubeError, NotConfigured
 from inferrun.kube.kubeconfig import selected_kubeconfig
-from inferrun.kube.objects import CONFIGS, RUNS
+from inferrun.kube.objects import CONFIGS, RUNS, SECRETS
 from inferrun.names import SUBDOMAIN_LIMIT, is_subdomain
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceConfig, InferenceRun, Interval, parse_config, parse_run
@@ -42,9 +44,12 @@ from inferrun.resources.fire_times import previous_time
 from inferrun.resources.problems import describe
 from inferrun.resources.run import EXECUTION_FIELDS
 from inferrun.resources.validation import parse_problems
+from inferrun.results import Results, ResultsUnreachable, read_results
+from inferrun.results.access import Access, ReadSecret
+from inferrun.results.frames import Frame, upload_frame, with_results
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult, result_of
-from inferrun.submission import DEFAULT_TASK_QUEUE, InvalidSubmission, parse_submission
+from inferrun.submission import DEFAULT_TASK_QUEUE, InvalidSubmission, Submission, parse_submission
 from inferrun.timestamps import rfc3339, utc_now
 
 Run = str | RunRef | InferenceRun
@@ -169,24 +174,8 @@ class AsyncClient:
         With a name, the same request finds the run that it has created before, so it can be repeated after a failure. By default
         the name is that of the config and five random characters. Raises InvalidRequest, RequestMismatch.
         """
-        space, _, config_name = config.rpartition("/")
-        given: dict[str, Any] = {  # Any: validated as JSON
-            "namespace": namespace or self.namespace,
-            "configRef": {"name": config_name, **({"namespace": space} if space else {})},
-            "parameters": dict(parameters) if parameters else None,
-            "labels": dict(labels or {}),
-        }
-        for option, value in options.items():
-            first, *rest = option.split("_")
-            field = first + "".join(word.title() for word in rest)
-            given[field] = value.to_manifest() if isinstance(value, Interval) else value
-        try:
-            submission = parse_submission({key: value for key, value in given.items() if value is not None})
-        except InvalidSubmission as error:
-            raise InvalidRequest(str(error)) from error
-        name = generated_name(config_name) if name is None else name
-        if not is_subdomain(name):
-            raise InvalidRequest(f"name: {name!r} is not a name of a Kubernetes object; allowed are a-z, 0-9, - and .")
+        given = {"namespace": namespace or self.namespace, "labels": dict(labels or {})}
+        submission, name = _request(config, parameters, name=name, given=given, options=options)
         return await self._access.start(submission, name=name)
 
     async def create(self, run: InferenceRun) -> InferenceRun:
@@ -349,6 +338,74 @@ class AsyncClient:
                 async for line in lines:
                     yield line
 
+    async def results(
+        self,
+        run: Run,
+        *,
+        directory: Path | str | Mapping[str, Path | str] | None = None,
+        credentials: Mapping[str, str] | None = None,
+        join_input: bool = False,
+    ) -> Results:
+        """The results of a run that has succeeded: one row per record, as a table of Arrow, pandas or polars, or as dicts. They are
+        read when they are used, which blocks. The arguments are those of `inferrun.results.read_results`; without credentials, the
+        Secrets that the config names are read, if you may. Raises ResultsError.
+        """
+        found = await self.get(run)
+        read_secret = self._secret_reader(found.metadata.namespace)
+        return await asyncio.to_thread(
+            read_results,
+            found,
+            directory=directory,
+            credentials=credentials,
+            read_secret=read_secret,
+            join_input=join_input,
+        )
+
+    async def predict(
+        self,
+        frame: Frame,
+        config: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        name: str | None = None,
+        namespace: str | None = None,
+        credentials: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        progress: bool | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Frame:
+        """Store a data frame as the input of a run, wait for the run, and return the frame with `prediction` and `error`.
+
+        The input of the config must be of the label `s3`, with a placeholder such as `$(run.name)` in its path. The other arguments
+        are those of `submit`, `wait` and `results`. Raises ResultsError, InvalidRequest, RunFailed, WaitTimedOut.
+        """
+        place = namespace or self.namespace
+        submission, name = _request(config, parameters, name=name, given={"namespace": place}, options=options)
+        planned = parse_run({"metadata": {"name": name, "namespace": place}, "spec": submission.run_spec()})
+        with kubernetes_errors(f"config {planned.config_namespace}/{planned.config_name}"):
+            stored = parse_config(await self.kube.get(CONFIGS, planned.config_namespace, planned.config_name))
+        access = Access(credentials=credentials or {}, environment=os.environ, read_secret=self._secret_reader(place))
+        await asyncio.to_thread(upload_frame, frame, planned, stored, access=access)
+        run = await self._access.start(submission, name=name)
+        await self.wait(run, timeout=timeout, progress=progress)
+        return with_results(frame, await self.results(run, credentials=credentials))
+
+    def _secret_reader(self, namespace: str) -> ReadSecret:
+        """What reads a Secret from another thread."""
+        loop = asyncio.get_running_loop()
+
+        async def read(name: str) -> dict[str, str]:
+            try:
+                data = (await self.kube.get(SECRETS, namespace, name)).get("data") or {}
+            except KubeError as error:
+                raise ResultsUnreachable(
+                    f"there are no credentials for the store, and its Secret {namespace}/{name} cannot be read ({error}); pass "
+                    "credentials=, or set the variables of Amazon (AWS_ACCESS_KEY_ID, …) or of PostgreSQL (PGHOST, …)"
+                ) from error
+            return {key: b64decode(value).decode(errors="replace") for key, value in data.items()}
+
+        return lambda name: asyncio.run_coroutine_threadsafe(read(name), loop).result()
+
     async def _set_suspended(self, run: Run, *, is_suspended: bool) -> InferenceRun:
         current = await self.get(run)
         if current.status.is_terminal:
@@ -369,6 +426,32 @@ class AsyncClient:
         if not is_subdomain(name):
             raise InvalidRequest(f"{name!r} is not the name of a run")
         return namespace or self.namespace, name
+
+
+def _request(
+    config: str,
+    parameters: Mapping[str, str] | None,
+    *,
+    name: str | None,
+    given: dict[str, Any],  # Any: validated as JSON
+    options: RunOptions,
+) -> tuple[Submission, str]:
+    """The submission, and the name of its run. Raises InvalidRequest."""
+    space, _, config_name = config.rpartition("/")
+    given["configRef"] = {"name": config_name, **({"namespace": space} if space else {})}
+    given["parameters"] = dict(parameters) if parameters else None
+    for option, value in options.items():
+        first, *rest = option.split("_")
+        field = first + "".join(word.title() for word in rest)
+        given[field] = value.to_manifest() if isinstance(value, Interval) else value
+    try:
+        submission = parse_submission({key: value for key, value in given.items() if value is not None})
+    except InvalidSubmission as error:
+        raise InvalidRequest(str(error)) from error
+    name = generated_name(config_name) if name is None else name
+    if not is_subdomain(name):
+        raise InvalidRequest(f"name: {name!r} is not a name of a Kubernetes object; allowed are a-z, 0-9, - and .")
+    return submission, name
 
 
 def generated_name(stem: str) -> str:

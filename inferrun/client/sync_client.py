@@ -10,6 +10,8 @@ from typing import Self, TypeVar, Unpack
 from inferrun.client.async_client import AsyncClient, BackfillOptions, Door, Run, RunOptions
 from inferrun.client.run_logs import LogLine
 from inferrun.resources import InferenceConfig, InferenceRun
+from inferrun.results import Results
+from inferrun.results.frames import Frame
 from inferrun.run_result import RunResult
 from inferrun.submission import DEFAULT_TASK_QUEUE
 
@@ -139,6 +141,45 @@ class Client:
     def logs(self, run: Run, *, follow: bool = False, tail: int | None = None) -> Iterator[LogLine]:
         """The lines that the run's Pods have written; with `follow`, also those to come, until the run has ended."""
         return self._each(self._client.logs(run, follow=follow, tail=tail))
+
+    def results(
+        self,
+        run: Run,
+        *,
+        directory: Path | str | Mapping[str, Path | str] | None = None,
+        credentials: Mapping[str, str] | None = None,
+        join_input: bool = False,
+    ) -> Results:
+        """The results of a run that has succeeded: one row per record, as a table of Arrow, pandas or polars, or as dicts."""
+        return self._run(self._client.results(run, directory=directory, credentials=credentials, join_input=join_input))
+
+    def predict(
+        self,
+        frame: Frame,
+        config: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        name: str | None = None,
+        namespace: str | None = None,
+        credentials: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        progress: bool | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Frame:
+        """Store a data frame as the input of a run, wait for the run, and return the frame with `prediction` and `error`."""
+        return self._run(
+            self._client.predict(
+                frame,
+                config,
+                parameters,
+                name=name,
+                namespace=namespace,
+                credentials=credentials,
+                timeout=timeout,
+                progress=progress,
+                **options,
+            )
+        )
 
     def _run(self, work: Coroutine[object, object, Value]) -> Value:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -69,7 +69,8 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
     if label == SQL_LABEL:
         table = storage_of(SqlStorage, stored, field="input.sql")
         values = cast("list[str]", stored.get(VALUES_KEY) or [])
-        return lambda: _query(DatabaseRows(table, access), table, values)
+        database = DatabaseRows(table, access)
+        return lambda: _query(database, table, values)
     if (upstream := output.contract.input_run) is not None:
         raise NoResults(
             f"the input of {output.run} are the results of run {upstream.name!r}; read these, and join both by index"

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -95,16 +96,20 @@ class Results:
                 elif error is None and self._only is Only.PREDICTIONS:
                     yield {name: value for name, value in row.items() if name != _ERROR}
 
+    @property
+    def schema(self) -> "pyarrow.Schema":
+        """The schema of `batches`. To find it, all parts are read once."""
+        return self._selected(self._no_rows).schema
+
     def batches(self) -> Iterator["pyarrow.RecordBatch"]:
         """Yield the rows as record batches, which all have the same schema. To find it, the parts are read twice.
 
         Values that have no type in common are JSON texts; the metadata of the column is then `inferrun: json`. Needs pyarrow.
         """
         tables = load("inferrun.formats.result_table", extra="results")
-        common = tables.joined([table.schema.empty_table() for table in self._tables()])
         for table in self._tables():
-            found = tables.joined([common, table])
-            if found.schema != common.schema:
+            found = tables.joined([self._no_rows, table])
+            if found.schema != self._no_rows.schema:
                 raise ResultsError(
                     "an integer among floating-point numbers is too large to be one; read with to_arrow(), or row by row"
                 )
@@ -125,6 +130,11 @@ class Results:
         """Return all rows as a data frame of polars."""
         frame: polars.DataFrame = load("polars", extra="polars").from_arrow(self.to_arrow())
         return frame
+
+    @cached_property
+    def _no_rows(self) -> "pyarrow.Table":
+        tables = load("inferrun.formats.result_table", extra="results")
+        return tables.joined([table.schema.empty_table() for table in self._tables()])
 
     def _parts(self) -> Iterator[Part]:
         return self._store.read(part for part in self.manifest.parts if part.failed or self._only is not Only.ERRORS)

@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import time
+from base64 import b64decode
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +15,13 @@ from pathlib import Path
 from activities.objects.object_metadata import controller_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
-from inferrun.kube.objects import CONFIG_MAPS, Object
+from inferrun.kube.objects import CONFIG_MAPS, SECRETS, Object
 from tests.faults.duplicates import SeenContainer
 from tests.faults.node import LOST, RETRY_SECONDS, Container, End, PlayedNode, launch_of, run_of
 
 ROOT = Path(__file__).resolve().parents[2]
 MOUNT = "/data/"
+ENDPOINT = "endpoint-"
 GRACE_SECONDS = 10.0
 
 
@@ -119,9 +121,21 @@ class RunnerNode(PlayedNode):
             "INFERRUN_CONTRACT": str(contract),
             "INFERRUN_TERMINATION_LOG": str(folder / "termination-log"),
             "INFERRUN_SPOOL_DIR": str(folder),
+            "INFERRUN_ENDPOINTS_DIR": str(await self._mounted_secrets(pod, folder / "endpoints")),
             **{f"INFERRUN_{end.upper()}_DIR": str(self._disk.claim(claim)) for end, claim in mounts.items()},
             "pod_uid": pod["metadata"]["uid"],
         }
+
+    async def _mounted_secrets(self, pod: Object, folder: Path) -> Path:
+        """Write the Secrets of the input and the output as the kubelet does."""
+        for volume in pod["spec"]["volumes"]:
+            if "secret" in volume and volume["name"].startswith(ENDPOINT):
+                secret = await self._api.get(SECRETS, pod["metadata"]["namespace"], volume["secret"]["secretName"])
+                target = folder / volume["name"].removeprefix(ENDPOINT)
+                target.mkdir(parents=True)
+                for key, value in secret["data"].items():
+                    (target / key).write_bytes(b64decode(value))
+        return folder
 
     async def _contract_of(self, pod: Object) -> str | None:
         volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}

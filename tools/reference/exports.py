@@ -19,8 +19,9 @@ def methods(module: str, name: str) -> Iterator[Row]:
     """One row for each public method of a class, in the order of the source."""
     kind = getattr(import_module(module), name)
     for method, value in vars(kind).items():
-        if not method.startswith("_") and inspect.isfunction(getattr(value, "__func__", value)):
-            yield f"`{method}`", _summary(getattr(value, "__func__", value))
+        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if not method.startswith("_") and inspect.isfunction(function):
+            yield f"`{method}`", _summary(function)
 
 
 def _summary(value: object) -> str:

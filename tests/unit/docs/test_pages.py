@@ -14,7 +14,7 @@ import pytest
 import inferrun
 from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
-from inferrun import client, plugins
+from inferrun import client, plugins, results
 from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
@@ -59,6 +59,7 @@ OTHER_WORDS = {
     *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
     *client.__all__,
+    *results.__all__,
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
     *STAGES,

@@ -1,7 +1,5 @@
 """The memory that reading results takes is that of a part, however many parts a run has."""
 
-import base64
-import hashlib
 import io
 import tracemalloc
 from collections import deque
@@ -11,9 +9,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from inferrun import Contract, dump_contract, parse_run
-from inferrun.manifest import Manifest, ManifestPart, ManifestRecords
+from inferrun import parse_run
 from inferrun.results import Results, read_results
+from tests.unit.inferrun.results.committed_folder import commit_folder
 
 PARTS = 40
 ROWS = 5000
@@ -35,27 +33,10 @@ def content_of(first: int, form: str) -> bytes:
 @pytest.fixture(params=["jsonl", "parquet"])
 def results(request: pytest.FixtureRequest, tmp_path: Path) -> Results:
     """The results of a run with many parts."""
-    form, total = request.param, PARTS * ROWS
-    folder = tmp_path / "out" / "job"
-    (folder / "predictions").mkdir(parents=True)
-    parts = []
-    for number in range(PARTS):
-        content = content_of(number * ROWS, form)
-        name = f"predictions/part-{number:06}.{form}"
-        (folder / name).write_bytes(content)
-        digest = hashlib.sha256(content).hexdigest()
-        parts.append(ManifestPart(file=name, bytes=len(content), sha256=digest, first=number * ROWS, records=ROWS))
-    counts = ManifestRecords(total=total, completed=total, failed=0)
-    names = {"run_id": "uid", "job_name": "job", "model_name": "", "model_url": "", "contract_sha256": ""}
-    manifest = Manifest(**names, runner_version="1", fingerprint="", records=counts, parts=tuple(parts)).text()
-    (folder / "manifest.json").write_bytes(manifest)
+    form = request.param
     output = {"file": {"claimName": "data", "path": "out", "format": form}}
-    contract = dump_contract(Contract(job_id="uid", run_id="uid", job_name="job", output=output))
-    status = {
-        "phase": "Succeeded",
-        "contract": base64.b64encode(contract.encode()).decode(),
-        "output": {"sha256": hashlib.sha256(manifest).hexdigest()},
-    }
+    parts = ((content_of(number * ROWS, form), ROWS, 0) for number in range(PARTS))
+    status = commit_folder(tmp_path / "out", parts, output=output, form=form)
     spec = {"configRef": {"name": "config"}}
     return read_results(parse_run({"metadata": {"name": "run"}, "spec": spec, "status": status}), directory=tmp_path)
 

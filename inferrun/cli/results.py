@@ -1,0 +1,126 @@
+"""The commands that print what a run predicted, and what failed."""
+
+import json
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from inferrun.cli.app import CommandExit
+from inferrun.cli.runs import Name
+from inferrun.cli.terminal import grid, stderr, stdout
+from inferrun.client import AsyncClient, InvalidRequest
+from inferrun.results import Results, Row
+from inferrun.results.writing import SUFFIXES, write_results
+
+SHOWN: Final = 50
+"""Rows in a terminal."""
+
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=f"Write a file instead; its extension is one of {', '.join(SUFFIXES)}.",
+        show_default=False,
+    ),
+]
+Directories = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--directory",
+        metavar="[CLAIM=]PATH",
+        help="With the store file: where the claim is mounted, or a copy of the run's folder is; repeatable.",
+    ),
+]
+JoinInput = Annotated[bool, typer.Option("--join-input", help="Read the input again, and add its columns.")]
+
+
+async def results(
+    client: AsyncClient,
+    name: Name,
+    *,
+    output: File = None,
+    join_input: JoinInput = False,
+    directories: Directories = None,
+) -> int:
+    """Print the results of a run, one row per record, in the order of the input.
+
+    A terminal shows the first rows as a table; otherwise each row is a JSON object on a line. Only what the run has committed is
+    read. Credentials are taken from the environment (AWS_ACCESS_KEY_ID, PGHOST, …), or from the Secret that the config names.
+    """
+    return _print(await _read(client, name, output, join_input=join_input, directories=directories), output)
+
+
+async def errors(
+    client: AsyncClient,
+    name: Name,
+    *,
+    output: File = None,
+    join_input: JoinInput = False,
+    directories: Directories = None,
+) -> int:
+    """Print the records of a run that failed, with their errors; see results."""
+    found = await _read(client, name, output, join_input=join_input, directories=directories)
+    return _print(found.errors, output)
+
+
+async def _read(
+    client: AsyncClient, name: str, output: Path | None, *, join_input: bool, directories: list[str] | None
+) -> Results:
+    if output is not None and output.suffix not in SUFFIXES:
+        raise InvalidRequest(f"--output {str(output)!r} has no known extension; allowed: {', '.join(SUFFIXES)}")
+    return await client.results(name, directory=_directory(directories), join_input=join_input)
+
+
+def _directory(given: list[str] | None) -> str | dict[str, str] | None:
+    pairs = [text.rpartition("=") for text in given or ()]
+    if len(pairs) == 1 and not pairs[0][0]:
+        return pairs[0][2]
+    if nameless := next((path for claim, _, path in pairs if not claim), ""):
+        raise InvalidRequest(
+            f"--directory {nameless!r} is not CLAIM=PATH; with several directories, each needs its claim"
+        )
+    return {claim: path for claim, _, path in pairs} or None
+
+
+def _print(found: Results, output: Path | None) -> int:
+    if output is not None:
+        write_results(found, output)
+        print(f"{len(found):,} rows written to {output}")
+    elif sys.stdout.isatty():
+        _print_table(found)
+    else:
+        try:
+            for row in found:
+                print(json.dumps(row, default=str))
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader, such as head, has what it wanted
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CommandExit.OK
+
+
+def _print_table(found: Results) -> None:
+    rows = list(islice(found, SHOWN))
+    if not rows:
+        stderr().print("no rows")
+        return
+    names = dict.fromkeys(name for row in rows for name in row)
+    shown = [name for name in names if name == "prediction" or any(row.get(name) is not None for row in rows)]
+    stdout().print(grid([name.upper() for name in shown], ([_text_of(row, name) for name in shown] for row in rows)))
+    if len(found) > len(rows):
+        text = f"{len(found) - len(rows):,} more rows: write them to a file with -o results.csv"
+        stderr().print(f"  {text}", style="dim")
+
+
+def _text_of(row: Row, name: str) -> str:
+    value = row.get(name)
+    if name == "error" and isinstance(value, dict):
+        return f"{value['code']}: {value['message']}"
+    return (
+        "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    )
