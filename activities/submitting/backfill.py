@@ -167,10 +167,10 @@ class Backfiller:
         if blocker is not None:
             phase = Phase.RUNNING if progress.active else Phase.PENDING
             return await self._publish(run, progress, phase, blocker.reason, blocker.message, total=total)
-        if progress.position == total and not progress.active:
-            return _result_of(progress, total=total)
         text = describe(progress, total=total, now=self._api.now())
         published = await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, text, total=total)
+        if progress.position == total and not progress.active:  # the outcome keeps the counts in the status
+            return _result_of(progress, total=total)
         room = len(progress.active) < ((run.spec.backfill and run.spec.backfill.concurrency) or 1)
         has_more = room and progress.position < total and not is_waiting
         return published.model_copy(update={"has_more": has_more, "is_blocked": is_waiting})
@@ -252,12 +252,11 @@ class Backfiller:
                     await self._submitted.cancel(child.ref)
         progress = tally.progress(request.progress)
         message = f"the back-fill was cancelled: {counts(progress)}"
-        if not progress.active:
-            return _ended(progress, Phase.FAILED, Reason.CANCELLED, message)
+        result = BackfillResult(progress=progress, message=message)
         if run is not None and not run.status.is_terminal:
             total = run.status.backfill.total if run.status.backfill is not None else 0
-            return await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, message, total=total)
-        return BackfillResult(progress=progress, message=message)
+            result = await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, message, total=total)
+        return result if progress.active else _ended(progress, Phase.FAILED, Reason.CANCELLED, message)
 
     async def _publish(
         self,
@@ -338,7 +337,7 @@ def backfill_status(progress: BackfillProgress, *, total: int, now: datetime) ->
         failed=progress.failed,
         skipped=progress.skipped,
         running=len(progress.active),
-        estimated_completion_time=now + timedelta(seconds=left) if left is not None else None,
+        estimated_completion_time=now + timedelta(seconds=left) if left else None,
     )
 
 

@@ -14,6 +14,7 @@ from inferrun.kube.errors import Invalid
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun, parse_run
+from inferrun.resources.status import BackfillStatus
 from inferrun.timestamps import parse
 from operator_shim.shim import Shim
 from tests.integration.shim.conftest import StartShim, Until
@@ -84,6 +85,7 @@ async def test_its_runs_are_started_one_after_the_other_and_counted(
     ended = (await read(api, backfill)).status
     assert (ended.phase, ended.reason) == ("Failed", "BackfillFailed")
     assert ended.message == f"4 scheduled times: 3 succeeded, 1 failed ({NAMES[2]})"
+    assert ended.backfill == BackfillStatus(total=4, succeeded=3, failed=1)
     child = parse_run(await api.get(RUNS, schedule.metadata.namespace, NAMES[0]))
     assert child.metadata.annotations[wellknown.ANNOTATION_SCHEDULED_TIME] == "2026-03-01T02:00:00Z"
     assert child.metadata.annotations[wellknown.ANNOTATION_BACKFILL] == "march"
