@@ -31,7 +31,7 @@ def blocks_of(rows: Iterable[StoredResult], columns: ColumnSelection, *, run: st
     held, size = list[StoredResult](), 0
     for row in rows:
         held.append(row)
-        size += len(row.prediction) + len(row.copied) + 1
+        size += len(row.prediction) + len(row.copied) + (len(row.error.message) if row.error else 1)
         if size >= _BLOCK_BYTES:
             yield _block(held, columns, run=run)
             held, size = [], 0
@@ -40,24 +40,25 @@ def blocks_of(rows: Iterable[StoredResult], columns: ColumnSelection, *, run: st
 
 
 def _block(rows: Sequence[StoredResult], columns: ColumnSelection, *, run: str) -> Block:
-    found: dict[int, tuple[bytes, bytes]] = {}
+    found: dict[int, bytes] = {}
     errors: dict[int, RecordError] = {}
+    copied = [b""] * len(rows)
     for at, row in enumerate(rows):
         if row.error is not None:
             text = f"record {row.index} failed in run {run!r}: {row.error.code}: {row.error.message}"
             errors[at] = RecordError(FAILED_BEFORE, text)
+            copied[at] = _copied_of_failed(row, columns)
             continue
         try:
-            found[at] = _record(row, columns)
+            found[at], copied[at] = _record(row, columns)
         except ValueError as fault:
             errors[at] = not_sent(f"record {row.index} of run {run!r} {fault}")
     if not columns.fed:
-        for at, text in _other_forms({at: record for at, (record, _) in found.items()}).items():
+        for at, text in _other_forms(found).items():
             errors[at] = not_sent(f"record {rows[at].index} of run {run!r} {text}")
             del found[at]
-    nothing = next(iter(found.values()), (b"null", b""))
-    records = [found.get(at, nothing)[0] for at in range(len(rows))]
-    copied = [found[at][1] if at in found else b"" for at in range(len(rows))]
+    example = next(iter(found.values()), b"null")
+    records = [found.get(at, example) for at in range(len(rows))]
     ids = [row.custom_id for row in rows]
     return Block(JsonRecords(records), ids if set(ids) - {None} else (), copied if any(copied) else (), errors=errors)
 
@@ -66,12 +67,25 @@ def _record(row: StoredResult, columns: ColumnSelection) -> tuple[bytes, bytes]:
     """Return the record and what is copied of it. Raises ValueError with the rest of a sentence that begins with the record."""
     if not columns.named:
         return row.prediction, row.copied if columns.copies_all else b""
-    members = cast("dict[str, Json]", orjson.loads(b"{%b}" % row.copied))
-    members |= {_INDEX: row.index, ID_COLUMN: row.custom_id, _PREDICTION: orjson.loads(row.prediction)}
+    members = _members(row)
     fed = text_of({name: _value(name, members, columns) for name in columns.fed}) if columns.fed else row.prediction
     if columns.copies_all:
         return fed, row.copied
     return fed, text_of({name: _value(name, members, columns) for name in columns.copied})[1:-1]
+
+
+def _copied_of_failed(row: StoredResult, columns: ColumnSelection) -> bytes:
+    """Return what is copied of a record without a prediction."""
+    if not columns.copied:
+        return row.copied if columns.copies_all else b""
+    members = _members(row)
+    return text_of({name: members[name] for name in columns.copied if name in members})[1:-1]
+
+
+def _members(row: StoredResult) -> dict[str, Json]:
+    members = cast("dict[str, Json]", orjson.loads(b"{%b}" % row.copied))
+    members |= {_INDEX: row.index, ID_COLUMN: row.custom_id}
+    return members if row.error else {**members, _PREDICTION: orjson.loads(row.prediction)}
 
 
 def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Json:
