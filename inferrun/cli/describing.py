@@ -12,7 +12,7 @@ from inferrun import wellknown
 from inferrun.cli.app import CommandExit, program
 from inferrun.cli.following import log_text
 from inferrun.cli.runs import Name
-from inferrun.cli.terminal import cell, grid, moment, stdout
+from inferrun.cli.terminal import cell, grid, moment, print_table, stdout
 from inferrun.client import AsyncClient, LogLine
 from inferrun.client.progress import phase_text, run_facts
 from inferrun.kube.errors import KubeError
@@ -55,7 +55,7 @@ async def describe(client: AsyncClient, name: Name) -> int:
 def _print_fields(console: Console, fields: Iterable[tuple[str, object]]) -> None:
     for title, value in fields:
         if value not in ("", None):
-            console.print(Text(f"  {title:<12}", style="dim"), cell(value), sep="")
+            console.print(Text(f"  {title:<14}", style="dim"), cell(value), sep="")
 
 
 def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]:
@@ -71,8 +71,8 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
     yield "interval", spec.interval
     for key, value in list((spec.parameters or {}).items())[:SHOWN_PARAMETERS]:
         yield "parameter", f"{key}={one_line(value, limit=VALUE_LIMIT)}"
-    if not spec.is_schedule:
-        yield "progress", "" if status.is_terminal else run_facts(run, now=now)
+    if status.pace is not None and not status.is_terminal:
+        yield "progress", run_facts(run, now=now)
     if records is not None:
         total = "?" if records.total is None else f"{records.total:,}"
         yield "records", f"{total} total, {records.completed:,} predicted, {records.failed:,} failed"
@@ -131,7 +131,7 @@ def _print_attempts(console: Console, run: InferenceRun, *, now: datetime) -> No
         for one in run.status.attempts
     ]
     console.print("\nAttempts", style="bold")
-    console.print(grid(("ATTEMPT", "STARTED", "ENDED", "EXIT", "REASON", "NODE", "POD"), rows))
+    print_table(grid(("ATTEMPT", "STARTED", "ENDED", "EXIT", "REASON", "NODE", "POD"), rows))
     for one in run.status.attempts:
         for text in (one.message, one.log) if one.exit_code != 0 else ():
             if text:
@@ -194,4 +194,4 @@ def _links(run: InferenceRun) -> Iterator[tuple[str, object]]:
         yield "workflow", status.workflow.url or status.workflow.id
     if not run.spec.is_schedule:
         yield "log", f"{program()} logs {place}"
-    yield "manifest" if status.output is None else "resource", f"kubectl get inferencerun {place} -o yaml"
+    yield "as YAML", f"kubectl get inferencerun {place} -o yaml"

@@ -23,7 +23,7 @@ from inferrun.resources import InferenceRun
 from inferrun.text import one_line, printable
 
 LINE_LIMIT: Final = 8192
-NOT_SHOWN: Final = ("time", "level", "event", "logger", "message")
+NOT_SHOWN: Final = ("time", "level", "event", "logger", "message", "detail", "error")
 LEVEL_STYLES: Final = {"warning": "yellow", "error": "red", "critical": "bold red"}
 BAR_WIDTH: Final = 16
 
@@ -75,20 +75,29 @@ def log_text(line: LogLine) -> Text:
     match fields.get("event"):
         case "log":
             level = one_line(str(fields.get("level")), limit=16)
-            text.append(one_line(str(fields.get("message")), limit=LINE_LIMIT), style=LEVEL_STYLES.get(level, ""))
+            detail = fields.get("detail") or fields.get("error")
+            message = f"{fields.get('message')}{f': {detail}' if detail else ''}"
+            text.append(one_line(message, limit=LINE_LIMIT), style=LEVEL_STYLES.get(level, ""))
             for key, value in fields.items():
                 if key not in NOT_SHOWN:
                     text.append(f" {one_line(f'{key}={value}', limit=LINE_LIMIT)}", style="dim")
         case "progress" if isinstance(fields.get("records"), dict):
-            records, pace = fields["records"], fields.get("pace")
-            done = f"{records.get('completed')} of {records.get('total')} predicted, {records.get('failed')} failed"
-            rate = f", {pace.get('recordsPerSecond')} records/s" if isinstance(pace, dict) else ""
-            text.append(one_line(f"{done}{rate}"), style="cyan")
+            text.append(one_line(_progress(fields["records"], fields.get("pace"))), style="cyan")
         case "warm-up":
             text.append(one_line(f"waiting for the model: {fields.get('seen')}", limit=LINE_LIMIT), style="yellow")
         case _:
             text.append(printable(line.text, limit=LINE_LIMIT))
     return text
+
+
+def _progress(records: dict[str, Any], pace: object) -> str:  # Any: whatever a Pod writes
+    total, completed, failed = (_number(records.get(key)) for key in ("total", "completed", "failed"))
+    rate = f", {_number(pace.get('recordsPerSecond'))} records/s" if isinstance(pace, dict) else ""
+    return f"{completed} of {total} predicted, {failed} failed{rate}"
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _json(text: str) -> dict[str, Any]:  # Any: whatever a Pod writes

@@ -5,18 +5,19 @@ import signal
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from inferrun.cli.app import CommandExit, fail, program
 from inferrun.cli.manifests import read_manifests
-from inferrun.cli.terminal import OutputFormat, age, cell, grid, manifest_of, print_objects, stderr, stdout
+from inferrun.cli.terminal import OutputFormat, age, cell, grid, manifest_of, print_objects, print_table, stderr, stdout
 from inferrun.client import AsyncClient, InvalidRequest, RunEnded, RunFailed
 from inferrun.client.async_client import RunOptions
-from inferrun.reasons import Phase
+from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.run_result import RunResult
 from inferrun.text import printable
@@ -60,7 +61,7 @@ async def run(
     client: AsyncClient,
     config: Annotated[
         str | None,
-        typer.Argument(metavar="[CONFIG]", help="Name of an InferenceConfig, or NAMESPACE/NAME.", show_default=False),
+        typer.Argument(metavar="CONFIG", help="Name of an InferenceConfig, or NAMESPACE/NAME.", show_default=False),
     ] = None,
     *,
     parameters: Annotated[
@@ -127,7 +128,7 @@ async def run(
 async def get(
     client: AsyncClient,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="Names. Default: all.", autocompletion=complete_runs)
+        list[str] | None, typer.Argument(metavar="RUN", help="Names. Default: all.", autocompletion=complete_runs)
     ] = None,
     *,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
@@ -148,13 +149,11 @@ async def get(
         stderr().print(f"no runs in {place}")
     else:
         is_wide = output is OutputFormat.WIDE
-        stdout().print(run_table(found, now=client.kube.now(), is_wide=is_wide, has_namespaces=all_namespaces))
+        print_table(run_table(found, now=client.kube.now(), is_wide=is_wide, has_namespaces=all_namespaces))
     return CommandExit.OK
 
 
-def run_table(
-    runs: Sequence[InferenceRun], *, now: datetime, is_wide: bool, has_namespaces: bool
-) -> Any:  # Any: for rich
+def run_table(runs: Sequence[InferenceRun], *, now: datetime, is_wide: bool, has_namespaces: bool) -> Table:
     """The columns that kubectl prints, and the numbers as they are read."""
     columns: dict[str, Callable[[InferenceRun], object]] = {
         "NAMESPACE": lambda run: run.metadata.namespace,
@@ -176,7 +175,7 @@ def run_table(
     }
     left_out = set() if is_wide else {"ATTEMPT", "INTERVAL", "OUTPUT", "WORKFLOW"}
     left_out |= set() if has_namespaces else {"NAMESPACE"}
-    left_out |= set() if any(run.spec.is_schedule for run in runs) else {"NEXT"}
+    left_out |= set() if any(run.status.next_schedule_times for run in runs) else {"NEXT"}
     shown = {title: value for title, value in columns.items() if title not in left_out}
     return grid(list(shown), ([value(run) for value in shown.values()] for run in runs))
 
@@ -211,7 +210,7 @@ async def wait(
 
 async def cancel(
     client: AsyncClient,
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Names of runs.", autocompletion=complete_runs)],
+    names: Annotated[list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=complete_runs)],
 ) -> int:
     """Cancel runs. What they have committed is kept."""
     for name in names:
@@ -297,15 +296,17 @@ async def wait_in_terminal(
             pressed.clear()
             await client.cancel(run)
             is_cancelled = True
-            notes.print("cancellation requested; waiting for the end of the run", style="yellow")
+            notes.print("\ncancellation requested; waiting for the end of the run", style="yellow")
     except RunEnded:
         return CommandExit.INTERRUPTED
     except RunFailed as failure:
         if failure.result is None:
             raise
         _print_result(failure.result, output=output)
+        if is_cancelled and failure.reason is Reason.CANCELLED:
+            return CommandExit.INTERRUPTED
         fail(f"{failure.result.reason}: {failure.result.message}", fix=f"find out why: {program()} describe {name}")
-        return CommandExit.INTERRUPTED if is_cancelled else CommandExit.FAILED
+        return CommandExit.FAILED
     finally:
         loop.remove_signal_handler(signal.SIGINT)
 

@@ -17,7 +17,7 @@ from inferrun.cli.app import (
     run_connected,
 )
 from inferrun.cli.runs import Wait, complete_runs, instant, named, wait_in_terminal
-from inferrun.cli.terminal import grid, stderr, stdout
+from inferrun.cli.terminal import grid, print_table, stderr
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.resources import InferenceRun
 from inferrun.resources.backfill import BackfillOrder, BackfillSelection
@@ -160,4 +160,4 @@ def _print_times(expression: str, time_zone: str, *, count: int) -> None:
         (rfc3339(moment), f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}", duration_text(moment - now))
         for moment in islice(fire_times(expression, time_zone=time_zone, after=now), count)
     )
-    stdout().print(grid(("UTC", time_zone, "IN"), rows))
+    print_table(grid(("UTC", time_zone, "IN"), rows))

@@ -34,9 +34,10 @@ class OutputFormat(StrEnum):
     YAML = "yaml"
 
 
-def stdout() -> Console:
+def stdout(*, width: int | None = None) -> Console:
     """Standard output, on which texts are printed as they are: no markup in brackets, no colours by content."""
-    width = None if sys.stdout.isatty() else WIDTH_OF_FILES
+    if not sys.stdout.isatty():
+        width = WIDTH_OF_FILES
     return Console(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
 
 
@@ -63,6 +64,12 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[object]], *, indent: int
     for row in rows:
         table.add_row(*map(cell, row))
     return table
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as it is. In a narrower terminal its lines wrap, because a shortened name is of no use."""
+    unlimited = stdout(width=WIDTH_OF_FILES)
+    stdout(width=unlimited.measure(table).maximum).print(table)
 
 
 def age(instant: datetime | None, *, now: datetime) -> str:

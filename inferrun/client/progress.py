@@ -39,7 +39,7 @@ def progress_display(*, is_wanted: bool | None) -> Iterator[Show]:
     if console.is_jupyter and is_wanted is not False:
         yield _notebook_display()
     elif is_wanted or (is_wanted is None and console.is_terminal):
-        with Live(console=console, refresh_per_second=4) as live:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
             yield lambda run: live.update(_Progress(run))
     else:
         yield lambda _: None

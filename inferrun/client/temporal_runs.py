@@ -23,15 +23,20 @@ from inferrun import wellknown
 from inferrun.client.errors import AccessDenied, RequestMismatch, RunNotFound, ServerUnreachable
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
-from inferrun.run_result import RunResult
+from inferrun.run_result import Progress, RunResult
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 
 POLL_SECONDS: Final = 2.0
 """Between two queries for progress, of which a run's status has a new one every five seconds."""
 
+PROGRESS_QUERY: Final = "progress"
+"""As in `workflows.run_controls`, which the library does not contain."""
+
 QUERY_TIMEOUT: Final = timedelta(seconds=5)
 
 _DENIED: Final = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED)
+
+_IDENTITY: Final = {"namespace", "name", "uid"}
 
 Handle = WorkflowHandle[Any, Any]  # Any: what the workflow returns is validated here
 
@@ -97,10 +102,12 @@ class TemporalRuns:
     async def _progress(self, handle: Handle, run: InferenceRun) -> InferenceRun:
         """The run with its progress; as it is if no worker answers."""
         try:
-            found = await handle.query("progress", rpc_timeout=QUERY_TIMEOUT)
+            found = Progress.model_validate(await handle.query(PROGRESS_QUERY, rpc_timeout=QUERY_TIMEOUT))
         except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
             return run
-        status = InferenceRunStatus.model_validate(found)
+        if found.phase.is_terminal:  # the workflow closes after it, with the result
+            return run
+        status = InferenceRunStatus.model_validate(found.model_dump(exclude=_IDENTITY))
         return run.model_copy(update={"status": status})
 
     async def _end(self, handle: Handle, run: InferenceRun) -> InferenceRun:
@@ -119,7 +126,7 @@ class TemporalRuns:
                     reason, text = known_reason(cause.type), cause.message
                 status = InferenceRunStatus(phase=Phase.FAILED, reason=str(reason), message=text)
                 return run.model_copy(update={"status": status})
-        status = InferenceRunStatus.model_validate(result.model_dump(exclude={"namespace", "name", "uid"}))
+        status = InferenceRunStatus.model_validate(result.model_dump(exclude=_IDENTITY))
         metadata = run.metadata.model_copy(update={"uid": result.uid})
         return run.model_copy(update={"metadata": metadata, "status": status})
 

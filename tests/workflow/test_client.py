@@ -170,3 +170,17 @@ async def test_a_program_without_an_event_loop_has_the_same_methods(
         result, phases = await working
     assert result == expected
     assert phases == [Phase.PENDING, Phase.SUCCEEDED]
+
+
+async def test_the_progress_of_a_run_can_be_watched(
+    temporal: TemporalClient, client: AsyncClient, queue: str, name: str
+) -> None:
+    runs, phases = Runs(), []
+    async with served(temporal, queue, runs), asyncio.timeout(60):
+        await client.submit("iris", name=name)
+        async for state in client.watch(name):
+            phases.append(state.status.phase)
+            if state.status.phase is Phase.RUNNING:
+                await end(temporal, runs, name, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+    assert phases[0] is Phase.PENDING
+    assert phases[-2:] == [Phase.RUNNING, Phase.SUCCEEDED]
