@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from temporalio.client import Client
@@ -88,7 +88,12 @@ def test_a_schedule_creates_ordinary_runs(space: Space) -> None:
     assert child["metadata"]["name"] == f"minutely-{due}"
     assert child["metadata"]["annotations"]["inferrun.dev/scheduled-time"] == times[0].strftime("%Y-%m-%dT%H:%M:%SZ")
     assert child["metadata"]["ownerReferences"][0]["name"] == name
-    assert child["spec"] == {"configRef": {"name": "actor"}, "timeoutSeconds": 50}
+    before = (times[0] - timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert child["spec"] == {
+        "configRef": {"name": "actor"},
+        "timeoutSeconds": 50,
+        "interval": {"start": before, "end": times[0].strftime("%Y-%m-%dT%H:%M:%SZ"), "timeZone": "Europe/Rome"},
+    }
     status = until(lambda: _with(space, name, "lastSuccessfulTime"), seconds=60, what="the last success is reported")
     assert datetime.fromisoformat(status["lastScheduleTime"]) == times[0]
     until(
