@@ -57,10 +57,12 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
     return _run(metadata, submission.run_spec())
 
 
-def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults) -> Object:
+def scheduled_run(
+    parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults, is_triggered: bool = False
+) -> Object:
     """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
-    Its interval is from the nominal time before to its own. If somebody triggered the schedule in Temporal, it is that of the
-    latest nominal time: the interval after it is not over yet.
+    Its interval is from the nominal time before to its own. With `is_triggered`, somebody triggered the schedule in Temporal, and it
+    is that of the latest nominal time: the interval after it is not over yet.
     """
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
@@ -78,7 +80,7 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
     spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS)
     zone = parent.spec.time_zone or DEFAULT_TIME_ZONE
     end: datetime | None = nominal_time
-    if is_triggered(nominal_time):
+    if is_triggered:
         end = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
     start = previous_time(parent.spec.schedule or "", time_zone=zone, before=end) if end is not None else None
     if start is not None and end is not None:
@@ -206,15 +208,15 @@ def later_time(schedule: InferenceRun, moment: datetime, *, until: datetime) -> 
     return later if later <= until else None
 
 
-def is_triggered(nominal_time: datetime) -> bool:
-    """Whether it is the moment at which somebody triggered the schedule in Temporal: the times of schedules are whole seconds."""
-    return nominal_time.microsecond != 0
+def is_nominal_time(schedule: InferenceRun, moment: datetime) -> bool:
+    """Whether the schedule fires at that moment; somebody may have triggered it in Temporal at any other."""
+    return later_time(schedule, moment - timedelta(seconds=1), until=moment) == moment
 
 
 def is_accounted(schedule: InferenceRun, nominal_time: datetime) -> bool:
     """Whether the schedule's status says what became of a nominal time: whoever comes later finds its run, or creates none."""
     times = schedule.status.times
-    return times is not None and nominal_time <= times.until and not is_triggered(nominal_time)
+    return times is not None and nominal_time <= times.until and is_nominal_time(schedule, nominal_time)
 
 
 def status_of(ref: RunRef, run: InferenceRun | None) -> SubmissionStatus:

@@ -22,6 +22,7 @@ from activities.submitting.child_runs import (
     adopted,
     in_progress,
     is_accounted,
+    is_nominal_time,
     list_children,
     missed_because,
     rejected,
@@ -95,7 +96,13 @@ class RunSubmitter:
             return SubmissionStatus(standing=SubmissionState.NO_PARENT)
         namespace = schedule.metadata.namespace
         due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
-        wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due, defaults=self._defaults())
+        wanted = scheduled_run(
+            schedule,
+            workflow_id=request.workflow_id,
+            nominal_time=due,
+            defaults=self._defaults(),
+            is_triggered=not is_nominal_time(schedule, due.replace(microsecond=0)),
+        )
         found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
         if found is not None:
             return await self._reported(schedule, adopted(wanted, parse_run(found)))
