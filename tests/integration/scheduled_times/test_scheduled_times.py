@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from temporalio.client import Client, ScheduleBackfill, ScheduleHandle
+from temporalio.client import Client, ScheduleBackfill, ScheduleHandle, ScheduleOverlapPolicy
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -93,6 +93,7 @@ async def test_times_are_started_or_skipped_beside_a_run_in_progress(
     assert "Skipped" in await reasons(api, namespace)
 
 
+@pytest.mark.thorough
 async def test_times_at_which_the_schedule_is_suspended_or_invalid_are_recorded(
     api: KubeClient, namespace: str, shim: Shim, until: Until
 ) -> None:
@@ -116,6 +117,7 @@ async def _touched(api: KubeClient, schedule: InferenceRun) -> ScheduledTimes:
     return await times(api, schedule)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["Forbid", "Allow", "Replace"])
 async def test_times_that_pass_while_the_schedule_does_not_exist_in_temporal_are_made_up_for(
     api: KubeClient,
@@ -186,7 +188,8 @@ async def test_a_back_fill_in_temporal_creates_no_run_for_a_time_that_is_account
     schedule = await create(api, namespace, "often", schedule=OFTEN)
     await until(lambda: times(api, schedule), lambda found: found.skipped >= 1, seconds=SECONDS)
     skipped = next(one.time for one in (await times(api, schedule)).recent if one.outcome == "Skipped")
-    period = ScheduleBackfill(start_at=skipped - timedelta(milliseconds=1), end_at=skipped)
+    overlap = ScheduleOverlapPolicy.ALLOW_ALL  # otherwise Temporal itself skips it
+    period = ScheduleBackfill(start_at=skipped - timedelta(milliseconds=1), end_at=skipped, overlap=overlap)
     await handle_of(temporal, schedule).backfill(period)
 
     async def was_refused() -> bool:
@@ -198,6 +201,7 @@ async def test_a_back_fill_in_temporal_creates_no_run_for_a_time_that_is_account
     assert account.started == 1
 
 
+@pytest.mark.thorough
 async def test_a_run_that_its_user_deleted_is_not_created_again(
     api: KubeClient, namespace: str, shim: Shim, until: Until
 ) -> None:
