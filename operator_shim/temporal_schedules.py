@@ -251,6 +251,7 @@ def _calendar_spec(calendar: CronTimes) -> ScheduleCalendarSpec:
         hour=ranges(calendar.hours),
         day_of_month=ranges(calendar.days_of_month),
         month=ranges(calendar.months),
+        year=ranges(calendar.years),
         day_of_week=ranges(calendar.days_of_week),
     )
 

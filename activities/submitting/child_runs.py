@@ -61,7 +61,7 @@ def scheduled_run(
     parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults, is_triggered: bool = False
 ) -> Object:
     """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
-    Its interval is from the nominal time before to its own. With `is_triggered`, somebody triggered the schedule in Temporal, and it
+    Its interval is from the nominal time before to its own. With `is_triggered`, somebody triggered the schedule in Temporal; it
     is that of the latest nominal time: the interval after it is not over yet.
     """
     due = rfc3339(nominal_time)
