@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas
 import pytest
 
-from inferrun import wellknown
 from inferrun.client import (
     AccessDenied,
     AsyncClient,
@@ -22,7 +21,7 @@ from inferrun.client import (
     RunNotFound,
     ServerUnreachable,
 )
-from inferrun.kube.objects import CONFIGS, Object
+from inferrun.kube.objects import CONFIGS
 from inferrun.reasons import Phase, Reason
 from tests.integration.cli.run_space import CANCELLED, PROGRESS, SUCCESS, RunSpace
 
@@ -33,14 +32,6 @@ FRAME = pandas.DataFrame({"a": [1.0]})
 async def client(space: RunSpace) -> AsyncIterator[AsyncClient]:
     async with await AsyncClient.connect(kubeconfig=space.kubeconfig, namespace=space.name) as made:
         yield made
-
-
-async def create_config(space: RunSpace) -> str:
-    """Create the config `iris`; returns its UID."""
-    storage: Object = {"input": {"own": {}}, "output": {"own": {}}}
-    body = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceConfig", "metadata": {"name": "iris"}}
-    made = await space.api.create(CONFIGS, space.name, {**body, "spec": {"image": "absent:1", "storage": storage}})
-    return str(made["metadata"]["uid"])
 
 
 async def test_a_config_that_does_not_exist_is_an_error_and_no_run_waits_for_it(
@@ -55,7 +46,7 @@ async def test_a_config_that_does_not_exist_is_an_error_and_no_run_waits_for_it(
 async def test_a_repeated_request_finds_its_run_after_its_config_was_deleted(
     space: RunSpace, client: AsyncClient
 ) -> None:
-    uid = await create_config(space)
+    uid = await space.create_config("iris")
     run = await client.submit("iris", name="mine")
     await space.api.delete(CONFIGS, space.name, "iris", uid=uid)
     assert (await client.submit("iris", name="mine")).metadata.uid == run.metadata.uid
@@ -105,7 +96,7 @@ def test_a_cluster_that_does_not_answer_is_an_error(space: RunSpace, tmp_path: P
 
 
 async def test_a_program_without_an_event_loop_does_the_same(space: RunSpace) -> None:
-    await create_config(space)
+    await space.create_config("iris")
 
     def program() -> None:
         with Client(kubeconfig=space.kubeconfig, namespace=space.name) as client:

@@ -22,7 +22,8 @@ def commit_folder(
 ) -> dict[str, Any]:  # Any: JSON
     """Write parts, each with its numbers of records and of failed ones, to the run's folder, and return the status of the run.
 
-    `output` is the storage object by label, and `given` that of the input. The lines of failed records are not written to error files.
+    `output` is the storage object by label, and `given` that of the input. There are no error
+    files.
     """
     (folder / JOB / "predictions").mkdir(parents=True)
     listed: list[ManifestPart] = []

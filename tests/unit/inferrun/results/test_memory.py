@@ -3,15 +3,17 @@
 import io
 import tracemalloc
 from collections import deque
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pyarrow
 import pytest
 from pyarrow import csv, parquet
 
 from inferrun import parse_run
-from inferrun.results import Results, read_results
+from inferrun.results import Results, Row, read_results
 from tests.unit.inferrun.results.committed_folder import commit_folder
 
 PARTS = 40
@@ -59,7 +61,7 @@ def test_rows_joined_with_the_input_do_not_take_more_memory_for_a_larger_input(t
     peaks = {}
     for parts in (40, 120):
         results = joined_results(tmp_path / str(parts), form, parts=parts, count=500)
-        with closing(iter(results)) as first:  # what is imported is not counted
+        with closing(cast("Generator[Row]", iter(results))) as first:  # what is imported is not counted
             assert len(next(first)) >= 5
         pool = pyarrow.default_memory_pool()
         before, highest, rows = pool.bytes_allocated(), 0, 0
