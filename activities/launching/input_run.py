@@ -120,10 +120,10 @@ def missing(reference: InputReference, schedule: InferenceRun | None) -> LaunchB
     return LaunchBlocked(Reason.WAITING_FOR_RUN, f"{text}: schedule {reference.schedule} {why}")
 
 
-def pinned_input_run(earlier: InferenceRun) -> InputRun | None:
-    """What a run has read, so that its retry reads the same; None if it was never launched or has another input."""
+def pinned_input_run(started: InferenceRun) -> InputRun | None:
+    """What a run reads, so that its later launches and its retry read the same; None if it never started or has another input."""
     try:
-        return InputRun.model_validate(published_contract(earlier).get("inputRun"))
+        return InputRun.model_validate(published_contract(started).get("inputRun"))
     except ValidationError:
         return None
 
