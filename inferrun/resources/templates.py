@@ -37,6 +37,7 @@ _Piece = tuple[str, Placeholder | None]
 """A part of a resolved string, and the placeholder that it replaces."""
 
 _SAMPLE: Final = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
+_JSON_STRING: Final = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?')
 _SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
 
@@ -132,15 +133,17 @@ class _Resolution:
         return "".join(piece for piece, _ in self._printable(text))
 
     def json(self, text: str) -> str:
-        """A JSON object, in whose strings placeholders stand."""
+        """A JSON object, in whose strings placeholders stand. The rest of it stays as it is: numbers could lose digits."""
         try:
             check_depth(text.encode())
-            parsed = json.loads(text)
+            is_object = isinstance(json.loads(text), dict)
         except ValueError:
+            is_object = False
+        if not is_object:
             raise InvalidPlaceholder(
                 'placeholders may only stand in the strings of a JSON object, as in {"day": "$(params.day)"}'
-            ) from None
-        return json.dumps(self._in_json(parsed), ensure_ascii=False)
+            )
+        return _JSON_STRING.sub(self._json_string, text)
 
     def object_name(self, text: str) -> str:
         """The name of an object, whose form is checked with its values."""
@@ -211,17 +214,13 @@ class _Resolution:
                 )
             yield piece, placeholder
 
-    def _in_json(self, value: Any) -> Any:  # Any: JSON
-        match value:
-            case dict():
-                if name := next((key for key in value if has_placeholders(key)), ""):
-                    raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=name)
-                return {key: self._in_json(inner) for key, inner in value.items()}
-            case list():
-                return [self._in_json(inner) for inner in value]
-            case str() if has_placeholders(value):
-                return "".join(piece for piece, _ in self._pieces(value))
-        return value
+    def _json_string(self, found: re.Match[str]) -> str:
+        text = json.loads(found["text"])
+        if not has_placeholders(text):
+            return found[0]
+        if found["colon"]:
+            raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=text)
+        return json.dumps("".join(piece for piece, _ in self._pieces(text)), ensure_ascii=False)
 
 
 _PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolution, str], str]]]] = {
