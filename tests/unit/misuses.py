@@ -25,6 +25,7 @@ class Misuse:
     said: str
     input: Json = member(default_factory=lambda: {"file": {"claimName": "data", "path": "in"}})
     output: Json = member(default_factory=lambda: {"file": {"claimName": "data", "path": "out"}})
+    model: Json = member(default_factory=dict)
     declared: tuple[Json, ...] = ()
     run: Json = member(default_factory=dict)
 
@@ -32,7 +33,7 @@ class Misuse:
     def config_spec(self) -> Json:
         """The spec of the config."""
         declared = {"parameters": list(self.declared)} if self.declared else {}
-        return {"kserve": MODEL, "storage": {"input": self.input, "output": self.output}, **declared}
+        return {"kserve": {**MODEL, **self.model}, "storage": {"input": self.input, "output": self.output}, **declared}
 
     def run_spec(self, config: str) -> Json:
         """The spec of a run of the config of that name."""
@@ -170,6 +171,12 @@ OUT_OF_A_URL: Final = (
         input=_api(payload='{"rows": $(params.rows)}'),
     ),
     _of_config(
+        "JSON that is no object",
+        "only stand in the strings of a JSON object",
+        field=f"{IN}.krateo.api.payload",
+        input=_api(payload='["$(params.day)"]'),
+    ),
+    _of_config(
         "a name in JSON",
         "is the name of a member, which must not contain placeholders",
         field=f"{IN}.krateo.api.payload",
@@ -270,6 +277,20 @@ UNKNOWN: Final = (
         field=f"{IN}.file.format",
         input={"file": {"claimName": "a", "path": "b", "format": "$(params.f)"}},
     ),
+)
+
+OF_THE_MODEL: Final = tuple(
+    _of_config(
+        f"a placeholder in {name}",
+        "must not contain placeholders; they are allowed in spec.storage",
+        field=f"spec.kserve.{name}",
+        model={name: value},
+    )
+    for name, value in (
+        ("modelName", "iris-$(params.version)"),
+        ("modelUrl", "http://iris.models/v2/models/$(params.model)/infer"),
+        ("modelInputName", "$(params.input)"),
+    )
 )
 
 DECLARED: Final = (
@@ -431,6 +452,38 @@ REJECTED: Final = (
         said="2026-11-21T00:00:00",
         run={"interval": {**DAY, "start": "2026-11-21T00:00:00"}},
     ),
+    *(
+        Misuse(
+            title=f"an interval with {title}",
+            where="api",
+            field=f"spec.interval.{field}",
+            said=said,
+            run={"interval": {key: value for key, value in {**DAY, **changes}.items() if value is not None}},
+        )
+        for title, changes, field, said in (
+            ("one instant in two zones", {"end": "2026-11-21T01:00:00+01:00"}, "end", "an end after the start"),
+            ("a day that does not exist", {"start": "2026-02-30T00:00:00Z"}, "end", "times such as"),
+            ("the hour 24", {"start": "2026-11-21T24:00:00Z"}, "end", "times such as"),
+            ("a leap second", {"end": "2026-12-31T23:59:60Z"}, "end", "times such as"),
+            ("an impossible offset", {"start": "2026-11-21T00:00:00+99:00"}, "start", "+99:00"),
+            ("a fraction of a second", {"start": "2026-11-21T00:00:00.5Z"}, "start", "2026-11-21T00:00:00.5Z"),
+            ("a date", {"start": "2026-11-21"}, "start", "2026-11-21"),
+            ("a number", {"start": 1763683200}, "start", "must be of type string"),
+            ("a placeholder", {"start": "$(interval.start)"}, "start", "$(interval.start)"),
+            ("a year before 1970", {"start": "1969-12-31T23:59:59Z"}, "start", "1969"),
+            ("a year of five digits", {"end": "12026-11-21T00:00:00Z"}, "end", "12026"),
+            ("no end", {"end": None}, "end", "Required"),
+            ("a path as its time zone", {"timeZone": "../../etc/localtime"}, "timeZone", "IANA"),
+            ("an offset as its time zone", {"timeZone": "+01:00"}, "timeZone", "IANA"),
+        )
+    ),
+    Misuse(
+        title="an interval in a time zone that does not exist",
+        where="run",
+        field="spec.interval.timeZone",
+        said="did you mean Europe/Rome?",
+        run={"interval": {**DAY, "timeZone": "Europe/Roma"}},
+    ),
     Misuse(
         title="an interval of a schedule",
         where="api",
@@ -440,4 +493,4 @@ REJECTED: Final = (
     ),
 )
 
-MISUSES: Final = (*OUT_OF_A_PATH, *OUT_OF_A_URL, *OUT_OF_A_QUERY, *UNKNOWN, *PARAMETERS, *REJECTED)
+MISUSES: Final = (*OUT_OF_A_PATH, *OUT_OF_A_URL, *OUT_OF_A_QUERY, *UNKNOWN, *OF_THE_MODEL, *PARAMETERS, *REJECTED)
