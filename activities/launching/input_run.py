@@ -80,6 +80,8 @@ def input_run(found: InferenceRun) -> InputRun:
     name, status = found.metadata.name, found.status
     if found.spec.is_schedule:
         raise _unusable(found, "is a schedule; set storage.input.run.schedule to read its run for the same time")
+    if found.spec.backfill is not None:
+        raise _unusable(found, "is a back-fill; name one of its runs, or set storage.input.run.schedule")
     if status.phase is Phase.FAILED:
         text = f"InferenceRun {name}, whose output is the input, failed: {status.reason}: {status.message}"
         raise LaunchBlocked(Reason.INPUT_RUN_FAILED, text, is_retryable=False)
