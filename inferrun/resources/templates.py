@@ -38,6 +38,7 @@ _Piece = tuple[str, Placeholder | None]
 
 _SAMPLE: Final = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
 _JSON_STRING: Final = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?')
+_HALF_ESCAPED: Final = re.compile(r"%[0-9A-Fa-f]?$")
 _SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
 
@@ -110,6 +111,8 @@ class _Resolution:
         of_path: list[_Piece] = []
         is_query = False
         for piece, placeholder in self._checked(text):
+            if placeholder is not None and encoded and _HALF_ESCAPED.search(encoded[-1][0]):
+                raise InvalidPlaceholder("stands within an escaped character, such as %2F", found=str(placeholder))
             part = piece if placeholder is None else quote(piece, safe=":" if is_query else ":/")
             encoded.append((part, placeholder))
             if not is_query:
@@ -200,7 +203,9 @@ class _Resolution:
     def _printable(self, text: str) -> Iterator[_Piece]:
         for piece, placeholder in self._pieces(text):
             if placeholder is not None and not piece.isprintable():
-                raise Unfit(placeholder, piece, "must not contain line breaks and other control characters")
+                raise Unfit(
+                    placeholder, piece, "must not contain line breaks and other characters that are not printed"
+                )
             yield piece, placeholder
 
     def _checked(self, text: str) -> Iterator[_Piece]:

@@ -91,7 +91,7 @@ SLASHES: Final = ({"name": "day", "allowSlashes": True},)
 NO_SLASHES: Final = "must not contain / or \\; the config may declare the parameter with allowSlashes: true"
 NOT_EMPTY: Final = "must not be empty"
 NO_DOTS: Final = 'must not make a part of the path empty, "." or ".."'
-UNPRINTABLE: Final = "must not contain line breaks and other control characters"
+UNPRINTABLE: Final = "must not contain line breaks and other characters that are not printed"
 IN_TABLE: Final = "must consist of letters, digits and underscores in the name of a table"
 BETWEEN_QUOTES: Final = '"$(params.day)" stands between quotes; remove the quotes around it, as in = $(params.day)'
 IN, OUT = "spec.storage.input", "spec.storage.output"
@@ -111,6 +111,7 @@ OUT_OF_A_PATH: Final = (
     _of_value("a line break", "a\nb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an escape sequence", "a\x1b[2Jb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a change of direction", "a\u202eb", UNPRINTABLE, input=_file("in/$(params.day)")),
+    _of_value("a space of another kind", "a\u00a0b", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a zero-width space", "a\u200bb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an allowed slash at the start", "/etc", NO_DOTS, declared=SLASHES, input=_file("$(params.day)")),
     _of_value("an allowed slash at the end", "a/", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
