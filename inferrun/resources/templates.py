@@ -39,6 +39,7 @@ _Piece = tuple[str, Placeholder | None]
 _SAMPLE: Final = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
 _JSON_STRING: Final = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?')
 _HALF_ESCAPED: Final = re.compile(r"%[0-9A-Fa-f]?$")
+_SEPARATOR: Final = re.compile(r"[/\\]")
 _SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
 
@@ -212,7 +213,7 @@ class _Resolution:
         for piece, placeholder in self._printable(text):
             if placeholder is not None and not piece:
                 raise Unfit(placeholder, piece, "must not be empty")
-            if placeholder is not None and re.search(r"[/\\]", piece) and not self.given.may_have_slashes(placeholder):
+            if placeholder is not None and _SEPARATOR.search(piece) and not self.given.may_have_slashes(placeholder):
                 remedy = "; the config may declare the parameter with allowSlashes: true"
                 raise Unfit(
                     placeholder, piece, f"must not contain / or \\{remedy if placeholder.group == PARAMS else ''}"
@@ -286,7 +287,8 @@ def _check_segments(pieces: Iterable[_Piece]) -> None:
     for piece, placeholder in (*pieces, ("/", None)):
         for at, text in enumerate(piece.split("/")):
             if at:  # the segment before this one is complete
-                if owner is not None and unquote(segment) in {"", ".", ".."}:
+                parts = _SEPARATOR.split(unquote(segment))
+                if owner is not None and (parts == [""] or not {".", ".."}.isdisjoint(parts)):
                     raise Unfit(*owner, 'must not make a part of the path empty, "." or ".."')
                 segment, owner = "", None
             segment += text

@@ -117,6 +117,13 @@ OUT_OF_A_PATH: Final = (
     _of_value("an allowed slash at the end", "a/", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
     _of_value("two allowed slashes", "a//b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
     _of_value("allowed slashes and a parent", "a/../../b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
+    *(
+        _of_value(f"a parent by allowed backslashes {n}", "a\\..\\b", NO_DOTS, declared=SLASHES, input=one)
+        for n, one in enumerate((_file("in/$(params.day)"), _http("https://files.example/$(params.day)")))
+    ),
+    _of_value(
+        "a parent after an encoded slash", "..", NO_DOTS, input=_http("https://files.example/in%2F$(params.day)")
+    ),
     _of_result(
         "a path that is too long", "x" * 2000, "at most 1024", f"{IN}.file.path", input=_file("in/$(params.day)")
     ),
