@@ -102,7 +102,7 @@ def run_facts(run: InferenceRun, *, now: datetime) -> str:
         if status.pace.seconds_left is not None:
             found.append(f"{seconds_text(status.pace.seconds_left)} left")
         if status.pace.concurrency:
-            found.append(f"{status.pace.concurrency} requests at once")
+            found.append(f"{status.pace.concurrency} request{'s' if status.pace.concurrency > 1 else ''} at once")
     if status.attempt is not None and status.attempt > 1:
         found.append(f"attempt {status.attempt}")
     began = status.start_time or run.metadata.creation_timestamp
