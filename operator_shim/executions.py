@@ -92,7 +92,7 @@ class Executions:
             self.end(key, item["metadata"]["uid"])  # a finalizer may keep it for long
         elif awaited_run(item) is not None:
             self._release(key, item["metadata"]["uid"])
-        elif is_started(item) and not is_backfill(item):
+        elif is_started(item) and item["spec"].get("backfill") is None:  # a back-fill leaves the room to its runs
             self._active[key[0]].add(item["metadata"]["uid"])
             self._waiting[key[0]].pop(key, None)  # another shim may have started it
         if key in self._changes:
@@ -256,11 +256,6 @@ class Executions:
         except (RPCError, TimeoutError):
             self._rechecks.add(key)
             raise
-
-
-def is_backfill(item: Object) -> bool:
-    """Whether the run starts runs of a schedule. It takes none of the room in its namespace, which those runs need."""
-    return item["spec"].get("backfill") is not None
 
 
 def is_started(item: Object) -> bool:

@@ -119,7 +119,14 @@ class Sweep:
         """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon."""
         await self._delete_schedules()
         await self._cancel_left_over()
-        await self._delete_overdue()
+        # Have the finished runs deleted whose time is long over: the workflow that should have done so is lost.
+        now = self._runs.now()
+        for (namespace, name), item in self._watch.find(TO_DELETE):
+            is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
+            if is_overdue and not item["metadata"].get("deletionTimestamp"):
+                run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
+                logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
+                await self._workflows.clean_up(run)
         await self._stuck.repair(self._watch.find(UNFINISHED))
         return bool(self._gone)
 
@@ -146,16 +153,6 @@ class Sweep:
                 await self._workflows.cancel(run)
                 self._cancelled.add(run.uid)
                 await asyncio.sleep(CANCELLATION_PAUSE)
-
-    async def _delete_overdue(self) -> None:
-        """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
-        now = self._runs.now()
-        for (namespace, name), item in self._watch.find(TO_DELETE):
-            is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
-            if is_overdue and not item["metadata"].get("deletionTimestamp"):
-                run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
-                logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
-                await self._workflows.clean_up(run)
 
     async def restart_terminated(self, *, since: datetime) -> None:
         """Make sure that a workflow executes each run whose workflow was terminated since that time."""

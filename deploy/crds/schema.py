@@ -95,8 +95,9 @@ class _Translation:
     def node(self, source: Schema, *, path: str, owner: str) -> Schema:
         """The structural schema of `source`, which is located at `path` and belongs to the model `owner`."""
         source, owner = self._resolved(source, owner=owner)
-        if _is_int_or_string(source):
-            return _int_or_string(source)
+        if {choice.get("type") for choice in source.get("anyOf", ())} - {"null"} == {"integer", "string"}:
+            limits = {key: value for choice in source["anyOf"] for key, value in choice.items() if key == "maxLength"}
+            return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True} | limits
         node: Schema = {"description": paragraph(source["description"])} if "description" in source else {}
         node |= {keyword: source[keyword] for keyword in KEPT_KEYWORDS if keyword in source}
         if node.get("type") == "integer":
@@ -135,15 +136,6 @@ class _Translation:
             outer = {key: value for key, value in source.items() if key not in {"anyOf", "default"}}
             return self._resolved(choices[0] | outer, owner=owner)
         return source, owner
-
-
-def _is_int_or_string(source: Schema) -> bool:
-    return {choice.get("type") for choice in source.get("anyOf", ())} - {"null"} == {"integer", "string"}
-
-
-def _int_or_string(source: Schema) -> Schema:
-    limits = {key: value for choice in source["anyOf"] for key, value in choice.items() if key == "maxLength"}
-    return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True} | limits
 
 
 def _check_bounds(node: Schema, *, path: str) -> None:
