@@ -64,9 +64,6 @@ class ControlSettings:
     health_port: int
     """HEALTH_PORT: port that serves /livez and /readyz; default 8080; 0: any free port."""
 
-    log_level: str
-    """LOG_LEVEL: default INFO."""
-
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """The settings in `environment`."""
@@ -92,7 +89,6 @@ class ControlSettings:
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             health_port=_whole_number(environment, "HEALTH_PORT", default=8080),
-            log_level=environment.get("LOG_LEVEL") or "INFO",
         )
 
     @property
