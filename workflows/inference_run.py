@@ -36,7 +36,7 @@ from workflows.messages import (
     VerdictKind,
     VerifyResult,
 )
-from workflows.retry_policy import Step, StepKind, next_step, success_of
+from workflows.retry_policy import RunStep, StepKind, next_step, success_of
 from workflows.run_controls import RunControls
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -228,7 +228,7 @@ class RunWorkflow(RunControls):
         if workflow.info().is_continue_as_new_suggested() and workflow.all_handlers_finished():
             workflow.continue_as_new(self._state.continued())
 
-    def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
+    def _step_after(self, verdict: Verdict, launched: LaunchResult) -> RunStep:
         return next_step(
             verdict,
             attempt=self._state.progress.counted_attempts,
@@ -236,7 +236,7 @@ class RunWorkflow(RunControls):
             seconds_left=self._state.running_seconds_left(now=self._now),
         )
 
-    async def _back_off(self, launched: LaunchResult, verdict: Verdict, step: Step) -> None:
+    async def _back_off(self, launched: LaunchResult, verdict: Verdict, step: RunStep) -> None:
         """Publish why the run waits for its next launch, and wait. pendingTimeoutSeconds counts anew from then on, unless the
         launch never ran: then the run was waiting already.
         """

@@ -39,7 +39,7 @@ from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import ProgressLine
-from operator_shim.observer.status_writer import Progress
+from operator_shim.observer.status_writer import ShownProgress
 
 NEVER: Final = math.inf
 
@@ -134,7 +134,7 @@ class View:
     node_lost_seconds: int
     report: ProgressLine | None = None
     warm_up: str = ""
-    written: Progress | None = None
+    written: ShownProgress | None = None
     news: News = NO_NEWS
 
 
@@ -182,7 +182,7 @@ class Memory:
     helped_at: float = -NEVER
     """When the workflow was last asked to provide what the Pod lacks."""
 
-    progress: Progress | None = None
+    progress: ShownProgress | None = None
     """What the status should say and does not."""
     wanted_at: float = 0.0
     written_at: float = -NEVER
@@ -338,7 +338,7 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
         reason, message = Reason.NODE_UNREACHABLE, f"{message}; {seen.unreachable}"
     elif report is not None and report.note:
         message = f"{message}; {report.note}"
-    progress = Progress(
+    progress = ShownProgress(
         Phase.RUNNING,
         reason,
         message,
@@ -375,7 +375,7 @@ def _plan_waiting(
         pause = min(reads.pause * 2, EVENTS_MAX_SECONDS)
         reads = replace(reads, due=now + reads.pause, pause=pause)
     memory = replace(memory, reads=reads, wait_reason=wait.reason)
-    progress = Progress(Phase.PENDING, wait.reason, wait.message, is_warning=wait.is_warning)
+    progress = ShownProgress(Phase.PENDING, wait.reason, wait.message, is_warning=wait.is_warning)
     return _reporting(memory, progress, view, run), subject_uid
 
 
@@ -392,7 +392,7 @@ def _wanting(memory: Memory, signal: WantedSignal | None, *, now: float) -> Memo
     return replace(memory, signal=replace(signal, due=now) if signal is not None else None)
 
 
-def _reporting(memory: Memory, progress: Progress, view: View, run: Object) -> Memory:
+def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object) -> Memory:
     """Plan a write of the status, unless it says this already or is not, or no longer, about this launch."""
     is_ours = ((run.get("status") or {}).get("jobStatus") or {}).get("uid") == memory.launch.job_uid
     if not is_ours or is_concluded(run, launch=memory.launch) or _is_written(progress, run, written=view.written):
@@ -402,7 +402,7 @@ def _reporting(memory: Memory, progress: Progress, view: View, run: Object) -> M
     return replace(memory, progress=progress, wanted_at=memory.wanted_at if is_same else view.now)
 
 
-def _is_written(progress: Progress, run: Object, *, written: Progress | None) -> bool:
+def _is_written(progress: ShownProgress, run: Object, *, written: ShownProgress | None) -> bool:
     """Whether the status says it, or was written so: the API's limits may have shortened the message."""
     status = run.get("status") or {}
     if (status.get("phase"), status.get("reason")) != (progress.phase, progress.reason):
