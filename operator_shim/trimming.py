@@ -1,4 +1,4 @@
-"""What the shim's cache keeps of runs. Pure.
+"""Trims runs for the cache of the shim. Pure.
 
 A run under way is kept for months, with a contract of up to hundreds of kilobytes, and finished runs are kept as well. Its
 spec can no longer change except for two fields, and of its status the shim writes only why it waits, its progress and
@@ -31,8 +31,8 @@ _STATUS: Final = (
     "model",
     "jobStatus",
 )
-"""What the shim writes of the status of a run under way, and what it decides by. A field that the cached run lacks would not be
-removed."""
+"""The fields that the shim writes in the status of a run under way, or by which it decides. A field that the cached run lacks would
+not be removed."""
 
 _CONDITION: Final = ("type", "status", "lastTransitionTime")
 

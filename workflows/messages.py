@@ -82,7 +82,7 @@ class LaunchState(StrEnum):
 
 
 class LaunchResult(RunProgress):
-    """The Job that was created or adopted, or the reason why there is none.
+    """The Job that was created or adopted, or the reason why the run has no Job.
 
     The limits are those of the snapshot and are meaningful only if the run was launched; `timeout_seconds` is what the
     spec said at the launch.
@@ -164,13 +164,13 @@ class RunInput(RunRef, RunProgress):
 
 
 class OriginInput(Frozen):
-    """Check where a workflow that continues as new comes from."""
+    """Check which installation executed the workflow that another one continues."""
 
     continued_run_id: str = Field(description="The execution before this one")
 
 
 class OriginResult(Frozen):
-    """Whether this installation executed it, so that what it passed on can be relied on."""
+    """Whether this installation executed it, so that its output can be relied on."""
 
     is_ours: bool
 

@@ -47,7 +47,7 @@ class OutputVerifier:
 
     @activity.defn(name=activity_options.VERIFY.name)
     async def verify_output(self, request: VerifyInput) -> VerifyResult:
-        """What is known about the output, or the Job that is asking."""
+        """The finding about the output, or the Job that asks the store."""
         run = await self._runs.read(request.run)
         if run is None:
             return VerifyResult(gone=True)
@@ -120,7 +120,7 @@ class OutputVerifier:
             return await self._signatures.replace_job(stored, signed, run=request.run)
 
     async def _finding(self, job: Object) -> OutputFinding | None:
-        """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out, and None if one still may."""
+        """The finding of the Job's Pod; unknown, with the reason, if all its Pods failed, and None while one may still find out."""
         is_finished = job_state.is_finished(job)
         if not is_finished and not job_state.may_have_pods(job):
             return None

@@ -121,7 +121,7 @@ def missing(reference: InputReference, schedule: InferenceRun | None) -> LaunchB
 
 
 def pinned_input_run(earlier: InferenceRun) -> InputRun | None:
-    """What a run has read, so that its retry reads the same; None if it was never launched or has another input."""
+    """The input of a run, so that its retry reads the same; None if it was never launched or has another input."""
     try:
         return InputRun.model_validate(published_contract(earlier).get("inputRun"))
     except ValidationError:
@@ -129,7 +129,7 @@ def pinned_input_run(earlier: InferenceRun) -> InputRun | None:
 
 
 def seen_of(reference: InputReference, found: InferenceRun | None) -> InputRunStatus:
-    """What the status says of it."""
+    """The run as the status names it."""
     if found is None:
         return InputRunStatus(name=reference.name)
     return InputRunStatus(name=reference.name, uid=found.metadata.uid, phase=found.status.phase)

@@ -71,7 +71,7 @@ class WantedService(ServiceRef):
 
     @property
     def wanted(self) -> Wanted:
-        """What the answer must respect."""
+        """The settings of the config that take precedence."""
         return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
 
 

@@ -1,4 +1,4 @@
-"""What the caches of the worker keep of Jobs, Pods, runs and Events. Pure.
+"""Trims Jobs, Pods, quotas and Events for the caches of the shim. Pure.
 
 A Job and its Pod take 10 to 20 KiB as the API server sends them, most of it specs and managed fields that no rule
 reads. With ten thousand live Jobs the difference is 200 MiB. Trimmed objects keep the shape of the original, so that
@@ -62,7 +62,7 @@ _COUNT: Final = re.compile(r"([0-9]+)(k?)")
 
 
 def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
-    """The Job as the observer needs it; None for one that is labelled as ended. `before` is what was kept of it."""
+    """The Job as the observer needs it; None for one that is labelled as ended. `before` is the cached Job."""
     metadata, status = job["metadata"], job.get("status") or {}
     labels = _picked(metadata.get("labels"), _JOB_LABELS)
     if wellknown.LABEL_ENDED in labels:

@@ -274,7 +274,7 @@ def _component(item: Stored) -> str:
 
 
 def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | None:
-    """The address of the Service that KServe makes for the predictor, or the transformer before it; None if there is none."""
+    """The address of the Service that KServe makes for the predictor, or the transformer before it; None if it does not exist."""
     namespace = text(item, "metadata", "namespace")
     for name in _workload_names(item, _component(item)):
         service = needed(others, Other("services", namespace, name))

@@ -24,7 +24,7 @@ def member(value: object, *keys: str) -> Any:  # Any: JSON
 
 
 def text(value: object, *keys: str) -> str:
-    """The string at a path of keys, empty if there is none."""
+    """The string at a path of keys; empty if it is missing."""
     found = member(value, *keys)
     return found if isinstance(found, str) else ""
 
@@ -36,13 +36,13 @@ def number(value: object, *keys: str) -> int | None:
 
 
 def items(value: object, *keys: str) -> list[Any]:  # Any: JSON
-    """The list at a path of keys, empty if there is none."""
+    """The list at a path of keys; empty if it is missing."""
     found = member(value, *keys)
     return found if isinstance(found, list) else []
 
 
 def condition(item: Stored, kind: str) -> Stored:
-    """The condition of that type, empty if there is none."""
+    """The condition of that type; empty if it is missing."""
     found = (one for one in items(item, "status", "conditions") if isinstance(one, dict) and one.get("type") == kind)
     return next(found, {})
 
@@ -119,7 +119,7 @@ def edited_until(item: Stored, span: timedelta) -> datetime | None:
 
 
 def rolling_out(item: Stored, deployment: Stored | Unreadable | None) -> NotYet | None:
-    """The answer while Pods of an earlier template of the Deployment are left; None if there are none, or if that is unknown."""
+    """The answer while Pods of an earlier template of the Deployment are left; None if all Pods are new, or if that is unknown."""
     if not isinstance(deployment, Mapping):
         return None
     status = member(deployment, "status")

@@ -42,7 +42,7 @@ def parts_of(query: str) -> Iterator[tuple[PartKind, str]]:
 
 def _closed(query: str, opening: str, at: int) -> tuple[PartKind, int]:
     """What the opening begins, and where that ends."""
-    if opening.startswith("$("):  # what looks like an opening within a placeholder is none
+    if opening.startswith("$("):  # a placeholder opens no literal or comment
         return PartKind.CODE, at
     if opening == "/*":
         return PartKind.COMMENT, _end_of_comment(query, at)

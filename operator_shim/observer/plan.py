@@ -1,4 +1,4 @@
-"""What to do about one launch, given what is seen of it and what has been done before. Pure.
+"""Plans the commands for one launch, from the state of its objects and the memory of earlier plans. Pure.
 
 Level-triggered: a plan follows from the state of the cluster, of the run's status and of what the workflow has accepted, whatever
 changed. Everything that it asks for is idempotent, so that a second leader does no harm. Times are those of the event loop's clock,
@@ -106,7 +106,7 @@ class WantedSignal:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What commands have led to since the last plan: what was read, and which signal a workflow accepted."""
+    """The results of commands since the last plan: Events, the Job, and the signal that a workflow accepted."""
 
     events: tuple[Object, ...] | None = None
     accepted: WantedSignal | None = None
@@ -121,7 +121,7 @@ NO_NEWS: Final = News()
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is seen of a launch. `job` is None if the watch does not have it; `pods` are the Job's that are not terminal, `ends` the
+    """The state of a launch. `job` is None if the watch does not have it; `pods` are the Job's that are not terminal, `ends` the
     ends of others. `report` and `warm_up` were read from logs; `written` is the progress that was written last.
     """
 
@@ -140,7 +140,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class _Reads:
-    """What was read of the Events of a launch that waits, and when it is read again."""
+    """The Events of a launch that waits, and when they are read again."""
 
     events: tuple[Object, ...] = ()
     due: float = NEVER
@@ -164,14 +164,14 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What has been done for a launch."""
+    """The earlier plans for a launch, as far as they matter."""
 
     launch: Launch
     version: tuple[str, ...] = ()
     """Resource versions of the Job and its Pods when they were planned for last."""
     changed_at: float = 0.0
     announced: str | None = None
-    """The Pod whose start was announced and whose end was not, empty if there is none; None: the run's status says it."""
+    """The Pod whose start was announced and whose end was not, empty without such a Pod; None: the run's status says it."""
 
     reads: _Reads = _Reads()
     wait_reason: Reason | None = None

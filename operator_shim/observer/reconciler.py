@@ -188,7 +188,7 @@ class Reconciler:
                 self._lanes[command].add((command, key))
 
     async def _execute(self, task: tuple[Command, Key]) -> None:
-        """Execute a command, and plan again with what it has led to. What fails is tried again by the lane."""
+        """Execute a command, and plan again with its result. The lane repeats a command that fails."""
         command, key = task
         followed = self._followed.get(key)
         if followed is None:

@@ -28,7 +28,7 @@ ASLEEP: Final = frozenset({502, 503, 504})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether the model answers, and what was seen, for people."""
+    """Whether the model answers, and the answer, for people."""
 
     is_ready: bool
     seen: str

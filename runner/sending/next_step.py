@@ -263,8 +263,8 @@ def _step_without_response(batch: Batch, history: History) -> NextStep:
     if not history.is_spent:
         return NextStep.SEND
     if server.example is not None:
-        is_suspect = latest.fault.kind is FaultKind.TIMEOUT or len(losses) >= _CRASHES
+        may_be_cause = latest.fault.kind is FaultKind.TIMEOUT or len(losses) >= _CRASHES
     else:  # a proxy may answer for a server that this batch ends each time, and a part of it may be answered
         may_be_proxy = latest.fault.kind in _OF_A_PROXY and latest.is_loss
-        is_suspect = server.cut_off_at is not None or (len(batch) > 1 and may_be_proxy)
-    return NextStep.SEND_ALONE if is_suspect and server.retry_seconds else NextStep.FAIL
+        may_be_cause = server.cut_off_at is not None or (len(batch) > 1 and may_be_proxy)
+    return NextStep.SEND_ALONE if may_be_cause and server.retry_seconds else NextStep.FAIL

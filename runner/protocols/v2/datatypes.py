@@ -47,7 +47,7 @@ _BF16_NAN: Final = 0x7FC0
 
 
 class Unfit(ValueError):
-    """A record cannot be sent. The text describes what it has, and never shows it."""
+    """A record cannot be sent. The text describes its values without showing them."""
 
 
 def _unfit(what: str, datatype: str) -> Unfit:

@@ -94,7 +94,7 @@ def check_rows(shape: list[int], records: int) -> None:
 
 
 def outputs_of(body: bytes) -> list[dict[str, Any]]:  # Any: foreign JSON
-    """Return the outputs of a response. Raises ValueError if there is none."""
+    """Return the outputs of a response. Raises ValueError for a response without outputs."""
     response = load(body)
     outputs = response.get("outputs") if isinstance(response, dict) else None
     if not isinstance(outputs, list) or not outputs or not all(isinstance(one, dict) for one in outputs):

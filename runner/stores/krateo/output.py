@@ -84,7 +84,7 @@ class KrateoOutput:
         self._skipped: tuple[Skipped, ...] = ()
 
     async def open(self) -> Checkpoint:
-        """Return an empty checkpoint: a data handler cannot be asked what it has stored."""
+        """Return an empty checkpoint: a data handler cannot be asked for the stored predictions."""
         return Checkpoint()
 
     async def begin(self, plan: InputPlan) -> InputPlan:
