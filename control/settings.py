@@ -95,7 +95,7 @@ class ControlSettings:
     def served_namespaces(self) -> frozenset[str] | None:
         """The namespaces in which programs may start runs, None for all."""
         if not self.front_door:
-            return frozenset(self.watched.names) if self.watched.are_listed else None
+            return frozenset(self.watched.names) or None
         return frozenset(name for name in self.front_door if name in self.watched)
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from temporalio.exceptions import ApplicationError
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
@@ -26,6 +27,12 @@ LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
 
 PROGRESS_QUERY = "progress"
+
+
+def refused(text: str, *, reason: Reason = Reason.REQUEST_REFUSED) -> ApplicationError:
+    """The error of a request that must not be tried again."""
+    return ApplicationError(text, type=str(reason), non_retryable=True)
+
 
 Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=2048))]
 """A text for people: one line of at most 2048 characters, whatever it was made from."""

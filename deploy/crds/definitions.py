@@ -142,7 +142,12 @@ def _definition(
     schema: Schema, *, rules: dict[str, tuple[Rule, ...]], columns: tuple[Schema, ...], names: Schema
 ) -> Schema:
     for path, entries in rules.items():
-        _node_at(schema, path)["x-kubernetes-validations"] = [entry.to_manifest() for entry in entries]
+        node = schema  # at the dotted path of JSON names; `[]` goes to the values of a list or map
+        for step in path.split(".") if path else ():
+            node = node["properties"][step.removesuffix("[]")]
+            if step.endswith("[]"):
+                node = node["items"] if "items" in node else node["additionalProperties"]
+        node["x-kubernetes-validations"] = [entry.to_manifest() for entry in entries]
     # Conditions are a map by type. The status has one owner: otherwise the API server would update the owner of each of
     # its hundred fields with each write, and store them with the object, of whose size they were a third.
     status = schema["properties"]["status"]
@@ -168,13 +173,3 @@ def _definition(
             ],
         },
     }
-
-
-def _node_at(schema: Schema, path: str) -> Schema:
-    """The node at a dotted path of JSON names; `[]` goes to the values of a list or map."""
-    node = schema
-    for step in path.split(".") if path else ():
-        node = node["properties"][step.removesuffix("[]")]
-        if step.endswith("[]"):
-            node = node["items"] if "items" in node else node["additionalProperties"]
-    return node

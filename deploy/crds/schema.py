@@ -103,27 +103,19 @@ class _Translation:
         if node.get("type") == "integer":
             node["format"] = "int64"
         if "properties" in source:
-            node["properties"] = self._properties(source["properties"], path=path, owner=owner)
+            node["properties"] = {}
+            for name, child in source["properties"].items():
+                below = self.node(child, path=f"{path}.{name}", owner=owner)
+                description = self.docs[owner].get(name, below.pop("description", None))
+                if description is None:
+                    raise NotStructural(f"{path}.{name} has no description")
+                node["properties"][name] = {"description": description} | below
         for keyword in ("items", "additionalProperties"):
-            if self._has_constraints(source.get(keyword)):
+            # An empty schema, such as JsonValue's, is not allowed in a CRD.
+            if isinstance(source.get(keyword), dict) and self._resolved(source[keyword], owner="")[0] != {}:
                 node[keyword] = self.node(source[keyword], path=f"{path}[]", owner=owner)
         _check_bounds(node, path=path)
         return node
-
-    def _has_constraints(self, source: object) -> bool:
-        """Whether `source` is more than an empty schema such as JsonValue's, which is not allowed in a CRD."""
-        return isinstance(source, dict) and self._resolved(source, owner="")[0] != {}
-
-    def _properties(self, source: Schema, *, path: str, owner: str) -> Schema:
-        properties: Schema = {}
-        for name, child in source.items():
-            below = self.node(child, path=f"{path}.{name}", owner=owner)
-            of_model = below.pop("description", None)
-            description = self.docs[owner].get(name, of_model)
-            if description is None:
-                raise NotStructural(f"{path}.{name} has no description")
-            properties[name] = {"description": description} | below
-        return properties
 
     def _resolved(self, source: Schema, *, owner: str) -> tuple[Schema, str]:
         """`source` without references and null types, and the model that it belongs to."""

@@ -61,8 +61,13 @@ def shown(item: Stored, kind: str) -> str:
     return one_line(f"{kind} is {text(found, 'status')}{f' ({why})' if why else ''}", limit=_TEXT_LIMIT)
 
 
-def not_ready(item: Stored, why: str, *, pods: str) -> NotYet:
-    """The answer for an object that is not ready; `pods` is the label of its Pods, whose logs say more than its status."""
+def not_ready(item: Stored, parts: tuple[str, ...], *, pods: str) -> NotYet | None:
+    """The answer for an object that is not ready. The first of the conditions `parts` that is not True is the cause, because
+    `Ready` may name what waits for it. `pods` is the label of its Pods, whose logs say more than its status.
+    """
+    if is_true(item, "Ready"):
+        return None
+    why = shown(item, next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready"))
     namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
     command = f"kubectl -n {namespace} get pods -l {pods}={name}"
     return NotYet(f"{name_of(item)} is not ready: {why}; the run starts when it is; to see its Pods: {command}")

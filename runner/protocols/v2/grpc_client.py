@@ -43,8 +43,7 @@ from runner.protocols.v2.grpc_messages import (
     infer_request,
     is_ready,
     metadata_of,
-    metadata_request,
-    ready_request,
+    name_request,
 )
 from runner.protocols.v2.inputs import Tensor
 
@@ -122,7 +121,7 @@ class GrpcTransport:
 
     async def _read_metadata(self) -> object:
         try:
-            return metadata_of(await self._call(METADATA, metadata_request(self._model)))
+            return metadata_of(await self._call(METADATA, name_request(self._model)))
         except (Fault, InferenceError) as error:
             if _status_of(error) in _WITHOUT_METADATA:
                 return None  # the first request reports a model that does not exist
@@ -139,7 +138,7 @@ class GrpcTransport:
     async def probe(self) -> Readiness:
         """Ask whether the model is ready. Raises Refused."""
         try:
-            ready = is_ready(await self._call(READY, ready_request(self._model)))
+            ready = is_ready(await self._call(READY, name_request(self._model)))
         except (Fault, InferenceError) as error:
             if isinstance(error.__cause__, AddressRefused):
                 raise Refused(str(error.__cause__), kind=FaultKind.FAILED, was_sent=False) from error

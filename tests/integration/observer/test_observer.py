@@ -9,8 +9,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from operator_shim.observer import StatusWriter, WorkloadWatch
-from operator_shim.observer.status_writer import ShownProgress
+from operator_shim.observer.status_writer import ShownProgress, StatusWriter
+from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.trimming import trim_run
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, eventually, pod_spec
