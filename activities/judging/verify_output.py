@@ -83,8 +83,8 @@ class OutputVerifier:
             rejection = one_line(f"the verifying Job was not admitted: {error}")
             if isinstance(error, Invalid) or _is_time_up(request):
                 return VerifyResult(finding=_unknown(rejection))
-            written = await self._publish(request, run, rejection=rejection)
-            if written.run is None or written.run.status.is_terminal:
+            current = (await self._publish(request, run, rejection=rejection)).run
+            if current is None or current.status.is_terminal:
                 return VerifyResult(gone=True)
             await make_room(self._api, request.run, error, installation=self._installation.id)
             raise  # the activity is tried again
