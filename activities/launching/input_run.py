@@ -123,7 +123,7 @@ def missing(reference: InputReference, schedule: InferenceRun | None) -> LaunchB
 
 
 def pinned_input_run(started: InferenceRun) -> InputRun | None:
-    """What a run reads, so that its later launches and its retry read the same; None if it never started or has another input."""
+    """The input of a run, so that its later launches and its retry read the same; None if it never started or has another input."""
     try:
         return InputRun.model_validate(published_contract(started).get("inputRun"))
     except ValidationError:
@@ -131,7 +131,7 @@ def pinned_input_run(started: InferenceRun) -> InputRun | None:
 
 
 def seen_of(reference: InputReference, found: InferenceRun | None) -> InputRunStatus:
-    """What the status says of it."""
+    """The run as the status names it."""
     if found is None:
         return InputRunStatus(name=reference.name)
     return InputRunStatus(name=reference.name, uid=found.metadata.uid, phase=found.status.phase)

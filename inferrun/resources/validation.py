@@ -43,7 +43,7 @@ from inferrun.resources.storage import (
     KrateoStorage,
 )
 from inferrun.resources.store_rules import End, shard_obstacle, store_faults
-from inferrun.resources.templates import Fault, Unfit, resolve_storage, sample_of
+from inferrun.resources.templates import TemplateFault, UnfitValue, resolve_storage, sample_of
 from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
 from inferrun.timestamps import rfc3339
@@ -343,11 +343,11 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
 
 
-def template_problem(fault: Fault) -> Problem:
+def template_problem(fault: TemplateFault) -> Problem:
     """The problem of a string with placeholders, if that is what is wrong."""
     cause, is_hidden = fault.cause, not _CONFIDENTIAL.isdisjoint(fault.field.split("."))
     allowed = str(cause)
-    if isinstance(cause, Unfit):
+    if isinstance(cause, UnfitValue):
         allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
     elif is_hidden and cause.found:
         allowed = f"a placeholder in it {cause.why}"
