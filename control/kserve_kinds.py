@@ -27,7 +27,7 @@ class KServeKinds:
         self._lock = asyncio.Lock()
 
     async def find(self, kind: str) -> Resource | None:
-        """The resource of the kind in the preferred version that is served; None if there is none. Raises KubeError."""
+        """The resource of the kind in the preferred version that is served; None if no version is. Raises KubeError."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
             if self._read_at is None or now - self._read_at >= REMEMBERED_SECONDS:

@@ -115,24 +115,17 @@ class LeaderElection:
         """Take part in the election until cancelled; then release the Lease if this candidate holds it."""
         try:
             while True:
-                await self._acquire()
-                await self._keep()
+                wait = self._timing.look
+                try:
+                    async with asyncio.timeout(self._timing.request):
+                        wait = min(wait, await self._try_to_acquire())
+                except (KubeError, TimeoutError) as error:
+                    self._warn("cannot take part in the election", error)
+                await (self._keep() if self.is_leader else asyncio.sleep(wait))
         finally:
             self._stop_leading("stopped")
             if self._term:
                 await self._release()
-
-    async def _acquire(self) -> None:
-        while True:
-            wait = self._timing.look
-            try:
-                async with asyncio.timeout(self._timing.request):
-                    wait = min(wait, await self._try_to_acquire())
-            except (KubeError, TimeoutError) as error:
-                self._warn("cannot take part in the election", error)
-            if self.is_leader:
-                return
-            await asyncio.sleep(wait)
 
     async def _try_to_acquire(self) -> float:
         """Take the Lease if it is free; return the seconds until the next attempt."""

@@ -63,7 +63,7 @@ def run_program(
         sys.stderr.write(f"{error}\n")
         return 2
     sys.setrecursionlimit(RECURSION_LIMIT)
-    log_as_json(sys.stdout, level=settings.log_level)
+    log_as_json(sys.stdout)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     try:
         run(_serve(settings, start))

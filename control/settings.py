@@ -64,9 +64,6 @@ class ControlSettings:
     health_port: int
     """HEALTH_PORT: port that serves /livez and /readyz; default 8080; 0: any free port."""
 
-    log_level: str
-    """LOG_LEVEL: default INFO."""
-
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """The settings in `environment`."""
@@ -92,14 +89,13 @@ class ControlSettings:
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             health_port=_whole_number(environment, "HEALTH_PORT", default=8080),
-            log_level=environment.get("LOG_LEVEL") or "INFO",
         )
 
     @property
     def served_namespaces(self) -> frozenset[str] | None:
         """The namespaces in which programs may start runs, None for all."""
         if not self.front_door:
-            return frozenset(self.watched.names) if self.watched.are_listed else None
+            return frozenset(self.watched.names) or None
         return frozenset(name for name in self.front_door if name in self.watched)
 
 

@@ -149,7 +149,7 @@ class _GroupedKeys(Generic[K]):
             del self._groups[group]
 
     def pop(self, may_take: Callable[[str], bool]) -> K | None:
-        """The first key of the first group that may be taken from, which then goes to the end; None if there is none."""
+        """The first key of the first group that may be taken from, which then goes to the end; None without such a group."""
         group = next((name for name in self._groups if may_take(name)), None)
         if group is None:
             return None

@@ -128,7 +128,7 @@ RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
 """Members of a result, whose names a copied column must not have."""
 
 
-class Interval(BaseModel):
+class DataInterval(BaseModel):
     """The span of time whose data a run processes; RFC 3339 in UTC, with whole seconds."""
 
     model_config = ConfigDict(frozen=True)
@@ -149,7 +149,7 @@ class Contract(BaseModel):
     input: FreeForm = Field(default_factory=dict, description="Storage object by label")
     output: FreeForm = Field(default_factory=dict, description="Storage object by label")
     parameters: dict[str, str] = Field(default_factory=dict)
-    interval: Interval | None = Field(default=None, description="Span of time whose data the run processes")
+    interval: DataInterval | None = Field(default=None, description="Span of time whose data the run processes")
     error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
     canary_records: int = Field(default=0, description="Number of records that are predicted first")
     retry_of: RetriedRun | None = Field(default=None, description="Run whose failed records are predicted again")

@@ -43,8 +43,8 @@ def _frames(error: BaseException | None) -> list[str]:
     return [*_frames(cause), *frames, *(line for member in members for line in _frames(member))]
 
 
-def log_as_json(stream: TextIO, *, level: str = "INFO") -> None:
+def log_as_json(stream: TextIO) -> None:
     """Write the log of the process to a stream as JSON lines."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level="INFO", handlers=[handler], force=True)

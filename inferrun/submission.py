@@ -8,6 +8,7 @@ is retried indefinitely and the caller gets no answer; an error raised here fail
 
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -55,29 +56,21 @@ class InvalidSubmission(ValueError):
     """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
 
 
-_CONFIG_KEYS: Final = ("name", "namespace")
-
-
 def _named(value: object) -> object:
-    if isinstance(value, str):
-        return {"name": value}
     if isinstance(value, dict) and "name" in value:
-        unknown = next((str(key) for key in value if key not in _CONFIG_KEYS), None)
-        if unknown is not None:
-            text = one_line(unknown, limit=64)
-            raise ValueError(f"unknown field {text!r}; allowed fields: {', '.join(_CONFIG_KEYS)}")
-    return value
+        _check_fields(value, ("name", "namespace"))
+    return {"name": value} if isinstance(value, str) else value
 
 
 def _span(value: object) -> object:
     if isinstance(value, dict):
-        known = [field.alias for field in Interval.model_fields.values()]
-        unknown = next((str(key) for key in value if key not in known), None)
-        if unknown is not None:
-            raise ValueError(
-                f"unknown field {one_line(unknown, limit=64)!r}; allowed fields: {', '.join(map(str, known))}"
-            )
+        _check_fields(value, [str(field.alias) for field in Interval.model_fields.values()])
     return value
+
+
+def _check_fields(given: Iterable[object], known: Sequence[str]) -> None:
+    if (unknown := next((str(key) for key in given if key not in known), None)) is not None:
+        raise ValueError(f"unknown field {one_line(unknown, limit=64)!r}; allowed fields: {', '.join(known)}")
 
 
 def _number(value: object) -> object:

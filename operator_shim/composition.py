@@ -22,7 +22,11 @@ from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.rotation import rotations_of
-from operator_shim.observer import ClusterJobs, Observer, RunSignals, StatusWriter, WorkloadWatch
+from operator_shim.observer.cluster_jobs import ClusterJobs
+from operator_shim.observer.observer import Observer
+from operator_shim.observer.run_signals import RunSignals
+from operator_shim.observer.status_writer import StatusWriter
+from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.run_watch import RunWatch
 from operator_shim.shim import Shim
 from operator_shim.temporal_schedules import TemporalSchedules

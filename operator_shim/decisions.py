@@ -63,7 +63,9 @@ def decide(run: InferenceRun, *, defaults: Defaults = NO_LIMITS) -> Action:
     """The action for an existing run."""
     if run.metadata.is_being_deleted:
         return Action(ActionKind.CLEAN_UP)
-    if run.is_paused or run.status.is_terminal or was_executed_by_krateo_controller(run):
+    # A run that the Krateo controller has executed is never executed again.
+    is_krateos = run.status.phase is None and (run.status.conditions or run.status.contract or run.status.job_status)
+    if run.is_paused or run.status.is_terminal or is_krateos:
         return NOTHING
     seconds = defaults.min_schedule_interval_seconds
     problems = run_problems(run, min_schedule_interval_seconds=seconds) if not run.status.contract else ()
@@ -98,12 +100,6 @@ def cancellation_notice(schedule: InferenceRun) -> str:
     )
 
 
-def was_executed_by_krateo_controller(run: InferenceRun) -> bool:
-    """Whether the controller that this product replaces has executed the run; such a run is never executed again."""
-    has_status = bool(run.status.conditions or run.status.contract or run.status.job_status)
-    return run.status.phase is None and has_status
-
-
 def may_write_status(run: InferenceRun) -> bool:
     """Whether the shim may write the run's status: only if it has none yet, or one that the shim wrote itself."""
     return run.status.phase is None or (run.status.phase is Phase.PENDING and run.status.reason in CORRECTABLE)
@@ -119,7 +115,7 @@ def has_unacknowledged_edit(run: InferenceRun) -> bool:
 
 
 def edit_notice(runs: Sequence[str], *, generation: int) -> str:
-    """What the Event on an edited config says about the runs that the edit does not affect; empty if there are none."""
+    """What the Event on an edited config says about the runs that the edit does not affect; empty without such runs."""
     if not runs:
         return ""
     count = f"{len(runs)} run{'s' if len(runs) > 1 else ''} in progress"

@@ -55,17 +55,14 @@ class Deletions:
             await self._workflows.cancel(run.ref)
             await self._workflows.notify_submitter_of_deletion(run)
         if run.metadata.is_being_deleted and wellknown.LEGACY_FINALIZER in run.metadata.finalizers:
-            await self._remove_legacy_finalizer(run)
+            # The Krateo controller's finalizer, which nothing else would remove
+            metadata = run.metadata
+            others = [name for name in metadata.finalizers if name != wellknown.LEGACY_FINALIZER]
+            condition = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+            body = {"metadata": {**condition, "finalizers": others}}
+            with suppress(Conflict, NotFound):  # the watch delivers the newer run
+                await self._api.patch(RUNS, metadata.namespace, metadata.name, body)
         if self._runs.get(key) is run:
             del self._runs[key]
         if not run.spec.is_schedule and not run.status.is_terminal:
             await asyncio.sleep(REST_SECONDS)
-
-    async def _remove_legacy_finalizer(self, run: InferenceRun) -> None:
-        """Remove the Krateo controller's finalizer, which nothing else would remove."""
-        metadata = run.metadata
-        others = [name for name in metadata.finalizers if name != wellknown.LEGACY_FINALIZER]
-        condition = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-        body = {"metadata": {**condition, "finalizers": others}}
-        with suppress(Conflict, NotFound):  # the watch delivers the newer run
-            await self._api.patch(RUNS, metadata.namespace, metadata.name, body)

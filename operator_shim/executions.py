@@ -92,12 +92,16 @@ class Executions:
             self.end(key, item["metadata"]["uid"])  # a finalizer may keep it for long
         elif awaited_run(item) is not None:
             self._release(key, item["metadata"]["uid"])
-        elif is_started(item) and not is_backfill(item):
+        elif is_started(item) and item["spec"].get("backfill") is None:  # a back-fill leaves the room to its runs
             self._active[key[0]].add(item["metadata"]["uid"])
             self._waiting[key[0]].pop(key, None)  # another shim may have started it
         if key in self._changes:
             self._changes[key].set()
-        if not self._is_settled(item):
+        metadata, status = item["metadata"], item.get("status") or {}
+        is_wanted = wellknown.ANNOTATION_CANCEL_REQUESTED not in (metadata.get("annotations") or {})
+        is_wanted = is_wanted and metadata["uid"] in self._ensured and not metadata.get("deletionTimestamp")
+        # Most changes are of the status alone: then there is nothing to reconcile.
+        if not is_wanted or metadata.get("generation", 1) > status.get("observedGeneration", 1):
             self._queue.add(key, background=background)
 
     def recheck(self, key: Key, *, background: bool = False) -> None:
@@ -127,14 +131,6 @@ class Executions:
         """Whether Temporal has accepted the workflow of the run, or just now another one."""
         is_moving = asyncio.get_running_loop().time() - self._accepted_at < MOVING_SECONDS
         return uid in self._ensured or is_moving
-
-    def _is_settled(self, item: Object) -> bool:
-        """Whether reconciling the run would do nothing, from the plain object: most changes are of the status alone."""
-        metadata, status = item["metadata"], item.get("status") or {}
-        if metadata.get("deletionTimestamp") or metadata["uid"] not in self._ensured:
-            return False
-        is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
-        return not is_cancelled and metadata.get("generation", 1) <= status.get("observedGeneration", 1)
 
     def _release(self, key: Key, uid: str) -> None:
         """A run that waits for another run takes no room: that run may need it."""
@@ -209,7 +205,14 @@ class Executions:
         """Make sure that a workflow executes the run and knows of what has changed."""
         await self._ensure(run)
         await self._send_edits(run)
-        await self._send_recheck(key, run)
+        if key not in self._rechecks:
+            return
+        self._rechecks.discard(key)  # a change while the signal is being sent needs another one
+        try:
+            await self._workflows.recheck(run.ref)
+        except (RPCError, TimeoutError):
+            self._rechecks.add(key)
+            raise
 
     async def _ensure(self, run: InferenceRun) -> None:
         if run.metadata.uid not in self._ensured:
@@ -246,21 +249,6 @@ class Executions:
             if written.run is None or written.run.metadata.generation == sent:
                 return
             run = written.run
-
-    async def _send_recheck(self, key: Key, run: InferenceRun) -> None:
-        if key not in self._rechecks:
-            return
-        self._rechecks.discard(key)  # a change while the signal is being sent needs another one
-        try:
-            await self._workflows.recheck(run.ref)
-        except (RPCError, TimeoutError):
-            self._rechecks.add(key)
-            raise
-
-
-def is_backfill(item: Object) -> bool:
-    """Whether the run starts runs of a schedule. It takes none of the room in its namespace, which those runs need."""
-    return item["spec"].get("backfill") is not None
 
 
 def is_started(item: Object) -> bool:

@@ -38,7 +38,7 @@ def awaited_run(run: Object) -> str | None:
 
 
 def sees_change(run: Object, awaited: Object | None) -> bool:
-    """Whether the run that this one waits for, None if there is none, is another one or in another phase than its status says."""
+    """Whether the run that this one waits for, None if it does not exist, differs in UID or phase from this run's status."""
     seen, status = run["status"]["inputRun"], (awaited or {}).get("status") or {}
     uid = awaited["metadata"]["uid"] if awaited is not None else None
     return (seen.get("uid"), seen.get("phase")) != (uid, status.get("phase"))

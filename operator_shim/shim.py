@@ -171,7 +171,8 @@ class Shim:
             return
         if is_backfilled(run):  # nothing in the status of its schedule depends on it
             backfill = (key[0], (run["metadata"].get("annotations") or {}).get(wellknown.ANNOTATION_BACKFILL, ""))
-            if (after is None or has_ended(after)) and _is_in_progress(self._read_run(backfill)):
+            starter = self._read_run(backfill)
+            if (after is None or has_ended(after)) and starter is not None and not has_ended(starter):
                 self._executions.recheck(backfill)
             return
         for owner in run["metadata"].get("ownerReferences") or []:
@@ -222,10 +223,6 @@ class Shim:
             for (namespace, name), item in self._run_watch.find(unfinished_with(*config))
             if (item.get("status") or {}).get("contract")
         ]
-
-
-def _is_in_progress(item: Object | None) -> bool:
-    return item is not None and not has_ended(item)
 
 
 def _is_schedule(item: Object) -> bool:

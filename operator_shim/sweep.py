@@ -117,19 +117,23 @@ class Sweep:
 
     async def sweep(self) -> bool:
         """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon."""
-        await self._delete_schedules()
-        await self._cancel_left_over()
-        await self._delete_overdue()
-        await self._stuck.repair(self._watch.find(UNFINISHED))
-        return bool(self._gone)
-
-    async def _delete_schedules(self) -> None:
-        """Delete schedules whose InferenceRun was deleted while no shim was watching, in the watched namespaces."""
+        # Schedules whose InferenceRun was deleted while no shim was watching, in the watched namespaces
         for identity, run in (await self._schedules.list_owned()).items():
-            is_suspect = run.namespace in self._namespaces and self._watch.seen(run) is None
-            if is_suspect and await self._runs.read(run) is None:
+            may_be_gone = run.namespace in self._namespaces and self._watch.seen(run) is None
+            if may_be_gone and await self._runs.read(run) is None:
                 logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
                 await self._schedules.delete(identity)
+        await self._cancel_left_over()
+        # Finished runs whose time is long over: the workflow that should have deleted them is lost.
+        now = self._runs.now()
+        for (namespace, name), item in self._watch.find(TO_DELETE):
+            is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
+            if is_overdue and not item["metadata"].get("deletionTimestamp"):
+                run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
+                logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
+                await self._workflows.clean_up(run)
+        await self._stuck.repair(self._watch.find(UNFINISHED))
+        return bool(self._gone)
 
     async def _cancel_left_over(self) -> None:
         opened = await self._workflows.list_open()
@@ -146,16 +150,6 @@ class Sweep:
                 await self._workflows.cancel(run)
                 self._cancelled.add(run.uid)
                 await asyncio.sleep(CANCELLATION_PAUSE)
-
-    async def _delete_overdue(self) -> None:
-        """Have the finished runs deleted whose time is long over: the workflow that should have done so is lost."""
-        now = self._runs.now()
-        for (namespace, name), item in self._watch.find(TO_DELETE):
-            is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
-            if is_overdue and not item["metadata"].get("deletionTimestamp"):
-                run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
-                logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
-                await self._workflows.clean_up(run)
 
     async def restart_terminated(self, *, since: datetime) -> None:
         """Make sure that a workflow executes each run whose workflow was terminated since that time."""

@@ -1,14 +1,13 @@
-"""What the shim's cache keeps of runs. Pure.
+"""Trims runs for the cache of the shim. Pure.
 
 A run under way is kept for months, with a contract of up to hundreds of kilobytes, and finished runs are kept as well. Its
 spec can no longer change except for two fields, and of its status the shim writes only why it waits, its progress and
 `observedGeneration`.
 """
 
-import sys
 from typing import Final
 
-from activities.watching.trimming import Share, unshared
+from activities.watching.trimming import Share, interned, unshared
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase
@@ -31,8 +30,8 @@ _STATUS: Final = (
     "model",
     "jobStatus",
 )
-"""What the shim writes of the status of a run under way, and what it decides by. A field that the cached run lacks would not be
-removed."""
+"""The fields that the shim writes in the status of a run under way, or by which it decides. A field that the cached run lacks would
+not be removed."""
 
 _CONDITION: Final = ("type", "status", "lastTransitionTime")
 
@@ -62,7 +61,7 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object:
     status = run.get("status") or {}
     if run["spec"].get("schedule") is not None or not status.get("contract") or not status.get("phase"):
         return run
-    metadata = {key: _shared(run["metadata"][key]) for key in _METADATA if key in run["metadata"]}
+    metadata = {key: interned(run["metadata"][key]) for key in _METADATA if key in run["metadata"]}
     for field, keys in (
         ("annotations", _ANNOTATIONS),
         ("labels", (wellknown.LABEL_SCHEDULE_UID, wellknown.LABEL_BACKFILL)),
@@ -73,19 +72,14 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object:
     has_ended = status["phase"] in (Phase.SUCCEEDED, Phase.FAILED)
     fields = _ENDED_STATUS if has_ended else _STATUS
     trimmed: Object = {"contract": CONTRACT} | {
-        key: _shared(status[key]) for key in fields if status.get(key) is not None
+        key: interned(status[key]) for key in fields if status.get(key) is not None
     }
     if not has_ended and (conditions := status.get("conditions")):
         trimmed["conditions"] = [share({key: one[key] for key in _CONDITION if key in one}) for one in conditions]
     return {
-        "apiVersion": _shared(run.get("apiVersion")),
-        "kind": _shared(run.get("kind")),
+        "apiVersion": interned(run.get("apiVersion")),
+        "kind": interned(run.get("kind")),
         "metadata": metadata,
         "spec": {key: run["spec"][key] for key in _SPEC if key in run["spec"]},
         "status": trimmed,
     }
-
-
-def _shared(value: object) -> object:
-    """The one copy of a string that many runs hold, such as their namespace or phase."""
-    return sys.intern(value) if type(value) is str else value

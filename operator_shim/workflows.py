@@ -93,7 +93,7 @@ class RunWorkflows:
         await signal_run(self._client, run.ref, messages.SPEC_CHANGED_SIGNAL, change)
 
     async def cancel(self, run: RunRef) -> None:
-        """Cancel the workflows that execute the run; succeeds if there are none."""
+        """Cancel the workflows that execute the run; succeeds if none is open."""
         await cancel_run(self._client, run)
 
     async def clean_up(self, run: RunRef) -> None:

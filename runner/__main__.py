@@ -96,7 +96,11 @@ def main() -> NoReturn:
     try:
         process.settings = read_settings(os.environ)
         process.progress = ProgressLog(sys.stdout, every=process.settings.progress_seconds, clock=time.monotonic)
-        _watch_deadline(process)
+        if (left := _seconds_left(process.settings)) is not None:
+            late = _deadline_reached(process.settings, "whether the run is committed is not known")
+            watchdog = threading.Timer(left + _WATCHDOG_SECONDS, lambda: process.fail(late, is_known=False))
+            watchdog.daemon = True
+            watchdog.start()
         uvloop.run(_run(process))
     except BaseException as error:  # noqa: BLE001  the top level of the process
         process.fail(error)
@@ -152,16 +156,6 @@ def _seconds_left(settings: Settings) -> float | None:
 
 def _deadline_reached(settings: Settings, kept: str = _KEPT) -> DeadlineReached:
     return DeadlineReached(f"deadline reached after {settings.seconds_left:g} s; {kept}")
-
-
-def _watch_deadline(process: Process) -> None:
-    """Start a thread that ends the process if the event loop is blocked at the deadline."""
-    left = _seconds_left(process.settings)
-    if left is not None:
-        error = _deadline_reached(process.settings, "whether the run is committed is not known")
-        watchdog = threading.Timer(left + _WATCHDOG_SECONDS, lambda: process.fail(error, is_known=False))
-        watchdog.daemon = True
-        watchdog.start()
 
 
 if __name__ == "__main__":

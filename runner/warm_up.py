@@ -35,7 +35,7 @@ REPEATED_SECONDS: Final = 30.0
 """What is seen is logged when it changes, and after this time."""
 
 SHOWN: Final = 500
-"""Characters of a URL, and of what was seen there, that are logged: together they fit into the report of a warm-up."""
+"""Characters of a URL, and of the answer from there, that are logged: together they fit into the report of a warm-up."""
 
 
 class Seen:

@@ -21,7 +21,6 @@ from temporalio.client import (
     ScheduleRange,
     ScheduleSpec,
 )
-from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, ignore_not_found
@@ -33,13 +32,20 @@ from inferrun.names import (
     run_workflow_id,
     schedule_id,
 )
-from inferrun.reasons import Reason
 from inferrun.resources.fire_times import EPOCH
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.timestamps import parse
 from workflows import activity_options, messages
-from workflows.messages import DeleteRunInput, DeleteScheduleInput, EditInput, OriginInput, RunRequest, SubmitInput
+from workflows.messages import (
+    DeleteRunInput,
+    DeleteScheduleInput,
+    EditInput,
+    OriginInput,
+    RunRequest,
+    SubmitInput,
+    refused,
+)
 
 _OF_RUNS: Final = frozenset(
     options.name
@@ -84,9 +90,17 @@ class CallerCheck(Interceptor):
         info = activity.info()
         caller, text = info.workflow_id or "", self._refusal(argument, info)
         if text:
-            raise _refused(text)
+            raise refused(text)
         if not info.is_local:
-            await self._check_task_queue(caller, info.workflow_run_id or "")
+            run_id = info.workflow_run_id or ""
+            if run_id not in self._known:
+                async with call_deadline():
+                    found = await self._temporal.get_workflow_handle(caller, run_id=run_id).describe()
+                if found.task_queue != self._task_queue:
+                    raise refused(f"workflow {caller!r} is not executed by this installation")
+                self._known[run_id] = None
+                while len(self._known) > KNOWN_LIMIT:
+                    self._known.popitem(last=False)
         if isinstance(argument, SubmitInput) and argument.submission.parent is not None:
             await self._check_schedule(argument, caller)
 
@@ -129,24 +143,13 @@ class CallerCheck(Interceptor):
             return f"namespace: {namespace!r} is not served by this installation; allowed: {allowed}"
         return ""
 
-    async def _check_task_queue(self, caller: str, run_id: str) -> None:
-        if run_id in self._known:
-            return
-        async with call_deadline():
-            found = await self._temporal.get_workflow_handle(caller, run_id=run_id).describe()
-        if found.task_queue != self._task_queue:
-            raise _refused(f"workflow {caller!r} is not executed by this installation")
-        self._known[run_id] = None
-        while len(self._known) > KNOWN_LIMIT:
-            self._known.popitem(last=False)
-
     async def _check_schedule(self, request: SubmitInput, caller: str) -> None:
         parent = request.submission.parent
         if parent is None or request.nominal_time is None:
-            raise _refused("parent: unknown field; it is set by schedules")
+            raise refused("parent: unknown field; it is set by schedules")
         due = parse(request.nominal_time)
         if due > activity.info().started_time + EARLY:
-            raise _refused("parent: unknown field; it is set by schedules, when a run is due")
+            raise refused("parent: unknown field; it is set by schedules, when a run is due")
         schedule = schedule_id(RunRef(namespace=request.submission.namespace, name=parent.name, uid=parent.uid))
         for _ in range(ACTION_CHECKS):
             found = None
@@ -161,7 +164,7 @@ class CallerCheck(Interceptor):
             if caller in started or _is_fire_time(found.schedule.spec, due):
                 return
             await asyncio.sleep(1)
-        raise _refused("parent: unknown field; it is set by schedules, and this workflow was not started by one")
+        raise refused("parent: unknown field; it is set by schedules, and this workflow was not started by one")
 
 
 class _CheckedActivity(ActivityInboundInterceptor):
@@ -214,7 +217,3 @@ def _is_fire_time(spec: ScheduleSpec, due: datetime) -> bool:
         and (not one.year or is_in(one.year, local.year))
         for one in spec.calendars
     )
-
-
-def _refused(text: str) -> ApplicationError:
-    return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)

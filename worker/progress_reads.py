@@ -18,7 +18,7 @@ from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress
 from worker.caller_check import refusal_of_run
-from workflows.messages import RUN_WORKFLOW
+from workflows.messages import RUN_WORKFLOW, refused
 from workflows.run_controls import READ_PROGRESS
 
 READ_SECONDS: Final = 0.5
@@ -48,7 +48,7 @@ class ProgressReads(Interceptor):
         """As described in `workflows.run_controls`; called in the thread of a workflow."""
         info = workflow.info()
         if info.workflow_type == RUN_WORKFLOW and (refusal := refusal_of_run(run, info)):
-            raise ApplicationError(refusal, type=str(Reason.REQUEST_REFUSED), non_retryable=True)
+            raise refused(refusal)
         if time.monotonic() < self._resumes_at:
             raise _unreadable(run)
         reading = asyncio.run_coroutine_threadsafe(self._read(run), self._loop)

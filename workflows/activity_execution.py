@@ -53,7 +53,7 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
 
 
 async def has_own_origin() -> bool:
-    """Whether this installation executed what this workflow continues, so that what it has passed on can be relied on."""
+    """Whether this installation executed the workflow that this one continues, so that its input can be relied on."""
     request = OriginInput(continued_run_id=workflow.info().continued_run_id or "")
     return (await execute_locally(CHECK_ORIGIN, request, OriginResult, summary="check what this continues")).is_ours
 

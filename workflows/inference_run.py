@@ -36,7 +36,7 @@ from workflows.messages import (
     VerdictKind,
     VerifyResult,
 )
-from workflows.retry_policy import Step, StepKind, next_step, success_of
+from workflows.retry_policy import RunStep, StepKind, next_step, success_of
 from workflows.run_controls import RunControls
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
@@ -163,7 +163,18 @@ class RunWorkflow(RunControls):
         """A launched Job, or the outcome of a run that cannot be launched; waits while the config is missing or invalid."""
         while True:
             seen = self._state.edit_count
-            launched = await self._create_job()
+            progress, asked = self._state.progress, workflow.now()
+            is_first = progress.launch == 1
+            summary = (
+                "write the contract, create the Job" if is_first else f"create the Job of attempt {progress.attempt}"
+            )
+            request = self._state.begin_launch()
+            launching = execute_locally(activity_options.LAUNCH, request, LaunchResult, summary=summary)
+            launched, is_cancelled = await uninterrupted(launching)  # so that no Job is left behind
+            self._state.set_clock(launched.cluster_time, asked=asked, now=workflow.now())
+            self._state.accept_launch(launched)
+            if is_cancelled:
+                raise asyncio.CancelledError
             match launched.state:
                 case LaunchState.LAUNCHED:
                     workflow.set_current_details(f"**Pending**: Job {code_span(launched.job_name)} was created.")
@@ -188,20 +199,6 @@ class RunWorkflow(RunControls):
                         message = f"the run waited longer than pendingTimeoutSeconds: {launched.message}"
                         return await self._fail(Reason.PENDING_TIMEOUT, message)
             self._limit_history()
-
-    async def _create_job(self) -> LaunchResult:
-        """The result of the launch. Cancellation waits for it, so that no Job is left behind."""
-        progress, asked = self._state.progress, workflow.now()
-        is_first = progress.launch == 1
-        summary = "write the contract, create the Job" if is_first else f"create the Job of attempt {progress.attempt}"
-        request = self._state.begin_launch()
-        launching = execute_locally(activity_options.LAUNCH, request, LaunchResult, summary=summary)
-        launched, is_cancelled = await uninterrupted(launching)
-        self._state.set_clock(launched.cluster_time, asked=asked, now=workflow.now())
-        self._state.accept_launch(launched)
-        if is_cancelled:
-            raise asyncio.CancelledError
-        return launched
 
     async def _wait_for_change(self, launched: LaunchResult, seen: int) -> bool:
         """Wait for a signal after the first `seen` ones, or for the next check; False once pendingTimeoutSeconds expires."""
@@ -228,7 +225,7 @@ class RunWorkflow(RunControls):
         if workflow.info().is_continue_as_new_suggested() and workflow.all_handlers_finished():
             workflow.continue_as_new(self._state.continued())
 
-    def _step_after(self, verdict: Verdict, launched: LaunchResult) -> Step:
+    def _step_after(self, verdict: Verdict, launched: LaunchResult) -> RunStep:
         return next_step(
             verdict,
             attempt=self._state.progress.counted_attempts,
@@ -236,7 +233,7 @@ class RunWorkflow(RunControls):
             seconds_left=self._state.running_seconds_left(now=self._now),
         )
 
-    async def _back_off(self, launched: LaunchResult, verdict: Verdict, step: Step) -> None:
+    async def _back_off(self, launched: LaunchResult, verdict: Verdict, step: RunStep) -> None:
         """Publish why the run waits for its next launch, and wait. pendingTimeoutSeconds counts anew from then on, unless the
         launch never ran: then the run was waiting already.
         """

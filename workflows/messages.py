@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from temporalio.exceptions import ApplicationError
 
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
@@ -26,6 +27,12 @@ LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
 
 PROGRESS_QUERY = "progress"
+
+
+def refused(text: str, *, reason: Reason = Reason.REQUEST_REFUSED) -> ApplicationError:
+    """The error of a request that must not be tried again."""
+    return ApplicationError(text, type=str(reason), non_retryable=True)
+
 
 Text = Annotated[str, AfterValidator(lambda text: one_line(text, limit=2048))]
 """A text for people: one line of at most 2048 characters, whatever it was made from."""
@@ -82,7 +89,7 @@ class LaunchState(StrEnum):
 
 
 class LaunchResult(RunProgress):
-    """The Job that was created or adopted, or the reason why there is none.
+    """The Job that was created or adopted, or the reason why the run has no Job.
 
     The limits are those of the snapshot and are meaningful only if the run was launched; `timeout_seconds` is what the
     spec said at the launch.
@@ -164,13 +171,13 @@ class RunInput(RunRef, RunProgress):
 
 
 class OriginInput(Frozen):
-    """Check where a workflow that continues as new comes from."""
+    """Check which installation executed the workflow that another one continues."""
 
     continued_run_id: str = Field(description="The execution before this one")
 
 
 class OriginResult(Frozen):
-    """Whether this installation executed it, so that what it passed on can be relied on."""
+    """Whether this installation executed it, so that its output can be relied on."""
 
     is_ours: bool
 

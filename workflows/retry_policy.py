@@ -29,7 +29,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     """The next step of a run; `delay` is in seconds, `counted` says whether the next launch is a new attempt."""
 
     kind: StepKind
@@ -39,26 +39,26 @@ class Step:
     counted: bool = False
 
 
-def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_left: float | None) -> Step:
+def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_left: float | None) -> RunStep:
     """The step after attempt number `attempt` (from 1); `seconds_left` on the run's clock, None without a limit."""
     if verdict.kind is VerdictKind.SUCCEEDED:
-        return Step(StepKind.SUCCEED, verdict.reason, verdict.message)
+        return RunStep(StepKind.SUCCEED, verdict.reason, verdict.message)
     is_time_up, text = is_expired(seconds_left), verdict.message
     is_out_of_time = verdict.kind is VerdictKind.OUT_OF_TIME
     if verdict.kind.is_disruption or verdict.kind in NO_ATTEMPTS:
         if is_time_up and (verdict.kind.is_disruption or is_out_of_time):
             text = text if is_out_of_time else f"no time is left for another launch; {text}"
-            return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, text)
+            return RunStep(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, text)
         text = f"{text}, but the run has time left" if is_out_of_time else text
         delay = 0 if verdict.kind is VerdictKind.SUSPENDED else RELAUNCH_DELAY
-        return Step(StepKind.LAUNCH, verdict.reason, text, delay=delay)
+        return RunStep(StepKind.LAUNCH, verdict.reason, text, delay=delay)
     if not verdict.may_retry or attempt > backoff_limit:
-        return Step(StepKind.FAIL, verdict.reason, verdict.message)
+        return RunStep(StepKind.FAIL, verdict.reason, verdict.message)
     if is_time_up:
         message = f"no time is left for another attempt; the last one ended with: {verdict.message}"
-        return Step(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, message)
+        return RunStep(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, message)
     delay = int(min(FIRST_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF))
-    return Step(StepKind.LAUNCH, verdict.reason, verdict.message, delay=delay, counted=True)
+    return RunStep(StepKind.LAUNCH, verdict.reason, verdict.message, delay=delay, counted=True)
 
 
 def success_of(verdict: Verdict | None) -> Verdict | None:

@@ -18,7 +18,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress, RunResult
 from workflows import activity_options
 from workflows.activity_execution import execute, uninterrupted
-from workflows.messages import PROGRESS_QUERY, EditInput, RunEdit, SubmissionState, SubmissionStatus
+from workflows.messages import PROGRESS_QUERY, EditInput, RunEdit, SubmissionState, SubmissionStatus, refused
 
 READ_PROGRESS: Final = "inferrun.read_progress"
 """The function with which a worker reads a run at once, outside of the workflow's history: None if the run does not exist. Raises
@@ -53,7 +53,7 @@ class RunControls:
             return found
         if self._result is not None:
             return Progress.model_validate(self._result.model_dump(exclude_none=True))
-        raise _refused(Reason.RUN_DELETED, f"InferenceRun {run} does not exist any more")
+        raise refused(f"InferenceRun {run} does not exist any more", reason=Reason.RUN_DELETED)
 
     @workflow.update(
         name=RunEdit.SUSPEND, description="Stop the run's Job; what is committed is kept", unfinished_policy=_ABANDON
@@ -98,7 +98,7 @@ class RunControls:
         except ApplicationError:
             return
         if refusal := refusal_of(edit, found):
-            raise _refused(Reason.REQUEST_REFUSED, f"InferenceRun {run}: {refusal}")
+            raise refused(f"InferenceRun {run}: {refusal}")
 
     async def _edit(self, edit: RunEdit) -> RunRef:
         await workflow.wait_condition(lambda: self._controlled_run is not None)
@@ -111,8 +111,8 @@ class RunControls:
         if edit is RunEdit.CANCEL and ended is not None and ended.reason is Reason.CANCELLED:
             return run  # an earlier try of the activity has cancelled it
         if ended is not None:
-            raise _refused(Reason.REQUEST_REFUSED, f"InferenceRun {run}: it has ended: {ended.phase} ({ended.reason})")
-        raise _refused(status.reason, status.message or f"InferenceRun {run} does not exist any more")
+            raise refused(f"InferenceRun {run}: it has ended: {ended.phase} ({ended.reason})")
+        raise refused(status.message or f"InferenceRun {run} does not exist any more", reason=status.reason)
 
     async def _answer_updates(self) -> None:
         """Wait for the updates under way before the workflow closes; otherwise their callers would get an error."""
@@ -137,7 +137,3 @@ def refusal_of(edit: RunEdit, progress: Progress | None) -> str:
 def _read_progress(run: RunRef) -> Progress | None:
     read: ReadProgress = workflow.extern_functions()[READ_PROGRESS]
     return read(run)
-
-
-def _refused(reason: Reason, text: str) -> ApplicationError:
-    return ApplicationError(text, type=str(reason), non_retryable=True)

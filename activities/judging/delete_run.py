@@ -31,7 +31,7 @@ from inferrun.resources import AutoDeletePolicy, InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
 from workflows import activity_options, messages
-from workflows.messages import CleanupInput, DeleteRunInput, DeletionResult
+from workflows.messages import CleanupInput, DeleteRunInput, DeletionResult, refused
 
 BECAUSE_LIMIT = 200
 """Characters of the reason that the clean-up was started with."""
@@ -107,7 +107,7 @@ class RunDeleter:
         if run is None:
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         if not run.status.is_terminal:
-            raise _refused(f"run {run.ref} has not ended")
+            raise refused(f"run {run.ref} has not ended")
         if reader := await find_reader(self._api, ref):
             text = f"InferenceRun {reader} waits to read the output of run {ref}"
             raise ApplicationError(text, next_retry_delay=timedelta(seconds=READER_SECONDS))
@@ -121,7 +121,7 @@ class RunDeleter:
             return DeletionResult(gone=False, message=f"InferenceRun {ref} is kept by {limits}")
         due = run.status.delete_after  # in the status, which users cannot write
         if due is None:
-            raise _refused(f"the autoDeletePolicy of run {run.ref} keeps it")
+            raise refused(f"the autoDeletePolicy of run {run.ref} keeps it")
         if due - TOLERANCE > now:
             raise _too_early(run, until=due, now=now)
         config, why = run.config_name, one_line(request.because, limit=BECAUSE_LIMIT)
@@ -189,7 +189,3 @@ async def start_cleanup(
 
 def _too_early(run: InferenceRun, *, until: datetime, now: datetime) -> ApplicationError:
     return ApplicationError(f"run {run.ref} is kept until {until:%H:%M:%S}", next_retry_delay=until - now)
-
-
-def _refused(text: str) -> ApplicationError:
-    return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)

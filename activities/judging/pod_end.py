@@ -1,7 +1,7 @@
-"""How a Pod ended that may no longer exist: what was seen of its end, in a few hundred bytes. Pure.
+"""How a Pod ended that may no longer exist, in a few hundred bytes. Pure.
 
-A Pod that is stopped or evicted takes along how it ended, unless somebody watches. The shim therefore sends what it has seen
-with the signal `ended`. Other programs may send signals through Temporal, too, so it signs the text with the key of its process.
+The end of a Pod that is stopped or evicted is lost with the Pod, unless somebody watches. The shim therefore sends the ends of
+Pods with the signal `ended`. Other programs may send signals through Temporal, too, so it signs the text with its key.
 """
 
 import json
@@ -136,7 +136,7 @@ async def read_ends(text: str, *, job_uid: str, is_signer: IsSigner) -> tuple[Po
 
 def write_ends(ends: Iterable[PodEnd], *, key: SigningKey) -> str:
     """The signed ends of a Job's Pods, as far as they fit: first without the messages that can be read from the cluster, then
-    without any. Empty if there are none.
+    without any. Empty without ends.
     """
     latest = tuple(ends)[-MAX_ENDS:]
     for kept in (

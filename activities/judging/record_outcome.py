@@ -78,7 +78,13 @@ class OutcomeRecorder:
         """Write the outcome, then start what follows from it."""
         snapshot = await find_snapshot(self._api, self._runs, request.run, remembered=request.snapshot)
         auto_delete = await self._auto_delete(request.run, snapshot)
-        generation, revision = await self._model_at_end(snapshot)
+        generation: int | None = None
+        revision = ""
+        if snapshot is not None and snapshot.service is not None:
+            try:
+                generation, revision = identity_of(await self._models.read(snapshot.service))
+            except (LaunchBlocked, KubeError) as error:  # an outcome does not wait for the model
+                logger.info("the model cannot be read at the end of its run", extra={"error": str(error)})
 
         def decide(run: InferenceRun) -> InferenceRunStatus:
             workflow, now, delete_after = None, self._api.now(), None
@@ -140,16 +146,6 @@ class OutcomeRecorder:
         only = (request.only_job_name, request.only_job_uid)
         await set_time_to_live(self._api, run.ref, seconds=seconds, only_job=only if all(only) else None)
         return result
-
-    async def _model_at_end(self, snapshot: Snapshot | None) -> tuple[int | None, str]:
-        """Generation and revision of the object that serves the model; unknown if it cannot be read: an outcome does not wait."""
-        if snapshot is None or snapshot.service is None:
-            return None, ""
-        try:
-            return identity_of(await self._models.read(snapshot.service))
-        except (LaunchBlocked, KubeError) as error:
-            logger.info("the model cannot be read at the end of its run", extra={"error": str(error)})
-            return None, ""
 
     async def _auto_delete(self, ref: RunRef, snapshot: Snapshot | None) -> AutoDelete | None:
         """What becomes of the run: as it was started with, or, if it never was, as its config says. None: it is kept."""

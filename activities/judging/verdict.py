@@ -26,7 +26,7 @@ MAX_DIGITS = 12
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about a launch that ended."""
+    """The objects of a launch that ended."""
 
     job: Object
     pods: list[Object]

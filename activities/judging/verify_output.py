@@ -19,7 +19,7 @@ from activities.watching import job_state, pod_state
 from activities.watching.job_objects import list_pods_and_others
 from activities.watching.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
@@ -47,7 +47,7 @@ class OutputVerifier:
 
     @activity.defn(name=activity_options.VERIFY.name)
     async def verify_output(self, request: VerifyInput) -> VerifyResult:
-        """What is known about the output, or the Job that is asking."""
+        """The finding about the output, or the Job that asks the store."""
         run = await self._runs.read(request.run)
         if run is None:
             return VerifyResult(gone=True)
@@ -80,7 +80,14 @@ class OutputVerifier:
             if job is not None and (again := await take_out_of_queue(self._api, body, created=job)) is not None:
                 job = await self._create(request, again)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            return await self._wait_for_admission(request, run, error)
+            rejection = one_line(f"the verifying Job was not admitted: {error}")
+            if isinstance(error, Invalid) or _is_time_up(request):
+                return VerifyResult(finding=_unknown(rejection))
+            current = (await self._publish(request, run, rejection=rejection)).run
+            if current is None or current.status.is_terminal:
+                return VerifyResult(gone=True)
+            await make_room(self._api, request.run, error, installation=self._installation.id)
+            raise  # the activity is tried again
         if job is None:
             return VerifyResult(finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run"))
         name, uid = name_of(job), uid_of(job)
@@ -99,17 +106,6 @@ class OutputVerifier:
         await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
         return VerifyResult(job_uid=uid)
 
-    async def _wait_for_admission(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
-        """Raises the error, so that the activity is tried again, unless that is hopeless or the time for it is up."""
-        rejection = one_line(f"the verifying Job was not admitted: {error}")
-        if isinstance(error, Invalid) or _is_time_up(request):
-            return VerifyResult(finding=_unknown(rejection))
-        written = await self._publish(request, run, rejection=rejection)
-        if written.run is None or written.run.status.is_terminal:
-            return VerifyResult(gone=True)
-        await make_room(self._api, request.run, error, installation=self._installation.id)
-        raise error
-
     async def _create(self, request: VerifyInput, body: Object) -> Object | None:
         """Create the Job, in place of one that a try created whose result did not arrive; None if another one has its name."""
         namespace, signed = request.run.namespace, self._signatures.signed(body, run=request.run)
@@ -120,7 +116,7 @@ class OutputVerifier:
             return await self._signatures.replace_job(stored, signed, run=request.run)
 
     async def _finding(self, job: Object) -> OutputFinding | None:
-        """What the Job's Pod found; unknown, with the reason, if none of its Pods could find out, and None if one still may."""
+        """The finding of the Job's Pod; unknown, with the reason, if all its Pods failed, and None while one may still find out."""
         is_finished = job_state.is_finished(job)
         if not is_finished and not job_state.may_have_pods(job):
             return None

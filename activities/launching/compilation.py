@@ -8,14 +8,14 @@ from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.retried_run import check_storage, retried_run
 from activities.launching.snapshot import (
     CONTRACT_KEY,
-    CABundle,
-    Claim,
+    BundleKey,
     CompiledRun,
     End,
-    Endpoint,
+    EndpointSecret,
     HeaderSecret,
-    ModelService,
+    MountedClaim,
     Snapshot,
+    WantedService,
     hash_of,
 )
 from inferrun import contract as contracts
@@ -110,13 +110,13 @@ def compile_with_model(compiled: CompiledRun, address: ModelAddress) -> Compiled
     return _checked(CompiledRun(compiled.base_name, contract_json, compiled.snapshot, name))
 
 
-def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> ModelService | None:
+def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> WantedService | None:
     """The object that serves the model; None if the config has a URL, or no model."""
     model = config.spec.model
     reference = model.service_ref
     if reference is None:
         return None
-    return ModelService(
+    return WantedService(
         kind=str(reference.kind),
         namespace=reference.namespace or run.metadata.namespace,
         name=reference.name,
@@ -127,7 +127,7 @@ def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str)
     )
 
 
-def _model_at(address: ModelAddress, model: Model, *, service: ModelService) -> Model:
+def _model_at(address: ModelAddress, model: Model, *, service: WantedService) -> Model:
     warnings = list(address.warnings)
     if address.ca_secret and not service.is_at_home:
         warnings.append(
@@ -190,7 +190,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
         input=resolved.input,
         output=resolved.output,
         parameters=resolved.parameters,
-        interval=contracts.Interval(start=rfc3339(span.start), end=rfc3339(span.end)) if span is not None else None,
+        interval=contracts.DataInterval(start=rfc3339(span.start), end=rfc3339(span.end)) if span is not None else None,
         error_threshold=next((str(one) for one in thresholds if one is not None), ""),
         canary_records=run.spec.canary_records or spec.canary_records or 0,
         tensors=Tensors.model_validate(spec.tensors.to_manifest()) if spec.tensors else Tensors(),
@@ -223,7 +223,7 @@ def _snapshot_of(
     ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_LABELS]
     endpoints = [endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None]
     if model.credentials_ref is not None:
-        endpoints.append(Endpoint(end="model", secret=model.credentials_ref.name))
+        endpoints.append(EndpointSecret(end="model", secret=model.credentials_ref.name))
     backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
     seconds_kept = spec.ttl_seconds_after_finished
     limits: dict[str, float | None] = {}  # of the runner, by the names of its environment variables
@@ -250,7 +250,7 @@ def _snapshot_of(
         is_root_read_only=is_our_runner,
         endpoints=tuple(endpoints),
         header_secrets=_header_secrets_of(storage),
-        claims=tuple(Claim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
+        claims=tuple(MountedClaim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
         labels=propagated_labels(run, allowed=defaults.propagated_labels),
         annotations=propagated_annotations(run, excluded=defaults.excluded_annotations),
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
@@ -269,7 +269,7 @@ def _snapshot_of(
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
         is_dry_run=bool(run.spec.dry_run),
-        ca_bundle=CABundle(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
+        ca_bundle=BundleKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
         if bundle is not None
         else None,
         shards=1 if run.spec.dry_run else run.spec.shards or spec.shards or 1,  # a dry run reads only the first records
@@ -296,7 +296,7 @@ def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict
     return {part: amounts for part, amounts in parts.items() if amounts}
 
 
-def _endpoint_of(end: End, settings: dict[str, Any]) -> Endpoint | None:  # Any: free-form storage
+def _endpoint_of(end: End, settings: dict[str, Any]) -> EndpointSecret | None:  # Any: free-form storage
     for keys in SECRET_KEYS:
         reference: Any = settings  # Any: free-form storage
         for key in keys:
@@ -304,7 +304,7 @@ def _endpoint_of(end: End, settings: dict[str, Any]) -> Endpoint | None:  # Any:
         if isinstance(reference, dict) and isinstance(reference.get("name"), str):
             namespace = reference.get("namespace")
             named = namespace if isinstance(namespace, str) else ""
-            return Endpoint(end=end, secret=reference["name"], named_namespace=named)
+            return EndpointSecret(end=end, secret=reference["name"], named_namespace=named)
     return None
 
 

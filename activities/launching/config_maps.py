@@ -54,12 +54,12 @@ class ConfigMaps:
         return compiled
 
     async def find_signed(self, run: RunRef) -> CompiledRun | None:
-        """What a worker wrote for a run whose status does not say so yet; None if there is nothing."""
+        """The run that a worker compiled while its status does not say so yet; None without a ConfigMap of ours."""
         stored = await get_if_present(self._api, CONFIG_MAPS, run.namespace, _name(run))
         return _read(run, stored) if stored is not None and await self._signatures.is_ours(stored, run=run) else None
 
     async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
-        """What the run was started with; None if it was not, or if that is gone.
+        """The compiled run; None if the run was not started, or if its ConfigMap is gone.
 
         A ConfigMap that was deleted is written again if its workflow remembers the snapshot. Raises LaunchBlocked if
         it was replaced.
@@ -72,7 +72,7 @@ class ConfigMaps:
 
 
 async def find_config_map(api: KubeClient, run: InferenceRun) -> CompiledRun | None:
-    """What the run was started with; None if it was not, or if that is gone. Raises LaunchBlocked if it was replaced."""
+    """The compiled run; None if the run was not started, or if its ConfigMap is gone. Raises LaunchBlocked if it was replaced."""
     if not run.status.snapshot_hash:
         return None
     stored = await get_if_present(api, CONFIG_MAPS, run.metadata.namespace, _name(run.ref))

@@ -55,7 +55,7 @@ from workflows.messages import LaunchInput, LaunchResult, LaunchState
 
 @dataclass(frozen=True)
 class _Launch:
-    """What a launch executes: what the run was `started` with, and the same with the model's `current` address."""
+    """The compiled run of a launch: as it was `started`, and with the model's `current` address."""
 
     started: CompiledRun
     current: CompiledRun
@@ -134,7 +134,7 @@ class JobLauncher:
             return launch_results.blocked(request, run, blocker, now=self._api.now())
 
     async def _resolve(self, request: LaunchInput, run: InferenceRun) -> _Launch:
-        """What a new Job executes. Raises LaunchBlocked while something prevents it.
+        """The compiled run for a new Job. Raises LaunchBlocked while something prevents it.
 
         Grants and the operator's settings may have changed since the run started, and the model may have another address.
         """
@@ -174,7 +174,7 @@ class JobLauncher:
                 raise missing(run)
             earlier = parse_run(found)
         if (reference := input_reference(run, config, runner_image=defaults.runner_image)) is not None:
-            pinned = pinned_input_run(earlier) if earlier is not None else None
+            pinned = pinned_input_run(run) or (pinned_input_run(earlier) if earlier is not None else None)
             read = pinned or await self._input_runs.find(run, reference)
         with noting(seen_in(read)):
             service = service_of(run, config, runner_image=defaults.runner_image)

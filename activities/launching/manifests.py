@@ -54,7 +54,7 @@ MAX_FAILURES = 2**31 - 1
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 NO_QUEUE = "inferrun-not-started"
-"""The queue of a Job that has not been started. There is none of that name, so Kueue holds the Job and never admits it; it gets
+"""The queue of a Job that has not been started. No queue has that name, so Kueue holds the Job and never admits it; it gets
 its own queue when it is started. Kueue would admit a Job without Pods at once, and could start its Pod before it counts again."""
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")

@@ -6,7 +6,7 @@ Only the API server is asked: no request is ever sent to the model.
 from typing import Final
 
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.snapshot import ModelService
+from activities.launching.snapshot import WantedService
 from control.grants import may_refer, refusal
 from control.kserve_absence import missing, not_installed, too_large
 from control.kserve_kinds import KServeKinds
@@ -43,7 +43,7 @@ class ModelReader:
         self._api = api
         self._kinds = KServeKinds(api)
 
-    async def find(self, service: ModelService, *, namespace: str) -> ModelAddress:
+    async def find(self, service: WantedService, *, namespace: str) -> ModelAddress:
         """Where the model answers, for a run of that namespace. Raises LaunchBlocked while it does not answer, or if it never
         will; or unless the run may refer to the object, which is checked before every Job: a grant may be withdrawn.
         """
@@ -65,7 +65,7 @@ class ModelReader:
             raise LaunchBlocked(Reason.MODEL_FAILED, answer.message, is_retryable=False, service=service)
         return answer
 
-    async def read(self, service: ModelService) -> Object:
+    async def read(self, service: WantedService) -> Object:
         """The object. Raises LaunchBlocked if it does not exist or cannot be read."""
         resource = await self._kinds.find(service.kind)
         if resource is None:

@@ -1,4 +1,4 @@
-"""What a run's status says of the object of KServe that serves its model. Pure."""
+"""The object of KServe that serves a run's model, in the run's status. Pure."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def at_the_end(before: ModelStatus | None, *, generation: int | None, revision: 
 
 
 def drift(model: ModelStatus | None) -> str:
-    """What has changed between the start of the last launch and the end of the run; empty if nothing has."""
+    """The changes of the object between the start of the last launch and the end of the run; empty if nothing has."""
     if model is None or model.generation is None or model.end_generation is None:
         return ""
     changes = []

@@ -27,7 +27,7 @@ SNAPSHOT_KEY = "snapshot.json"
 """The keys of a run's ConfigMap."""
 
 
-class Endpoint(Frozen):
+class EndpointSecret(Frozen):
     """The Secret of an input, an output or the model server, and the namespace that its reference names."""
 
     end: Literal["input", "output", "model"]
@@ -44,21 +44,21 @@ class HeaderSecret(Frozen):
     key: str
 
 
-class Claim(Frozen):
+class MountedClaim(Frozen):
     """The PersistentVolumeClaim of an input or output."""
 
     end: End
     name: str
 
 
-class CABundle(Frozen):
+class BundleKey(Frozen):
     """The key of a ConfigMap with certificates of authorities."""
 
     config_map: str
     key: str
 
 
-class ModelService(ServiceRef):
+class WantedService(ServiceRef):
     """The object of KServe that serves the model, and what the config says about the model itself."""
 
     model_config = ConfigDict(protected_namespaces=())
@@ -71,7 +71,7 @@ class ModelService(ServiceRef):
 
     @property
     def wanted(self) -> Wanted:
-        """What the answer must respect."""
+        """The settings of the config that take precedence."""
         return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
 
 
@@ -96,9 +96,9 @@ class Snapshot(Frozen):
     resources: dict[str, dict[str, str]] = Field(default_factory=dict)
     tmp_size: str = ""
     is_root_read_only: bool = False
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[EndpointSecret, ...] = ()
     header_secrets: tuple[HeaderSecret, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[MountedClaim, ...] = ()
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     pending_timeout_seconds: int = 0
@@ -113,14 +113,14 @@ class Snapshot(Frozen):
     foreign_log_tail: bool = False
     allowed_addresses: tuple[str, ...] = ()
     refused_addresses: tuple[str, ...] = ()
-    service: ModelService | None = None
+    service: WantedService | None = None
     """None: the model has a fixed URL."""
 
     warm_up_limit: int = 0
     """0: the Pod has no init container."""
 
     warm_up_image: str = ""
-    ca_bundle: CABundle | None = None
+    ca_bundle: BundleKey | None = None
     is_dry_run: bool = False
     shards: int = 1
     """Number of Pods of a launch."""
@@ -154,10 +154,10 @@ class CompiledRun:
         return Model.model_validate(json.loads(self.contract_json).get("kserve") or {})
 
     @cached_property
-    def interval(self) -> contracts.Interval | None:
+    def interval(self) -> contracts.DataInterval | None:
         """The interval in the contract."""
         found = json.loads(self.contract_json).get("interval")
-        return contracts.Interval.model_validate(found) if found else None
+        return contracts.DataInterval.model_validate(found) if found else None
 
     @property
     def input_run(self) -> contracts.InputRun | None:

@@ -6,7 +6,7 @@ from inferrun.kube.objects import Object, Resource
 
 
 async def get_if_present(api: KubeClient, resource: Resource, namespace: str, name: str) -> Object | None:
-    """The object of that name; None if there is none."""
+    """The object of that name; None if it does not exist."""
     try:
         return await api.get(resource, namespace, name)
     except NotFound:

@@ -97,22 +97,19 @@ async def record_signer(api: KubeClient, key: SigningKey, *, namespace: str) -> 
     """Record the public key of this process, before it signs anything; returns once the API server has accepted it."""
     while True:
         try:
-            return await _record(api, key, namespace=namespace)
+            own = {"annotations": {f"{wellknown.ANNOTATION_SIGNER}{key.signer}": rfc3339(utc_now())}}
+            try:
+                await api.create(LEASES, namespace, {"metadata": {"name": RECORD, **own}, "spec": {}})
+            except AlreadyExists:
+                recorded = _signers(await api.patch(LEASES, namespace, RECORD, {"metadata": own}))
+                oldest = sorted(recorded, key=lambda signer: recorded[signer])[:-MAX_SIGNERS]
+                if oldest:
+                    forgotten = {f"{wellknown.ANNOTATION_SIGNER}{signer}": None for signer in oldest}
+                    await api.patch(LEASES, namespace, RECORD, {"metadata": {"annotations": forgotten}})
+            return
         except KubeError as error:
             logger.warning("the key of this process cannot be recorded yet", extra={"error": str(error)[:500]})
             await asyncio.sleep(RECORD_SECONDS)
-
-
-async def _record(api: KubeClient, key: SigningKey, *, namespace: str) -> None:
-    own = {"annotations": {f"{wellknown.ANNOTATION_SIGNER}{key.signer}": rfc3339(utc_now())}}
-    try:
-        await api.create(LEASES, namespace, {"metadata": {"name": RECORD, **own}, "spec": {}})
-    except AlreadyExists:
-        recorded = _signers(await api.patch(LEASES, namespace, RECORD, {"metadata": own}))
-        oldest = sorted(recorded, key=lambda signer: recorded[signer])[:-MAX_SIGNERS]
-        if oldest:
-            forgotten = {f"{wellknown.ANNOTATION_SIGNER}{signer}": None for signer in oldest}
-            await api.patch(LEASES, namespace, RECORD, {"metadata": {"annotations": forgotten}})
 
 
 def _signers(record: Object) -> dict[str, str]:

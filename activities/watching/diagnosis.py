@@ -44,7 +44,7 @@ class Wait:
 
 
 def diagnose(job: Object, pod: Object | None, events: list[Object], *, now: datetime, seen: str = "") -> Wait:
-    """Why the launch has no running container yet; `seen` is what the warm-up of the model has seen last."""
+    """Why the launch has no running container yet; `seen` is the latest answer to the probe of the model."""
     if pod is None:
         return diagnose_missing_pod(job, events)
     return (

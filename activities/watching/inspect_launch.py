@@ -60,22 +60,17 @@ class LaunchInspector:
         if request.seconds_left is not None and objects.job is not None and report.stage is not LaunchStage.ENDED:
             await mark_limited(self._api, objects.job, seconds_left=request.seconds_left)
         if report.stage in (LaunchStage.WAITING, LaunchStage.POD_LOST):
-            await self._provide_for_next_pod(request, objects)
+            # The next Pod needs a Job that is started, room in a quota, and the run's ConfigMap. One that another client created in
+            # its place is left alone.
+            if objects.job is not None:
+                await start_job(self._api, objects.job)
+                if not objects.pods:
+                    await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
+            run = await self._runs.read(request.run) if request.snapshot else None
+            if run is not None:
+                with suppress(LaunchBlocked):
+                    await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
         return await self._with_log_tail(request, objects, report, snapshot)
-
-    async def _provide_for_next_pod(self, request: InspectInput, objects: LaunchObjects) -> None:
-        """Start the Job again if another client has set its parallelism to 0, make room for its Pod in a quota, and write the run's
-        ConfigMap again if it was deleted. One that another client created in its place is left alone.
-        """
-        if objects.job is not None:
-            await start_job(self._api, objects.job)
-            if not objects.pods:
-                await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
-        run = await self._runs.read(request.run) if request.snapshot else None
-        if run is None:
-            return
-        with suppress(LaunchBlocked):
-            await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
 
     async def _with_log_tail(
         self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None

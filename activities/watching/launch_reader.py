@@ -1,6 +1,6 @@
-"""Reads what the cluster has of a launch, from the API server rather than from a watch that may lag behind.
+"""Reads the objects of a launch, from the API server rather than from a watch that may lag behind.
 
-Only what never changes is taken from what the shim's watch has seen and signalled: how a Pod has ended.
+Only the ends of Pods, which never change, are taken from the signals of the shim.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class LaunchReader:
         self._is_signer = is_signer
 
     async def seen_end(self, request: InspectInput) -> LaunchObjects | None:
-        """The Pods that were seen to end, None if there are none. They prove a success, and nothing else."""
+        """The Pods whose end was signalled, None without such Pods. They prove a success, and nothing else."""
         ended, _ = split_by_shape(await self._ended_pods(request), shape=request.pod_shape)
         return LaunchObjects(None, [], ended_pods=tuple(ended)) if ended else None
 
@@ -60,7 +60,7 @@ class LaunchReader:
         return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
 
     async def snapshot(self, request: InspectInput) -> Snapshot | None:
-        """What the run was started with: as the workflow remembers it, else as the ConfigMap has it."""
+        """The run's snapshot: as the workflow remembers it, else as the ConfigMap has it."""
         return await find_snapshot(self._api, self._runs, request.run, remembered=request.snapshot)
 
     async def report(self, request: InspectInput, objects: LaunchObjects, *, snapshot: Snapshot | None) -> LaunchReport:

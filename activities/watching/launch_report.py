@@ -30,7 +30,7 @@ counted must not be forgotten: its time would count twice.
 
 @dataclass(frozen=True)
 class LaunchObjects:
-    """What the cluster has of a launch: `job` is None if it is gone; `orphans` are Pods that were left behind by it;
+    """The objects of a launch: `job` is None if it is gone; `orphans` are Pods that were left behind by it;
     `ended_pods` were seen to end but may be gone. `is_contested`: the Job controls Pods that are not of its making.
     """
 

@@ -114,7 +114,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What was observed before: whether the launch was running, and in which Pod, if that is known."""
+    """The previous observation: whether the launch was running, and in which Pod, if that is known."""
 
     is_running: bool = False
     pod_uid: str = ""
@@ -149,7 +149,7 @@ def observe(
     node_lost_seconds: int,
     warm_up: str = "",
 ) -> Observation:
-    """What the launch of a Job that exists is doing; `warm_up` is what the probe of its model has seen last.
+    """What the launch of a Job that exists is doing; `warm_up` is the latest answer to the probe of its model.
 
     `pods` are those that are not terminal, `ends` those that were; `quiet_seconds` is how long neither Job nor Pods
     have changed.

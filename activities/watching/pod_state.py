@@ -89,7 +89,7 @@ def start_in(events: Iterable[Object]) -> str | None:
 
 
 def waiting_reason(pod: Object) -> tuple[str, str]:
-    """Reason and message of a container that has not started, empty if there are none."""
+    """Reason and message of a container that has not started; empty if the kubelet gives no reason."""
     state = container_state(pod).get("waiting") or {}
     return str(state.get("reason", "")), str(state.get("message", ""))
 

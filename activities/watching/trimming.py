@@ -1,4 +1,4 @@
-"""What the caches of the worker keep of Jobs, Pods, runs and Events. Pure.
+"""Trims Jobs, Pods, quotas and Events for the caches of the shim. Pure.
 
 A Job and its Pod take 10 to 20 KiB as the API server sends them, most of it specs and managed fields that no rule
 reads. With ten thousand live Jobs the difference is 200 MiB. Trimmed objects keep the shape of the original, so that
@@ -55,6 +55,8 @@ _FINALIZERS = 16
 IS_FULL = "isFull"
 """In a trimmed quota."""
 
+SHARED_LENGTH = 128
+
 LAUNCHED_KINDS = ("count/jobs.batch", "count/configmaps", "configmaps")
 """What a quota counts that a launch creates. A rejected Pod is tried again by the Job's controller."""
 
@@ -62,7 +64,7 @@ _COUNT: Final = re.compile(r"([0-9]+)(k?)")
 
 
 def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
-    """The Job as the observer needs it; None for one that is labelled as ended. `before` is what was kept of it."""
+    """The Job as the observer needs it; None for one that is labelled as ended. `before` is the cached Job."""
     metadata, status = job["metadata"], job.get("status") or {}
     labels = _picked(metadata.get("labels"), _JOB_LABELS)
     if wellknown.LABEL_ENDED in labels:
@@ -170,9 +172,9 @@ def observed_time(event: Object) -> str:
 
 def _metadata(metadata: Object) -> Object:
     kept = {
-        "name": _shared(metadata["name"]),
-        "namespace": _shared(metadata.get("namespace", "")),
-        "uid": _shared(metadata.get("uid", "")),
+        "name": interned(metadata["name"]),
+        "namespace": interned(metadata.get("namespace", "")),
+        "uid": interned(metadata.get("uid", "")),
         "resourceVersion": metadata.get("resourceVersion", ""),
         "creationTimestamp": metadata.get("creationTimestamp", ""),
     }
@@ -183,18 +185,18 @@ def _metadata(metadata: Object) -> Object:
 
 
 def _pod_spec(spec: Object) -> Object:
-    kept: Object = {"containers": [{"name": CONTAINER, "image": _shared(pod_state.image_of({"spec": spec}))}]}
+    kept: Object = {"containers": [{"name": CONTAINER, "image": interned(pod_state.image_of({"spec": spec}))}]}
     if spec.get("nodeName"):
-        kept["nodeName"] = _shared(spec["nodeName"])
+        kept["nodeName"] = interned(spec["nodeName"])
     if spec.get("imagePullSecrets"):
         kept["imagePullSecrets"] = [
-            {"name": _shared(secret.get("name", ""))} for secret in spec["imagePullSecrets"][:1]
+            {"name": interned(secret.get("name", ""))} for secret in spec["imagePullSecrets"][:1]
         ]
     return kept
 
 
 def _pod_status(status: Object, *, started_at: str | None) -> Object:
-    kept: Object = {"phase": _shared(status.get("phase", ""))}
+    kept: Object = {"phase": interned(status.get("phase", ""))}
     for key in ("reason", "message"):
         if status.get(key):
             kept[key] = str(status[key])[:MESSAGE_LIMIT]
@@ -208,7 +210,7 @@ def _pod_status(status: Object, *, started_at: str | None) -> Object:
         if started_at is not None and "running" in state:
             state["running"]["startedAt"] = started_at  # the times by which it was moved are not kept
         outlasting = pod_state.outlasting_containers({"status": status})
-        others = [{"name": _shared(one.get("name", "")), "state": {}} for one in outlasting[:1]]
+        others = [{"name": interned(one.get("name", "")), "state": {}} for one in outlasting[:1]]
         kept["containerStatuses"] = [{"name": CONTAINER, "state": state}, *others]
     warm_up = [one for one in status.get("initContainerStatuses") or [] if one.get("name") == WARM_UP_CONTAINER]
     if warm_up and started_at is None:
@@ -237,7 +239,7 @@ def _conditions(conditions: Iterable[Object] | None, *, kinds: tuple[str, ...] |
         kind, status = condition.get("type", ""), condition.get("status", "")
         if kinds is not None and kind not in kinds:
             continue
-        trimmed = {"type": _shared(kind), "status": _shared(status)}
+        trimmed = {"type": interned(kind), "status": interned(status)}
         if kind != "PodScheduled" or status == "False":
             trimmed |= {key: str(condition[key])[:MESSAGE_LIMIT] for key in ("reason", "message") if condition.get(key)}
         kept.append(trimmed)
@@ -255,12 +257,9 @@ def _unreachable_marks(conditions: Iterable[Object]) -> list[Object]:
 
 
 def _picked(values: Mapping[str, object] | None, keys: tuple[str, ...]) -> Object:
-    return {key: _shared(values[key]) for key in keys if key in values} if values else {}
+    return {key: interned(values[key]) for key in keys if key in values} if values else {}
 
 
-def _shared(value: object) -> object:
+def interned(value: object) -> object:
     """The one copy of a short string that many objects hold: namespaces, images, phases, times."""
-    return sys.intern(value) if type(value) is str and len(value) <= _SHARED_LENGTH else value
-
-
-_SHARED_LENGTH = 128
+    return sys.intern(value) if type(value) is str and len(value) <= SHARED_LENGTH else value

@@ -86,7 +86,9 @@ def inference_config() -> Schema:
     spec = structural(InferenceConfigSpec)
     spec["properties"]["parameters"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     for end in spec["properties"]["storage"]["properties"].values():
-        _describe_known_labels(end)
+        # Add the schemas of the supported labels; unknown keys are preserved at every level, for custom images.
+        end["properties"] = {label: structural(model) for label, model in SCHEMA_LABELS.items()}
+        _keep_unknown_keys(end)
     return _definition(
         _resource(InferenceConfig, spec=spec, status=structural(InferenceConfigStatus)),
         rules=CONFIG_RULES,
@@ -116,12 +118,6 @@ def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema
     }
 
 
-def _describe_known_labels(end: Schema) -> None:
-    """Add the schemas of the supported labels; unknown keys are preserved at every level, for custom images."""
-    end["properties"] = {label: structural(model) for label, model in SCHEMA_LABELS.items()}
-    _keep_unknown_keys(end)
-
-
 def _keep_unknown_keys(node: Schema) -> None:
     if node["type"] == "object":
         node[KEEP_UNKNOWN_KEYS] = True
@@ -146,8 +142,17 @@ def _definition(
     schema: Schema, *, rules: dict[str, tuple[Rule, ...]], columns: tuple[Schema, ...], names: Schema
 ) -> Schema:
     for path, entries in rules.items():
-        _node_at(schema, path)["x-kubernetes-validations"] = [entry.to_manifest() for entry in entries]
-    _set_list_kinds(schema)
+        node = schema  # at the dotted path of JSON names; `[]` goes to the values of a list or map
+        for step in path.split(".") if path else ():
+            node = node["properties"][step.removesuffix("[]")]
+            if step.endswith("[]"):
+                node = node["items"] if "items" in node else node["additionalProperties"]
+        node["x-kubernetes-validations"] = [entry.to_manifest() for entry in entries]
+    # Conditions are a map by type. The status has one owner: otherwise the API server would update the owner of each of
+    # its hundred fields with each write, and store them with the object, of whose size they were a third.
+    status = schema["properties"]["status"]
+    status["x-kubernetes-map-type"] = "atomic"
+    status["properties"]["conditions"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -168,22 +173,3 @@ def _definition(
             ],
         },
     }
-
-
-def _node_at(schema: Schema, path: str) -> Schema:
-    """The node at a dotted path of JSON names; `[]` goes to the values of a list or map."""
-    node = schema
-    for step in path.split(".") if path else ():
-        node = node["properties"][step.removesuffix("[]")]
-        if step.endswith("[]"):
-            node = node["items"] if "items" in node else node["additionalProperties"]
-    return node
-
-
-def _set_list_kinds(schema: Schema) -> None:
-    """Conditions are a map by type. The status has one owner: otherwise the API server would update the owner of each of its
-    hundred fields with each write, and store them with the object, of whose size they were a third.
-    """
-    status = schema["properties"]["status"]
-    status["x-kubernetes-map-type"] = "atomic"
-    status["properties"]["conditions"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}

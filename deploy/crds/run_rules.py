@@ -119,14 +119,6 @@ SCHEDULE_ONLY_FIELDS: Final = {
 server's cost estimate knows no maximum size for a number converted to text and would reject the rule."""
 
 
-def _needs_schedule(field: str, *, value: str) -> Rule:
-    return Rule(
-        holds=f"!has(self.{field}) || has(self.schedule)",
-        message=f"'{field} is ' + {value} + '; it is allowed only together with schedule'",
-        field=f".{field}",
-    )
-
-
 MUTABLE_AFTER_START: Final = frozenset({"suspend", "timeoutSeconds"})
 
 TERMINAL_PHASES: Final = tuple(phase for phase in Phase if phase.is_terminal)
@@ -213,7 +205,14 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
     return {
         ROOT: (OUTCOME_STAYS, spec_stays(spec_fields)),
         "spec": (
-            *(_needs_schedule(field, value=value) for field, value in SCHEDULE_ONLY_FIELDS.items()),
+            *(
+                Rule(
+                    holds=f"!has(self.{field}) || has(self.schedule)",
+                    message=f"'{field} is ' + {value} + '; it is allowed only together with schedule'",
+                    field=f".{field}",
+                )
+                for field, value in SCHEDULE_ONLY_FIELDS.items()
+            ),
             CONFIG_OR_BACKFILL,
             _backfill_alone(spec_fields),
             RUN_ONLY,

@@ -95,34 +95,27 @@ class _Translation:
     def node(self, source: Schema, *, path: str, owner: str) -> Schema:
         """The structural schema of `source`, which is located at `path` and belongs to the model `owner`."""
         source, owner = self._resolved(source, owner=owner)
-        if _is_int_or_string(source):
-            return _int_or_string(source)
+        if {choice.get("type") for choice in source.get("anyOf", ())} - {"null"} == {"integer", "string"}:
+            limits = {key: value for choice in source["anyOf"] for key, value in choice.items() if key == "maxLength"}
+            return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True} | limits
         node: Schema = {"description": paragraph(source["description"])} if "description" in source else {}
         node |= {keyword: source[keyword] for keyword in KEPT_KEYWORDS if keyword in source}
         if node.get("type") == "integer":
             node["format"] = "int64"
         if "properties" in source:
-            node["properties"] = self._properties(source["properties"], path=path, owner=owner)
+            node["properties"] = {}
+            for name, child in source["properties"].items():
+                below = self.node(child, path=f"{path}.{name}", owner=owner)
+                description = self.docs[owner].get(name, below.pop("description", None))
+                if description is None:
+                    raise NotStructural(f"{path}.{name} has no description")
+                node["properties"][name] = {"description": description} | below
         for keyword in ("items", "additionalProperties"):
-            if self._has_constraints(source.get(keyword)):
+            # An empty schema, such as JsonValue's, is not allowed in a CRD.
+            if isinstance(source.get(keyword), dict) and self._resolved(source[keyword], owner="")[0] != {}:
                 node[keyword] = self.node(source[keyword], path=f"{path}[]", owner=owner)
         _check_bounds(node, path=path)
         return node
-
-    def _has_constraints(self, source: object) -> bool:
-        """Whether `source` is more than an empty schema such as JsonValue's, which is not allowed in a CRD."""
-        return isinstance(source, dict) and self._resolved(source, owner="")[0] != {}
-
-    def _properties(self, source: Schema, *, path: str, owner: str) -> Schema:
-        properties: Schema = {}
-        for name, child in source.items():
-            below = self.node(child, path=f"{path}.{name}", owner=owner)
-            of_model = below.pop("description", None)
-            description = self.docs[owner].get(name, of_model)
-            if description is None:
-                raise NotStructural(f"{path}.{name} has no description")
-            properties[name] = {"description": description} | below
-        return properties
 
     def _resolved(self, source: Schema, *, owner: str) -> tuple[Schema, str]:
         """`source` without references and null types, and the model that it belongs to."""
@@ -135,15 +128,6 @@ class _Translation:
             outer = {key: value for key, value in source.items() if key not in {"anyOf", "default"}}
             return self._resolved(choices[0] | outer, owner=owner)
         return source, owner
-
-
-def _is_int_or_string(source: Schema) -> bool:
-    return {choice.get("type") for choice in source.get("anyOf", ())} - {"null"} == {"integer", "string"}
-
-
-def _int_or_string(source: Schema) -> Schema:
-    limits = {key: value for choice in source["anyOf"] for key, value in choice.items() if key == "maxLength"}
-    return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True} | limits
 
 
 def _check_bounds(node: Schema, *, path: str) -> None:

@@ -4,11 +4,11 @@ Its libraries are imported by `main`, so that a missing extra is reported in one
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
 USAGE_ERROR = 2
-BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         application(list(sys.argv[1:] if arguments is None else arguments), prog_name=program())
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BrokenPipeError:  # such as `inferrun get | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+    return 0
+
+
+def complete_for_kubectl() -> int:
+    """Print what completes `kubectl inferrun`: kubectl calls this program with the words, of which the last is incomplete."""
+    words = sys.argv[1:]
+    os.environ |= {
+        "_INFERRUN_COMPLETE": "complete_bash",
+        "COMP_WORDS": shlex.join(["inferrun", *words[:-1]]) + f" {words[-1] if words else ''}",
+        "COMP_CWORD": str(len(words)),
+    }
+    main([])
+    print(":4")  # ShellCompDirectiveNoFileComp of kubectl
     return 0

@@ -6,8 +6,10 @@ the problem and its fix, and never with a traceback.
 
 import asyncio
 import inspect
+import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -27,6 +29,7 @@ from inferrun.client import (
 )
 from inferrun.client.errors import kubernetes_errors
 from inferrun.results import PackageMissing, ResultsError, ResultsUnreachable, RunNotEnded
+from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line
 
 MESSAGE_LIMIT: Final = 2000
@@ -62,6 +65,9 @@ class CommandExit(IntEnum):
 
     INTERRUPTED = 130
     """Ctrl-C. A run that was waited for goes on, unless Ctrl-C was pressed twice."""
+
+    CLOSED = 141
+    """Whoever reads the output has closed it, such as head."""
 
 
 _EXITS: Final[tuple[tuple[type[ClientError | ResultsError], CommandExit], ...]] = (
@@ -122,13 +128,30 @@ def _connection(
 Command = Callable[..., Any]  # Any: each command has its own parameters
 
 
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Ends a command whose output cannot be written, such as that of `inferrun get | head`."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
+        raise typer.Exit(CommandExit.CLOSED) from closed
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(f"{error.filename or 'the output'} cannot be written: {error.strerror or error}")
+        raise typer.Exit(CommandExit.FAILED) from error
+
+
 def add_command(function: Command, *, panel: str) -> None:
     """Add a command, under the name of its function. A coroutine gets a client as its first argument, and the options of
     `_connection` after its own.
     """
     name = function.__name__.rstrip("_").replace("_", "-")
     if not inspect.iscoroutinefunction(function):
-        app.command(name, rich_help_panel=panel)(function)
+        app.command(name, rich_help_panel=panel)(_writing()(function))
         return
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     shared = list(inspect.signature(_connection, eval_str=True).parameters.values())
@@ -137,14 +160,30 @@ def add_command(function: Command, *, panel: str) -> None:
     def invoke(**given: Any) -> None:  # Any: typer has parsed them
         namespace, context, kubeconfig = (given.pop(one.name) for one in shared)
 
-        run_connected(
-            lambda client: function(client, **given), namespace=namespace, context=context, kubeconfig=kubeconfig
-        )
+        async def work(client: AsyncClient) -> int:
+            try:
+                code: int = await function(client, **given)
+            except RunNotFound as error:
+                hint = await _similar_run(client, given.values(), error)
+                raise RunNotFound(f"{error}{hint}", fix=f"list what exists: {program()} get -A") from error
+            return code
 
+        run_connected(work, namespace=namespace, context=context, kubeconfig=kubeconfig)
+
+    invoke = _writing()(invoke)
     invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     invoke.__annotations__ = {one.name: one.annotation for one in parameters}
     invoke.__doc__ = function.__doc__
     app.command(name, rich_help_panel=panel)(invoke)
+
+
+async def _similar_run(client: AsyncClient, given: Iterable[object], error: RunNotFound) -> str:
+    """A suggestion for the name in the arguments that the error is about."""
+    words = (word for value in given for word in (value if isinstance(value, list) else [value]))
+    wrong = next((word for word in words if isinstance(word, str) and word and word in str(error)), "")
+    with suppress(ClientError):  # whoever may read one run need not be allowed to list all
+        return did_you_mean(wrong, [run.metadata.name for run in await client.list()])
+    return ""
 
 
 def run_connected(

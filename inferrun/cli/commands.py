@@ -11,8 +11,9 @@ from inferrun.cli.following import logs, top
 from inferrun.cli.manifests import init, validate
 from inferrun.cli.operations import copy_secret, doctor, migrate
 from inferrun.cli.results import errors, results
-from inferrun.cli.runs import cancel, get, resume, retry, run, suspend, wait
+from inferrun.cli.runs import cancel, get, resume, retry, run, suspend
 from inferrun.cli.schedules import backfill, next_, trigger
+from inferrun.cli.waiting import wait
 
 COMMANDS: Final[dict[str, tuple[Command, ...]]] = {
     "Runs": (run, get, describe, logs, wait, top, results, errors, cancel, suspend, resume, retry),
@@ -44,3 +45,8 @@ for panel, commands in COMMANDS.items():
 
 application: Final = typer.main.get_command(app)
 """The command line, ready to be called."""
+
+for _command in (application, *application.commands.values()):  # type: ignore[attr-defined]
+    for _parameter in _command.params:
+        if getattr(_parameter, "is_flag", False):
+            _parameter.metavar = ""  # otherwise the help shows <bool>, as if a flag took a value

@@ -1,6 +1,6 @@
 """`describe`: everything that helps to find out why a run waits, has failed, or did what it did."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Final
@@ -10,21 +10,24 @@ from rich.text import Text
 
 from inferrun import wellknown
 from inferrun.cli.app import CommandExit, program
+from inferrun.cli.arguments import Name
 from inferrun.cli.following import log_text
-from inferrun.cli.runs import Name
-from inferrun.cli.terminal import cell, grid, moment, print_table, stdout
+from inferrun.cli.terminal import cell, moment, print_fields, print_table, stdout
 from inferrun.client import AsyncClient, LogLine
 from inferrun.client.progress import phase_text, run_facts
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
+from inferrun.reasons import Phase
 from inferrun.resources import ConditionStatus, InferenceRun
+from inferrun.resources.backfill import BackfillSelection
 from inferrun.run_status import STAGES
 from inferrun.text import one_line
-from inferrun.timestamps import parse_foreign
+from inferrun.timestamps import parse_foreign, rfc3339
 
 SHOWN_EVENTS: Final = 15
 SHOWN_LINES: Final = 10
 SHOWN_PARAMETERS: Final = 20
+SHOWN_TIMES: Final = 3
 VALUE_LIMIT: Final = 200
 STAGE_MARKS: Final = {
     ConditionStatus.TRUE: ("✓", "green"),
@@ -38,24 +41,18 @@ async def describe(client: AsyncClient, name: Name) -> int:
     run = await client.get(name)
     console, now = stdout(), client.kube.now()
     console.print(Text(f"{run.metadata.name}  ", style="bold"), phase_text(run), sep="", end="\n\n")
-    _print_fields(console, _fields(run, now=now))
-    if run.spec.is_schedule:
-        _print_runs_of_schedule(console, run, now=now)
-    else:
+    print_fields((heading, value) for heading, value in _fields(run, now=now) if value not in ("", None))
+    if not run.spec.is_schedule:
         _print_stages(console, run)
         _print_attempts(console, run, now=now)
     _print_events(console, await _events(client, run), now=now)
     if not run.spec.is_schedule:
         await _print_last_lines(console, client, run)
-    console.print("\nLinks", style="bold")
-    _print_fields(console, _links(run))
+    console.print("\nMore", style="bold")
+    for heading, text in _links(run):
+        if text:  # a line that the terminal wraps can be copied as one
+            console.print(Text(f"  {heading:<14}", style="dim"), cell(text), sep="")
     return CommandExit.OK
-
-
-def _print_fields(console: Console, fields: Iterable[tuple[str, object]]) -> None:
-    for title, value in fields:
-        if value not in ("", None):
-            console.print(Text(f"  {title:<14}", style="dim"), cell(value), sep="")
 
 
 def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]:
@@ -67,6 +64,22 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
     yield "config", run.config_name if is_own else f"{run.config_namespace}/{run.config_name}"
     yield "schedule", f"{spec.schedule} ({spec.time_zone or 'Etc/UTC'})" if spec.schedule else ""
     yield "of schedule", run.schedule_owner.name if run.schedule_owner else ""
+    if spec.backfill is not None:
+        which, runs = spec.backfill.which or BackfillSelection.MISSING, spec.backfill.concurrency or 1
+        yield "back-fill of", f"{spec.backfill.schedule}, {which.lower()} runs, {runs} at a time"
+        yield "times", f"{rfc3339(spec.backfill.start)} to {rfc3339(spec.backfill.end)}"
+    if status.backfill is not None:
+        counts = status.backfill
+        yield (
+            "runs",
+            (
+                f"{counts.total:,} total, {counts.succeeded:,} succeeded, {counts.failed:,} failed, "
+                f"{counts.skipped:,} skipped, {counts.running:,} in progress"
+            ),
+        )
+        yield "estimated end", moment(counts.estimated_completion_time, now=now) if not status.is_terminal else ""
+    if status.input_run is not None:
+        yield "input of run", f"{status.input_run.name} ({status.input_run.phase or 'does not exist yet'})"
     yield "retry of", spec.retry_of
     yield "interval", spec.interval
     for key, value in list((spec.parameters or {}).items())[:SHOWN_PARAMETERS]:
@@ -86,21 +99,14 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
     if model is not None:
         yield "model", f"{model.kind} {model.namespace}/{model.name} at {model.url}"
         yield "", model.warning
+    yield "last time", moment(status.last_schedule_time, now=now)
+    yield "last success", moment(status.last_successful_time, now=now)
+    for time in status.next_schedule_times[:SHOWN_TIMES]:
+        yield "next", moment(time, now=now)
+    for one in status.active:
+        yield "active", one.name
     yield "suspended", "yes; it goes on after inferrun resume" if spec.suspend and not status.is_terminal else ""
     yield "deleted", moment(status.delete_after, now=now)
-
-
-def _print_runs_of_schedule(console: Console, run: InferenceRun, *, now: datetime) -> None:
-    status = run.status
-    _print_fields(
-        console,
-        [
-            ("last time", moment(status.last_schedule_time, now=now)),
-            ("last success", moment(status.last_successful_time, now=now)),
-            *(("next", moment(time, now=now)) for time in status.next_schedule_times[:3]),
-            *(("active", one.name) for one in status.active),
-        ],
-    )
 
 
 def _print_stages(console: Console, run: InferenceRun) -> None:
@@ -131,11 +137,9 @@ def _print_attempts(console: Console, run: InferenceRun, *, now: datetime) -> No
         for one in run.status.attempts
     ]
     console.print("\nAttempts", style="bold")
-    print_table(grid(("ATTEMPT", "STARTED", "ENDED", "EXIT", "REASON", "NODE", "POD"), rows))
-    for one in run.status.attempts:
-        for text in (one.message, one.log) if one.exit_code != 0 else ():
-            if text:
-                console.print(Text(f"  {one.attempt}: ", style="dim"), cell(text), sep="")
+    print_table(("ATTEMPT", "STARTED", "ENDED", "EXIT", "REASON", "NODE", "POD"), rows)
+    failed = [one for one in run.status.attempts if one.exit_code != 0]
+    print_fields((f"attempt {one.attempt}:", text) for one in failed for text in (one.message, one.log) if text)
 
 
 async def _events(client: AsyncClient, run: InferenceRun) -> list[Object]:
@@ -153,7 +157,8 @@ async def _events(client: AsyncClient, run: InferenceRun) -> list[Object]:
         for uid in uids[:SHOWN_EVENTS]:
             page = await client.kube.list(EVENTS, namespace, fieldSelector=f"involvedObject.uid={uid}", limit="50")
             found += page.get("items") or []
-    return sorted(found, key=_time_of)[-SHOWN_EVENTS:]
+    # Some times have fractions of a second, before whose point the Z of others would be sorted wrongly.
+    return sorted(found, key=lambda event: _time_of(event).removesuffix("Z"))[-SHOWN_EVENTS:]
 
 
 def _time_of(event: Object) -> str:
@@ -171,7 +176,7 @@ def _print_events(console: Console, events: list[Object], *, now: datetime) -> N
         ago = moment(instant, now=now).partition("(")[2].removesuffix(")")
         rows.append((ago, event.get("type"), event.get("reason"), about.get("kind"), message))
     console.print("\nEvents", style="bold")
-    console.print(grid(("WHEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows))
+    print_fields(rows)
 
 
 async def _print_last_lines(console: Console, client: AsyncClient, run: InferenceRun) -> None:
@@ -192,6 +197,17 @@ def _links(run: InferenceRun) -> Iterator[tuple[str, object]]:
         yield "manifest", status.output.manifest
     if status.workflow is not None:
         yield "workflow", status.workflow.url or status.workflow.id
-    if not run.spec.is_schedule:
+    if run.spec.is_schedule:
+        yield "next times", f"{program()} next {place}"
+    elif run.spec.backfill is None:
         yield "log", f"{program()} logs {place}"
+        has_failures = status.records is not None and status.records.failed > 0
+        yield "results", f"{program()} results {place}" if status.output is not None and status.is_terminal else ""
+        yield "errors", f"{program()} errors {place}" if has_failures and status.phase is Phase.SUCCEEDED else ""
+        yield (
+            "again",
+            f"{program()} retry {place}"
+            if status.phase is Phase.FAILED or (has_failures and status.is_terminal)
+            else "",
+        )
     yield "as YAML", f"kubectl get inferencerun {place} -o yaml"

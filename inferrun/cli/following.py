@@ -12,20 +12,28 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from inferrun.cli.app import CommandExit, program
-from inferrun.cli.runs import Name
-from inferrun.cli.terminal import grid, stderr, stdout
-from inferrun.client import AsyncClient, LogLine
-from inferrun.client.progress import phase_text, seconds_text
+from inferrun.cli.arguments import AllNamespaces, Name, Selector
+from inferrun.cli.terminal import NUMBERS, stderr, stdout
+from inferrun.cli.waiting import named
+from inferrun.client import AsyncClient, InvalidRequest, LogLine
+from inferrun.client.progress import done_and_total, phase_text, seconds_text
 from inferrun.resources import InferenceRun
+from inferrun.run_status import duration_text
 from inferrun.text import one_line, printable
 
 LINE_LIMIT: Final = 8192
 NOT_SHOWN: Final = ("time", "level", "event", "logger", "message", "detail", "error")
 LEVEL_STYLES: Final = {"warning": "yellow", "error": "red", "critical": "bold red"}
 BAR_WIDTH: Final = 16
+WIDE_TERMINAL: Final = 130
+"""Columns of a terminal that shows everything."""
+
+MEDIUM_TERMINAL: Final = 90
+"""Columns of a terminal that shows numbers of records; a narrower one shows a percentage."""
 
 
 async def logs(
@@ -46,16 +54,25 @@ async def logs(
     JSON, are printed as text.
     """
     console, is_empty = stdout(), True
-    if follow:
-        current = await client.get(name)
-        if not current.status.is_terminal and not current.status.running_since:
-            stderr().print(
-                f"waiting for the Pod: {one_line(current.status.message or str(current.status.phase))}", style="dim"
-            )
-    async with aclosing(client.logs(name, follow=follow, tail=tail)) as lines:
-        async for line in lines:
-            is_empty = False
-            console.print(Text(printable(line.text, limit=LINE_LIMIT)) if raw else log_text(line))
+    current = await client.get(name)
+    if current.spec.is_schedule:
+        raise InvalidRequest(
+            f"{current.ref} is a schedule, which has no log", fix=f"name one of its runs: {program()} get"
+        )
+    if follow and not current.status.is_terminal and not current.status.running_since:
+        stderr().print(
+            f"waiting for the Pod: {one_line(current.status.message or str(current.status.phase))}", style="dim"
+        )
+    try:
+        async with aclosing(client.logs(name, follow=follow, tail=tail)) as lines:
+            async for line in lines:
+                is_empty = False
+                console.print(Text(printable(line.text, limit=LINE_LIMIT)) if raw else log_text(line))
+    except asyncio.CancelledError:  # Ctrl-C
+        stderr().print(
+            f"\nthe run goes on; come back with: {program()} logs -f {named(client, current)}", style="yellow"
+        )
+        raise
     if is_empty:
         current = await client.get(name)
         text = f"no logs: the run is {current.status.phase or 'Pending'}, and has no Pod whose container has started"
@@ -111,10 +128,8 @@ def _json(text: str) -> dict[str, Any]:  # Any: whatever a Pod writes
 async def top(
     client: AsyncClient,
     *,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
-    selector: Annotated[
-        str, typer.Option("--selector", "-l", metavar="LABELS", help="Only runs with these labels.", show_default=False)
-    ] = "",
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = "",
     every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time between two updates.")] = 3,
     once: Annotated[
         bool, typer.Option("--once", help="Print the table once. Default if it is not for a terminal.")
@@ -124,20 +139,24 @@ async def top(
 
     async def look() -> RenderableType:
         found = await client.list(all_namespaces=all_namespaces, selector=selector)
-        place = "all namespaces" if all_namespaces else f"namespace {client.namespace}"
-        return top_view(found, place=place, now=client.kube.now(), has_namespaces=all_namespaces)
+        place = "all namespaces" if all_namespaces else client.namespace
+        now, width = client.kube.now(), console.width
+        return top_view(found, place=place, now=now, width=width, has_namespaces=all_namespaces)
 
+    console = stdout()
     if once or not sys.stdout.isatty():
-        stdout().print(await look())
+        console.print(await look())
         return CommandExit.OK
-    with Live(await look(), screen=True, auto_refresh=False, console=stdout()) as live:
+    with Live(await look(), screen=True, auto_refresh=False, console=console) as live:
         while True:
             await asyncio.sleep(every)
             live.update(await look(), refresh=True)
 
 
-def top_view(runs: Sequence[InferenceRun], *, place: str, now: datetime, has_namespaces: bool) -> RenderableType:
-    """A line of totals, and the table of the runs that have not ended."""
+def top_view(
+    runs: Sequence[InferenceRun], *, place: str, now: datetime, width: int, has_namespaces: bool
+) -> RenderableType:
+    """A line of totals, and the table of the runs that have not ended, with fewer columns in a narrow terminal."""
     active = [run for run in runs if not run.status.is_terminal and not run.spec.is_schedule]
     rate = sum(run.status.pace.records_per_second for run in active if run.status.pace)
     phases = ", ".join(
@@ -145,34 +164,43 @@ def top_view(runs: Sequence[InferenceRun], *, place: str, now: datetime, has_nam
         for phase in ("Running", "Pending", "Suspended")
         if (number := sum(str(run.status.phase or "Pending") == phase for run in active))
     )
-    head = Text(
-        f"{one_line(place)}  {now:%H:%M:%S}  {phases or 'no runs in progress'}  {rate:,} records/s", style="bold"
-    )
+    head = Text("  ".join((one_line(place), phases or "no runs in progress", f"{rate:,} records/s")), style="bold")
+    head.append(f"  {now:%H:%M:%S}", style="dim")
     if not active:
         return head
-    names = ("NAMESPACE",) if has_namespaces else ()
-    header = (*names, "NAME", "CONFIG", "PHASE", "PROGRESS", "DONE", "FAILED", "RATE", "LEFT", "REQUESTS", "ATTEMPT")
-    table = grid(header, ())
-    for run in active:
-        table.add_row(*([run.metadata.namespace] if has_namespaces else []), *_top_row(run))
+    left_out = set() if has_namespaces else {"NAMESPACE"}
+    left_out |= {"%"} if width >= MEDIUM_TERMINAL else {"DONE", "FAILED"}
+    left_out |= set() if width >= WIDE_TERMINAL else {"PROGRESS", "REQUESTS", "ATTEMPT"}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    rows = [{key: value for key, value in _top_row(run, now=now).items() if key not in left_out} for run in active]
+    for key in rows[0]:
+        is_text = key in (
+            "NAMESPACE",
+            "NAME",
+            "PHASE",
+        )  # which continue in a second line, so that all numbers are visible
+        table.add_column(key, no_wrap=not is_text, overflow="fold", justify="right" if key in NUMBERS else "left")
+    for row in rows:
+        table.add_row(*row.values())
     return Group(head, table)
 
 
-def _top_row(run: InferenceRun) -> list[RenderableType]:
-    records, pace = run.status.records, run.status.pace
-    done = records.completed + records.failed if records else 0
-    total = records.total if records and records.total else 0
-    bar: RenderableType = ProgressBar(total=total, completed=done, width=BAR_WIDTH) if total else ""
+def _top_row(run: InferenceRun, *, now: datetime) -> dict[str, RenderableType]:
+    status, (done, total) = run.status, done_and_total(run)
+    pace, counts = status.pace, status.backfill or status.records
     left = seconds_text(pace.seconds_left) if pace and pace.seconds_left is not None else ""
-    return [
-        one_line(run.metadata.name),
-        one_line(run.config_name),
-        phase_text(run),
-        bar,
-        f"{done:,}/{total:,}" if total else "",
-        f"{records.failed:,}" if records else "",
-        f"{pace.records_per_second:,}/s" if pace else "",
-        left,
-        str(pace.concurrency or "") if pace else "",
-        str(run.status.attempt or ""),
-    ]
+    if status.backfill is not None and (until := status.backfill.estimated_completion_time) is not None:
+        left = duration_text(max(until, now) - now)
+    return {
+        "NAMESPACE": run.metadata.namespace,
+        "NAME": one_line(run.metadata.name),
+        "PHASE": phase_text(run),
+        "PROGRESS": ProgressBar(total=total, completed=done, width=BAR_WIDTH) if total else "",
+        "%": f"{done * 100 // total}%" if total else "",
+        "DONE": f"{done:,}/{total:,}" if total else "",
+        "FAILED": f"{counts.failed:,}" if counts else "",
+        "RATE": f"{pace.records_per_second:,}/s" if pace else "",
+        "LEFT": left,
+        "REQUESTS": str(pace.concurrency or "") if pace else "",
+        "ATTEMPT": str(status.attempt or ""),
+    }

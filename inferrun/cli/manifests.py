@@ -1,8 +1,9 @@
 """The commands about manifests, which need no cluster: `validate` checks files, and `init` writes one."""
 
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -105,7 +106,7 @@ def _manifest(document: Any, *, number: int) -> Manifest:  # Any: whatever the f
 
 def validate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Manifests in YAML or JSON; - reads standard input.")
+        list[Path], typer.Argument(metavar="FILE", help="Manifests in YAML or JSON; - reads standard input.")
     ],
 ) -> None:
     """Check manifests of configs and runs, without a cluster.
@@ -134,6 +135,7 @@ def validate(
 # The answers of `init`. Each parser raises typer.BadParameter, upon which the question is asked again.
 
 FORMATS: Final = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".jsonl": "jsonl"}
+MODEL_FORMS: Final = "URL of its inference endpoint, or name of an InferenceService"
 INPUT_FORMS: Final = "s3://BUCKET/KEY, pvc://CLAIM/PATH, https://HOST/FILE or a query that starts with SELECT"
 OUTPUT_FORMS: Final = "s3://BUCKET/PREFIX, pvc://CLAIM/PATH or table://TABLE"
 
@@ -149,7 +151,7 @@ def _model(text: str) -> dict[str, object]:
         return {"serviceRef": {"name": text}}
     named = re.search(r"/models/([^/:]+)", text)
     if " " in text or "/" not in text:
-        raise typer.BadParameter("give the URL of the model's inference endpoint, or the name of an InferenceService")
+        raise typer.BadParameter(f"allowed: {MODEL_FORMS}")
     return {**({"modelName": named[1]} if named else {}), "modelUrl": text}
 
 
@@ -159,7 +161,8 @@ def _storage(text: str, *, is_input: bool) -> dict[str, object]:
     suffix = next((one for one in FORMATS if path.endswith(one)), "")
     form = {"format": FORMATS[suffix]} if suffix else {}
     if scheme == "s3" and place and path:
-        return {"s3": {"bucket": place, "path": path, **form}}
+        server = os.environ.get("AWS_ENDPOINT_URL")  # as in Amazon's own programs
+        return {"s3": {"bucket": place, "path": path, **({"endpoint": server} if server else {}), **form}}
     if scheme == "pvc" and place and path:
         return {"file": {"claimName": place, "path": path, **form}}
     if is_input and scheme in ("http", "https") and path:
@@ -168,7 +171,7 @@ def _storage(text: str, *, is_input: bool) -> dict[str, object]:
         return {"sql": {"query": text}}
     if not is_input and scheme == "table" and place:
         return {"sql": {"table": place}}
-    raise typer.BadParameter(f"allowed are {INPUT_FORMS if is_input else OUTPUT_FORMS}")
+    raise typer.BadParameter(f"allowed: {INPUT_FORMS if is_input else OUTPUT_FORMS}")
 
 
 def _input(text: str) -> dict[str, object]:
@@ -183,22 +186,25 @@ def _secret(text: str) -> str:
     return "" if text in ("", "none") else _name(text)
 
 
-QUESTIONS: Final[tuple[tuple[str, str, str, Callable[[str], object]], ...]] = (
-    ("name", "Name of the config", "iris", _name),
-    ("model", "URL of the model's inference endpoint, or name of an InferenceService", "", _model),
-    ("input", f"Input ({INPUT_FORMS})", "", _input),
-    ("output", f"Output ({OUTPUT_FORMS})", "", _output),
-    ("secret", "Secret with the credentials for the storage", "none", _secret),
+QUESTIONS: Final[tuple[tuple[str, str, str, str, Callable[[str], object]], ...]] = (
+    ("name", "Name of the config", "", "iris", _name),
+    ("model", "Model", MODEL_FORMS, "", _model),
+    ("input", "Input", INPUT_FORMS, "", _input),
+    ("output", "Output", OUTPUT_FORMS, "", _output),
+    ("secret", "Secret with the credentials for the storage", "", "none", _secret),
 )
+"""Of each question: its option, the question, what is allowed, the default, and what parses the answer."""
 
 
 def init(
     *,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help=QUESTIONS[0][1])] = None,
-    model: Annotated[str | None, typer.Option(metavar="URL|NAME", help=QUESTIONS[1][1])] = None,
-    input_: Annotated[str | None, typer.Option("--input", metavar="LOCATION", help=QUESTIONS[2][1])] = None,
-    output: Annotated[str | None, typer.Option("--output", metavar="LOCATION", help=QUESTIONS[3][1])] = None,
-    secret: Annotated[str | None, typer.Option(metavar="NAME", help=QUESTIONS[4][1])] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the config.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="URL|NAME", help=f"Model: {MODEL_FORMS}.")] = None,
+    input_: Annotated[str | None, typer.Option("--input", metavar="LOCATION", help=f"Input: {INPUT_FORMS}.")] = None,
+    output: Annotated[str | None, typer.Option(metavar="LOCATION", help=f"Output: {OUTPUT_FORMS}.")] = None,
+    secret: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Secret with the credentials for the storage, or none.")
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="File to write. Default: NAME.yaml.")
     ] = None,
@@ -206,41 +212,66 @@ def init(
 ) -> None:
     """Write a config, from five questions.
 
-    Each question can be answered with an option. The file is a start: inferrun validate checks what you add to it.
+    Each question can be answered with an option. For another S3 server than Amazon's, set AWS_ENDPOINT_URL to its address in the
+    cluster. The file is a start: inferrun validate checks what you add to it.
     """
     given = {"name": name, "model": model, "input": input_, "output": output, "secret": secret}
-    answers = dict(_answers(given))
+    answers: dict[str, Any] = {}  # Any: each question has its own type
+    for key, question, forms, default, parse in QUESTIONS:
+        answers[key] = _answer(key, question, forms, default, parse, given=given[key], before=answers)
     path = file or Path(f"{answers['name']}.yaml")
     if path.exists() and not force:
         fail(f"{path} exists already", fix="choose another file with --file, or overwrite it with --force")
         raise typer.Exit(CommandExit.USAGE)
-    storage: dict[str, Any] = {"input": answers["input"], "output": answers["output"]}  # Any: free-form objects
-    for end in storage.values():
-        for label, settings in end.items():
-            if answers["secret"] and label != "file":
-                settings["credentialsRef"] = {"name": answers["secret"]}
-    config = {
-        "apiVersion": wellknown.API_VERSION,
-        "kind": wellknown.CONFIG_KIND,
-        "metadata": {"name": answers["name"]},
-        "spec": {"kserve": answers["model"], "storage": storage},
-    }
-    if problems := _manifest(config, number=1).problems:
-        fail("; ".join(problems), fix="answer again")
-        raise typer.Exit(CommandExit.USAGE)
-    path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    try:
+        path.write_text(yaml.safe_dump(_config_of(answers), sort_keys=False), encoding="utf-8")
+    except OSError as error:
+        fail(f"{path}: {error.strerror}")
+        raise typer.Exit(CommandExit.USAGE) from error
     print(f"wrote {path}")
     stderr().print(f"  run it: {program()} run -f {path} --wait", style="dim")
 
 
-def _answers(given: dict[str, str | None]) -> Iterator[tuple[str, Any]]:  # Any: of the question's own type
-    for key, question, default, parse in QUESTIONS:
-        text = given[key]
-        if text is not None:
-            try:
-                yield key, parse(text)
-            except typer.BadParameter as error:
-                fail(f"--{key} {text!r} is not allowed", fix=error.message)
-                raise typer.Exit(CommandExit.USAGE) from error
-        else:
-            yield key, typer.prompt(question, default=default or None, value_proc=parse)
+def _answer(
+    key: str,
+    question: str,
+    forms: str,
+    default: str,
+    parse: Callable[[str], object],
+    *,
+    given: str | None,
+    before: dict[str, Any],  # Any: as above
+) -> object:
+    """The answer in an option, or that of the person, who is asked until it makes a valid config."""
+
+    def check(text: str) -> object:
+        value = parse(text)
+        if problems := _manifest(_config_of({**before, key: value}), number=1).problems:
+            raise typer.BadParameter("; ".join(problems))
+        return value
+
+    if given is None:
+        if forms:
+            stderr().print(f"\n{question}: {forms}", style="dim")
+        return typer.prompt(question, default=default or None, value_proc=check)
+    try:
+        return check(given)
+    except typer.BadParameter as error:
+        fail(f"--{key} {given!r} is not allowed", fix=error.message)
+        raise typer.Exit(CommandExit.USAGE) from error
+
+
+def _config_of(answers: dict[str, Any]) -> dict[str, Any]:  # Any: as above
+    """The config; what has not been answered yet has a valid value."""
+    spare = {"file": {"claimName": "data", "path": "records"}}
+    storage = {end: dict(answers.get(end, spare)) for end in ("input", "output")}
+    for end in storage.values():
+        for label, settings in end.items():
+            if label != "file" and (secret := answers.get("secret", "credentials")):
+                end[label] = {**settings, "credentialsRef": {"name": secret}}
+    return {
+        "apiVersion": wellknown.API_VERSION,
+        "kind": wellknown.CONFIG_KIND,
+        "metadata": {"name": answers["name"]},
+        "spec": {"kserve": answers.get("model", {"serviceRef": {"name": "model"}}), "storage": storage},
+    }

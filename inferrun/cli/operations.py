@@ -8,7 +8,6 @@ import typer
 from inferrun.cli import copy_secret as copying
 from inferrun.cli import migrate as migrating
 from inferrun.cli.app import CommandExit, ContextOption, KubeconfigOption, run_connected
-from inferrun.cli.doctor import Question, diagnose
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.names import LABEL_LIMIT, LABEL_PATTERN, is_subdomain
 
@@ -29,6 +28,9 @@ async def doctor(
     Temporal is selected as in every Temporal client (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, or
     Temporal's configuration file), otherwise the server that the installation uses.
     """
+    # Imported only here: it needs Temporal's SDK, for whose import all other commands would wait.
+    from inferrun.cli.doctor import Question, diagnose  # noqa: PLC0415
+
     question = Question(install_namespace=install_namespace, release=release, namespace=client.namespace)
     return await diagnose(question, client.kube, source=client.server)
 

@@ -1,7 +1,6 @@
 """The commands that print what a run predicted, and what failed."""
 
 import json
-import os
 import sys
 from itertools import islice
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Annotated, Final
 import typer
 
 from inferrun.cli.app import CommandExit
-from inferrun.cli.runs import Name
-from inferrun.cli.terminal import grid, stderr, stdout
+from inferrun.cli.arguments import Name
+from inferrun.cli.terminal import print_table, stderr
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.results import Results, Row
 from inferrun.results.writing import SUFFIXES, write_results
@@ -95,12 +94,8 @@ def _print(found: Results, output: Path | None) -> int:
     elif sys.stdout.isatty():
         _print_table(found)
     else:
-        try:
-            for row in found:
-                print(json.dumps(row, default=str))
-            sys.stdout.flush()
-        except BrokenPipeError:  # the reader, such as head, has what it wanted
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        for row in found:
+            print(json.dumps(row, default=str))
     return CommandExit.OK
 
 
@@ -111,7 +106,7 @@ def _print_table(found: Results) -> None:
         return
     names = dict.fromkeys(name for row in rows for name in row)
     shown = [name for name in names if name == "prediction" or any(row.get(name) is not None for row in rows)]
-    stdout().print(grid([name.upper() for name in shown], ([_text_of(row, name) for name in shown] for row in rows)))
+    print_table([name.upper() for name in shown], ([_text_of(row, name) for name in shown] for row in rows))
     if len(found) > len(rows):
         text = f"{len(found) - len(rows):,} more rows: write them to a file with -o results.csv"
         stderr().print(f"  {text}", style="dim")

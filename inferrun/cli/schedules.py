@@ -7,19 +7,11 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from inferrun.cli.app import (
-    CommandExit,
-    ContextOption,
-    KubeconfigOption,
-    NamespaceOption,
-    execute,
-    program,
-    run_connected,
-)
-from inferrun.cli.runs import Wait, complete_runs, instant, named, wait_in_terminal
-from inferrun.cli.terminal import grid, print_table, stderr
+from inferrun.cli.app import CommandExit, ContextOption, KubeconfigOption, NamespaceOption, execute, run_connected
+from inferrun.cli.arguments import Output, Schedule, Wait, complete_schedules, instant
+from inferrun.cli.terminal import print_table, stderr
+from inferrun.cli.waiting import report_started
 from inferrun.client import AsyncClient, InvalidRequest
-from inferrun.resources import InferenceRun
 from inferrun.resources.backfill import BackfillOrder, BackfillSelection
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.fire_times import fire_times
@@ -28,10 +20,6 @@ from inferrun.timestamps import rfc3339, utc_now
 
 MAX_TIMES: Final = 1000
 _DATE_LENGTH: Final = len("2026-11-21")
-
-Schedule = Annotated[
-    str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.", autocompletion=complete_runs)
-]
 
 
 async def trigger(
@@ -43,6 +31,7 @@ async def trigger(
         typer.Option(metavar="TIME", help="One of its times. Default: the latest one.", show_default=False),
     ] = None,
     wait: Wait = False,
+    output: Output = None,
 ) -> int:
     """Start the run of a schedule for one of its times.
 
@@ -50,7 +39,7 @@ async def trigger(
     """
     time_zone = (await client.get(schedule)).spec.time_zone
     started = await client.trigger(schedule, at=instant(at, time_zone) if at else None)
-    return await _follow(client, started, must_wait=wait)
+    return await report_started(client, [started], must_wait=wait, output=output)
 
 
 async def backfill(
@@ -65,11 +54,14 @@ async def backfill(
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="NUMBER", help="Runs at a time.")] = 1,
     which: Annotated[
         BackfillSelection,
-        typer.Option(case_sensitive=False, help="Times without a run, with a failed one, or all."),
+        typer.Option(
+            case_sensitive=False, metavar="missing|failed|all", help="Times without a run, with a failed one, or all."
+        ),
     ] = BackfillSelection.MISSING,
     newest_first: Annotated[bool, typer.Option("--newest-first", help="Start with the latest time.")] = False,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the back-fill.", show_default=False)] = None,
     wait: Wait = False,
+    output: Output = None,
 ) -> int:
     """Start the runs of a schedule for times in the past.
 
@@ -90,15 +82,7 @@ async def backfill(
         which=which,
         order=BackfillOrder.DESCENDING if newest_first else BackfillOrder.ASCENDING,
     )
-    return await _follow(client, started, must_wait=wait)
-
-
-async def _follow(client: AsyncClient, started: InferenceRun, *, must_wait: bool) -> int:
-    print(f"run {started.metadata.name} created")
-    if must_wait:
-        return await wait_in_terminal(client, started)
-    stderr().print(f"  wait for it: {program()} wait {named(client, started)}", style="dim")
-    return CommandExit.OK
+    return await report_started(client, [started], must_wait=wait, output=output)
 
 
 def next_(
@@ -107,7 +91,7 @@ def next_(
         typer.Argument(
             metavar="SCHEDULE",
             help="Name of a schedule, or an expression such as '0 9 * * MON'.",
-            autocompletion=complete_runs,
+            autocompletion=complete_schedules,
         ),
     ],
     *,
@@ -160,4 +144,4 @@ def _print_times(expression: str, time_zone: str, *, count: int) -> None:
         (rfc3339(moment), f"{moment.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}", duration_text(moment - now))
         for moment in islice(fire_times(expression, time_zone=time_zone, after=now), count)
     )
-    print_table(grid(("UTC", time_zone, "IN"), rows))
+    print_table(("UTC", time_zone, "IN"), rows)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -34,11 +34,17 @@ class OutputFormat(StrEnum):
     YAML = "yaml"
 
 
-def stdout(*, width: int | None = None) -> Console:
+class _Output(Console):
+    """A console that leaves a closed pipe to the command, which has an exit code for it."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def stdout() -> Console:
     """Standard output, on which texts are printed as they are: no markup in brackets, no colours by content."""
-    if not sys.stdout.isatty():
-        width = WIDTH_OF_FILES
-    return Console(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
+    width = None if sys.stdout.isatty() else WIDTH_OF_FILES
+    return _Output(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
 
 
 def stderr() -> Console:
@@ -55,21 +61,36 @@ def cell(value: object) -> Text:
     return Text("" if value is None else one_line(str(value), limit=CELL_LIMIT))
 
 
-def grid(header: Sequence[str], rows: Iterable[Sequence[object]], *, indent: int = 0) -> Table:
-    """Rows below a header, as kubectl prints them: without lines, and without shortening a cell."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, indent), header_style="bold", show_edge=False)
-    for title in header:
-        is_number = title in ("DONE", "FAILED", "RATE", "LEFT", "TOTAL")
-        table.add_column(title, no_wrap=title != "MESSAGE", overflow="fold", justify="right" if is_number else "left")
+NUMBERS: Final = frozenset({"%", "DONE", "FAILED", "RATE", "LEFT", "REQUESTS", "ATTEMPT"})
+"""Columns that are aligned at their right side."""
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below a header as kubectl does: no cell is shortened, since half a name is of no use, and no line is filled with
+    spaces, which a narrower terminal would show as lines of their own.
+    """
+    lines = [[Text(title, style="bold") for title in header], *([cell(value) for value in row] for row in rows)]
+    widths = [max(text.cell_len for text in column) for column in zip(*lines, strict=True)]
+    for line in lines:
+        for title, text, width in zip(header, line, widths, strict=True):
+            text.align("right" if title in NUMBERS else "left", width)
+        text = Text("  ").join(line)
+        text.rstrip()
+        stdout().print(text)
+
+
+def print_fields(rows: Iterable[Sequence[object]]) -> None:
+    """Print columns without a header; a text in the last one that is longer than the terminal continues below itself."""
+    table = Table.grid(padding=(0, 2, 0, 0))
     for row in rows:
-        table.add_row(*map(cell, row))
-    return table
-
-
-def print_table(table: Table) -> None:
-    """Print a table as wide as it is. In a narrower terminal its lines wrap, because a shortened name is of no use."""
-    unlimited = stdout(width=WIDTH_OF_FILES)
-    stdout(width=unlimited.measure(table).maximum).print(table)
+        *names, value = map(cell, row)
+        for name in names:
+            name.style = name.style or "dim"
+        table.add_row("", *names, value)
+    for column in table.columns:
+        column.no_wrap, column.overflow = column is not table.columns[-1], "fold"
+    if table.row_count:
+        stdout().print(table, soft_wrap=False)
 
 
 def age(instant: datetime | None, *, now: datetime) -> str:
@@ -85,22 +106,82 @@ def moment(instant: datetime | None, *, now: datetime) -> str:
     return f"{rfc3339(instant)} ({distance})"
 
 
-# Any: the JSON of a resource
-def print_objects(kind: OutputFormat, objects: Sequence[dict[str, Any]], *, is_list: bool) -> None:
-    """Print resources for programs; several as a List, as kubectl does."""
-    if kind is OutputFormat.NAME:
-        for one in objects:
-            print(f"{one['kind'].lower()}.{wellknown.GROUP}/{one['metadata']['name']}")
-        return
-    value = {"apiVersion": "v1", "kind": "List", "items": list(objects)} if is_list else objects[0]
-    if kind is OutputFormat.JSON:
+def title(run: InferenceRun) -> str:
+    """What a run is, and its name."""
+    return f"{'schedule' if run.spec.is_schedule else 'run'} {run.metadata.name}"
+
+
+def print_runs(
+    runs: Sequence[InferenceRun],
+    *,
+    output: OutputFormat | None,
+    is_list: bool,
+    now: datetime,
+    has_namespaces: bool = False,
+) -> None:
+    """Print runs as a table, or as objects for programs; `is_list` decides whether a single one is in a List."""
+    if output in (None, OutputFormat.WIDE):
+        _print_run_table(runs, now=now, is_wide=output is not None, has_namespaces=has_namespaces)
+    elif output is OutputFormat.NAME or not is_list:
+        for run in runs:
+            print_object(output, _manifest(run), name=run.metadata.name)
+    else:
+        print_object(output, {"apiVersion": "v1", "kind": "List", "items": [_manifest(run) for run in runs]})
+
+
+def print_object(output: OutputFormat, value: dict[str, Any], *, name: str = "") -> None:  # Any: JSON
+    """Print an object for programs; the name is that of the run that it describes."""
+    if output is OutputFormat.NAME:
+        print(f"{wellknown.RUN_KIND.lower()}.{wellknown.GROUP}/{name}")
+    elif output is OutputFormat.JSON:
         print(json.dumps(value, indent=2))
     else:
         print(yaml.safe_dump(value, sort_keys=False, allow_unicode=False), end="")
 
 
-def manifest_of(run: InferenceRun) -> dict[str, Any]:  # Any: the JSON of a resource
+def _manifest(run: InferenceRun) -> dict[str, Any]:  # Any: the JSON of a resource
     """A run as kubectl shows it, without what is empty."""
     manifest = run.to_manifest()
     manifest["metadata"] = {key: value for key, value in manifest["metadata"].items() if value not in ({}, [], "", 0)}
     return manifest
+
+
+def _print_run_table(runs: Sequence[InferenceRun], *, now: datetime, is_wide: bool, has_namespaces: bool) -> None:
+    """The columns that kubectl prints, and the numbers as they are read. Of a back-fill, runs are counted."""
+    columns: dict[str, Callable[[InferenceRun], object]] = {
+        "NAMESPACE": lambda run: run.metadata.namespace,
+        "NAME": lambda run: run.metadata.name,
+        "PHASE": lambda run: run.status.phase,
+        "REASON": lambda run: run.status.reason,
+        "CONFIG": lambda run: run.config_name,
+        "DONE": _done,
+        "FAILED": _failed,
+        "DURATION": lambda run: (
+            run.status.duration or (age(run.status.start_time, now=now) if run.status.phase is Phase.RUNNING else "")
+        ),
+        "AGE": lambda run: age(run.metadata.creation_timestamp, now=now),
+        "NEXT": lambda run: rfc3339(run.status.next_schedule_times[0]) if run.status.next_schedule_times else "",
+        "ATTEMPT": lambda run: run.status.attempt,
+        "INTERVAL": lambda run: str(run.spec.interval or ""),
+        "OUTPUT": lambda run: run.status.output.location if run.status.output else "",
+        "WORKFLOW": lambda run: run.status.workflow.id if run.status.workflow else "",
+    }
+    left_out = set() if is_wide else {"ATTEMPT", "INTERVAL", "OUTPUT", "WORKFLOW"}
+    left_out |= set() if has_namespaces else {"NAMESPACE"}
+    left_out |= set() if any(run.status.next_schedule_times for run in runs) else {"NEXT"}
+    shown = {title: value for title, value in columns.items() if title not in left_out}
+    print_table(list(shown), ([value(run) for value in shown.values()] for run in runs))
+
+
+def _done(run: InferenceRun) -> str:
+    backfill, records = run.status.backfill, run.status.records
+    if backfill is not None:
+        return f"{backfill.succeeded:,}" if run.status.is_terminal else f"{backfill.succeeded:,}/{backfill.total:,}"
+    if records is None:
+        return ""
+    return f"{records.completed:,}" + (f"/{records.total:,}" if records.total and not run.status.is_terminal else "")
+
+
+def _failed(run: InferenceRun) -> str:
+    counts = run.status.backfill or run.status.records
+    return f"{counts.failed:,}" if counts is not None else ""

@@ -102,7 +102,7 @@ def run_facts(run: InferenceRun, *, now: datetime) -> str:
         if status.pace.seconds_left is not None:
             found.append(f"{seconds_text(status.pace.seconds_left)} left")
         if status.pace.concurrency:
-            found.append(f"{status.pace.concurrency} requests at once")
+            found.append(f"{status.pace.concurrency} request{'s' if status.pace.concurrency > 1 else ''} at once")
     if status.attempt is not None and status.attempt > 1:
         found.append(f"attempt {status.attempt}")
     began = status.start_time or run.metadata.creation_timestamp
@@ -125,12 +125,13 @@ def _notebook_display() -> Show:
     """Shows the state in one cell, which each further state replaces; standard HTML, so it needs no extension."""
     from IPython.display import HTML, display  # noqa: PLC0415 -- only a notebook has it
 
-    handle = display(HTML(""), display_id=True)
+    handle = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
 
     def show(run: InferenceRun) -> None:
         done, total = done_and_total(run)
         bar = f'<progress value="{done}" max="{total}"></progress> {done:,}/{total:,} ' if total else ""
         name, phase = escape(run.metadata.name), escape(phase_text(run).plain)
-        handle.update(HTML(f"<b>{name}</b> {phase} {bar}<br><small>{escape(run_facts(run, now=utc_now()))}</small>"))
+        facts = escape(run_facts(run, now=utc_now()))
+        handle.update(HTML(f"<b>{name}</b> {phase} {bar}<br><small>{facts}</small>"))  # type: ignore[no-untyped-call]
 
     return show

@@ -1,4 +1,4 @@
-"""KServe's objects: from the object to the address of its model, or to the reason why there is none yet. Pure.
+"""KServe's objects: from the object to the address of its model, or to the reason why it has no address yet. Pure.
 
 `resolve` reads an `InferenceService` or an `LLMInferenceService` as its controller wrote it. What it needs besides the object
 (a Service, a serving runtime) it asks for; whoever has an API server reads it and asks again. Nothing here sends a request.

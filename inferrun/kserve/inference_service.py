@@ -25,9 +25,7 @@ from inferrun.kserve.answer import (
 )
 from inferrun.kserve.status import (
     SETTLED_AFTER,
-    condition,
     edited_until,
-    is_true,
     items,
     member,
     name_of,
@@ -73,7 +71,7 @@ def resolve_inference_service(item: Stored, wanted: Wanted, others: Others, *, n
     closed = (
         stopped(item)
         or _failed(item, others, now=now)
-        or _not_ready(item)
+        or not_ready(item, ("PredictorReady", "TransformerReady"), pods="serving.kserve.io/inferenceservice")
         or outdated(item, now=now)
         or _in_transition(item)
         or rolling_out(item, _deployment(item, others))  # Ready is True as soon as any of the new Pods is
@@ -134,15 +132,6 @@ def _workload_names(item: Stored, component: str) -> tuple[str, ...]:
     name, own = text(item, "metadata", "name"), text(item, "spec", component, "name")
     named = (f"{name}-{own}-{component}",) if own and component == "predictor" else ()
     return (*named, f"{name}-{component}", f"{name}-{component}-default")
-
-
-def _not_ready(item: Stored) -> NotYet | None:
-    """The component that is not ready is the cause; `Ready` may name the ingress, which waits for it."""
-    if is_true(item, "Ready"):
-        return None
-    parts = ("PredictorReady", "TransformerReady")
-    cause = next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready")
-    return not_ready(item, shown(item, cause), pods="serving.kserve.io/inferenceservice")
 
 
 def _in_transition(item: Stored) -> NotYet | None:
@@ -274,7 +263,7 @@ def _component(item: Stored) -> str:
 
 
 def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | None:
-    """The address of the Service that KServe makes for the predictor, or the transformer before it; None if there is none."""
+    """The address of the Service that KServe makes for the predictor, or the transformer before it; None if it does not exist."""
     namespace = text(item, "metadata", "namespace")
     for name in _workload_names(item, _component(item)):
         service = needed(others, Other("services", namespace, name))

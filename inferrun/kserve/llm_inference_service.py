@@ -25,7 +25,6 @@ from inferrun.kserve.answer import (
 )
 from inferrun.kserve.status import (
     condition,
-    is_true,
     items,
     member,
     name_of,
@@ -55,7 +54,8 @@ _Bases: TypeAlias = Mapping[str, "Stored | Unreadable"]
 
 def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> ModelAddress:
     """The address of the model of an LLMInferenceService. Raises Answered."""
-    closed = stopped(item) or _misconfigured(item) or _not_ready(item) or outdated(item, now=now)
+    unready = not_ready(item, ("WorkloadsReady", "RouterReady"), pods="app.kubernetes.io/name")
+    closed = stopped(item) or _misconfigured(item) or unready or outdated(item, now=now)
     primary = member(item, "status", "workloads", "primary")
     if closed is None and text(primary, "kind") == "Deployment":  # Pods of the previous spec may still serve
         deployment = Other("deployments", text(item, "metadata", "namespace"), text(primary, "name"))
@@ -64,8 +64,12 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
         raise Answered(closed)
     bases = _bases(item, others)
     model = wanted.model_name or _served_name(item, bases)
-    unread = _unread(item, bases)
-    if wanted.model_name and wanted.is_our_runner and model not in _listed(item) and not unread:
+    unreadable = [name for name, base in bases.items() if isinstance(base, Unreadable)]
+    unread = (
+        f"LLMInferenceServiceConfig {', '.join(unreadable)} cannot be read; if it sets the model's name, set kserve.modelName in "
+        f"the InferenceConfig, because {name_of(item)} is served under that name"
+    )
+    if wanted.model_name and wanted.is_our_runner and model not in _listed(item) and not unreadable:
         adapters = [one for spec in (item, *bases.values()) for one in items(spec, "spec", "model", "lora", "adapters")]
         served = [_served_name(item, bases), *filter(None, (text(one, "name") for one in adapters))]
         if model not in served:
@@ -90,7 +94,7 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
         generation=number(item, "metadata", "generation") or 0,
         ca_certificates=text(entry, "CACerts"),
         ca_secret=_child_name(text(item, "metadata", "name"), _SELF_SIGNED) if has_own_certificate else "",
-        warnings=() if wanted.model_name else unread,
+        warnings=(unread,) if unreadable and not wanted.model_name else (),
     )
 
 
@@ -103,14 +107,6 @@ def _misconfigured(item: Stored) -> Never | None:
                 "delete and recreate the run"
             )
     return None
-
-
-def _not_ready(item: Stored) -> NotYet | None:
-    if is_true(item, "Ready"):
-        return None
-    parts = ("WorkloadsReady", "RouterReady")
-    worst = next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready")
-    return not_ready(item, shown(item, worst), pods="app.kubernetes.io/name")
 
 
 def _bases(item: Stored, others: Others) -> _Bases:
@@ -138,15 +134,6 @@ def _served_name(item: Stored, bases: _Bases) -> str:
         return listed[0].removeprefix(f"publishers/{text(item, 'metadata', 'namespace')}/models/")
     named = [text(one, "spec", "model", "name") for one in (*bases.values(), item)]
     return next(filter(None, named), text(item, "metadata", "name"))
-
-
-def _unread(item: Stored, bases: _Bases) -> tuple[str, ...]:
-    names = [name for name, base in bases.items() if isinstance(base, Unreadable)]
-    warning = (
-        f"LLMInferenceServiceConfig {', '.join(names)} cannot be read; if it sets the model's name, set kserve.modelName in the "
-        f"InferenceConfig, because {name_of(item)} is served under that name"
-    )
-    return (warning,) if names else ()
 
 
 def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResult]:

@@ -24,7 +24,7 @@ def member(value: object, *keys: str) -> Any:  # Any: JSON
 
 
 def text(value: object, *keys: str) -> str:
-    """The string at a path of keys, empty if there is none."""
+    """The string at a path of keys; empty if it is missing."""
     found = member(value, *keys)
     return found if isinstance(found, str) else ""
 
@@ -36,13 +36,13 @@ def number(value: object, *keys: str) -> int | None:
 
 
 def items(value: object, *keys: str) -> list[Any]:  # Any: JSON
-    """The list at a path of keys, empty if there is none."""
+    """The list at a path of keys; empty if it is missing."""
     found = member(value, *keys)
     return found if isinstance(found, list) else []
 
 
 def condition(item: Stored, kind: str) -> Stored:
-    """The condition of that type, empty if there is none."""
+    """The condition of that type; empty if it is missing."""
     found = (one for one in items(item, "status", "conditions") if isinstance(one, dict) and one.get("type") == kind)
     return next(found, {})
 
@@ -61,8 +61,13 @@ def shown(item: Stored, kind: str) -> str:
     return one_line(f"{kind} is {text(found, 'status')}{f' ({why})' if why else ''}", limit=_TEXT_LIMIT)
 
 
-def not_ready(item: Stored, why: str, *, pods: str) -> NotYet:
-    """The answer for an object that is not ready; `pods` is the label of its Pods, whose logs say more than its status."""
+def not_ready(item: Stored, parts: tuple[str, ...], *, pods: str) -> NotYet | None:
+    """The answer for an object that is not ready. The first of the conditions `parts` that is not True is the cause, because
+    `Ready` may name what waits for it. `pods` is the label of its Pods, whose logs say more than its status.
+    """
+    if is_true(item, "Ready"):
+        return None
+    why = shown(item, next((kind for kind in parts if condition(item, kind) and not is_true(item, kind)), "Ready"))
     namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
     command = f"kubectl -n {namespace} get pods -l {pods}={name}"
     return NotYet(f"{name_of(item)} is not ready: {why}; the run starts when it is; to see its Pods: {command}")
@@ -119,7 +124,7 @@ def edited_until(item: Stored, span: timedelta) -> datetime | None:
 
 
 def rolling_out(item: Stored, deployment: Stored | Unreadable | None) -> NotYet | None:
-    """The answer while Pods of an earlier template of the Deployment are left; None if there are none, or if that is unknown."""
+    """The answer while Pods of an earlier template of the Deployment are left; None if all Pods are new, or if that is unknown."""
     if not isinstance(deployment, Mapping):
         return None
     status = member(deployment, "status")

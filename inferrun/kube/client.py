@@ -339,7 +339,7 @@ async def connect(*, kubeconfig: Path | None, context: str | None = None) -> Kub
 
 
 def _own_namespace(kubeconfig: Path | None, *, context: str | None) -> str:
-    """The namespace of the context, or that of this Pod; empty if there is none."""
+    """The namespace of the context, or that of this Pod; empty if neither names one."""
     if kubeconfig is None:
         return POD_NAMESPACE.read_text().strip() if POD_NAMESPACE.is_file() else ""
     contexts, current = config.list_kube_config_contexts(str(kubeconfig))

@@ -31,11 +31,6 @@ class Namespaces:
             raise ValueError(f"{len(names)} namespaces are listed; at most {LIMIT}, or none for all namespaces")
         return cls(names)
 
-    @property
-    def are_listed(self) -> bool:
-        """Whether there is a list, so that permissions are limited to it."""
-        return bool(self.names)
-
     def __contains__(self, namespace: str) -> bool:
         return not self.names or namespace in self.names
 

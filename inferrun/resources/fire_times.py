@@ -34,7 +34,7 @@ def fire_times(expression: str, *, time_zone: str, after: datetime) -> Iterator[
 
 
 def previous_time(expression: str, *, time_zone: str, before: datetime) -> datetime | None:
-    """The last time before an instant at which a valid expression fires; None if there is none within nine years."""
+    """The last time before an instant at which a valid expression fires; None if it does not fire within nine years."""
     times, zone = parse_schedule(expression), ZoneInfo(time_zone)
     if isinstance(times, Every):
         return next(_multiples(times, after=before - timedelta(seconds=times.seconds, microseconds=1)))

@@ -14,7 +14,7 @@ from inferrun.resources.problems import Problem, invalid
 from inferrun.resources.run import InferenceRun
 from inferrun.resources.storage import KNOWN_LABELS, SCHEMA_LABELS
 from inferrun.resources.store_rules import End
-from inferrun.resources.templates import Fault, Given, Unfit, resolve_storage
+from inferrun.resources.templates import Given, TemplateFault, UnfitValue, resolve_storage
 from inferrun.resources.validation import storage_problems, template_problem
 
 VALUES_KEY: Final = "values"
@@ -71,10 +71,10 @@ def _resolve_end(
     return found, problems
 
 
-def _problem_of(fault: Fault, *, config: str) -> Problem:
+def _problem_of(fault: TemplateFault, *, config: str) -> Problem:
     """The problem of the field of the run, where that is to blame."""
     cause = fault.cause
-    if not isinstance(cause, Unfit):
+    if not isinstance(cause, UnfitValue):
         return template_problem(fault)
     placeholder = cause.placeholder
     name = {PARAMS: f"spec.parameters.{placeholder.member}", RUN: f"metadata.{placeholder.member}"}

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 
-class Kind(Enum):
+class PartKind(Enum):
     """What a part of a query is."""
 
     CODE = "code"
@@ -23,36 +23,39 @@ class Kind(Enum):
 _OPENING: Final = re.compile(
     r"\$\([^()]*\)|--|/\*|(?<![\w$])[eE]'|'|\"|(?<![\w$])\$(?:[^\W\d]\w*)?\$"  # a $ within an identifier opens nothing
 )
+_LINE_END: Final = re.compile(r"[\r\n]")
 _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
 _STRING_MARK: Final = {"'": re.compile(r"''|'"), '"': re.compile(r'""|"'), "e'": re.compile(r"\\.|''|'", re.DOTALL)}
 
 
-def parts_of(query: str) -> Iterator[tuple[Kind, str]]:
+def parts_of(query: str) -> Iterator[tuple[PartKind, str]]:
     """The parts of a query, which together are the query."""
     at = 0
     while (opening := _OPENING.search(query, at)) is not None:
         if opening.start() > at:
-            yield Kind.CODE, query[at : opening.start()]
+            yield PartKind.CODE, query[at : opening.start()]
         kind, end = _closed(query, opening[0], opening.end())
         yield kind, query[opening.start() : end]
         at = end
     if at < len(query):
-        yield Kind.CODE, query[at:]
+        yield PartKind.CODE, query[at:]
 
 
-def _closed(query: str, opening: str, at: int) -> tuple[Kind, int]:
+def _closed(query: str, opening: str, at: int) -> tuple[PartKind, int]:
     """What the opening begins, and where that ends."""
-    if opening.startswith("$("):  # what looks like an opening within a placeholder is none
-        return Kind.CODE, at
+    if opening.startswith("$("):  # a placeholder opens no literal or comment
+        return PartKind.CODE, at
     if opening == "/*":
-        return Kind.COMMENT, _end_of_comment(query, at)
-    if opening == "--" or opening.startswith("$"):
-        closing, kind = ("\n", Kind.COMMENT) if opening == "--" else (opening, Kind.DOLLAR_LITERAL)
-        end = query.find(closing, at)
-        return kind, len(query) if end < 0 else end + len(closing)
+        return PartKind.COMMENT, _end_of_comment(query, at)
+    if opening == "--":
+        line_end = _LINE_END.search(query, at)
+        return PartKind.COMMENT, line_end.end() if line_end is not None else len(query)
+    if opening.startswith("$"):
+        end = query.find(opening, at)
+        return PartKind.DOLLAR_LITERAL, len(query) if end < 0 else end + len(opening)
     marks = _STRING_MARK[opening.lower()].finditer(query, at)
     ends = (mark.end() for mark in marks if len(mark[0]) == 1)  # two quotes, or an escaped one, stand for one
-    return Kind.NAME if opening == '"' else Kind.LITERAL, next(ends, len(query))
+    return PartKind.NAME if opening == '"' else PartKind.LITERAL, next(ends, len(query))
 
 
 def _end_of_comment(query: str, at: int) -> int:

@@ -27,7 +27,7 @@ from inferrun.placeholders import (
     parse_template,
 )
 from inferrun.resources.parameters import Parameter
-from inferrun.resources.sql_text import Kind, parts_of
+from inferrun.resources.sql_text import PartKind, parts_of
 from inferrun.resources.storage import FileStorage, HttpStorage, KrateoStorage, RunStorage, S3Storage, SqlStorage
 
 SETTING: Final = "inferrun.p"
@@ -37,10 +37,13 @@ _Piece = tuple[str, Placeholder | None]
 """A part of a resolved string, and the placeholder that it replaces."""
 
 _SAMPLE: Final = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
+_JSON_STRING: Final = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?')
+_HALF_ESCAPED: Final = re.compile(r"%[0-9A-Fa-f]?$")
+_SEPARATOR: Final = re.compile(r"[/\\]")
 _SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
 
-class Unfit(Exception):
+class UnfitValue(Exception):
     """A placeholder has no value, or one that must not stand where it is. The run is to blame, unless the value is a default."""
 
     def __init__(self, placeholder: Placeholder, value: str | None, why: str) -> None:
@@ -64,12 +67,12 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TemplateFault:
     """Why a string of a storage object cannot be resolved; `field` is its path of JSON names."""
 
     field: str
     template: str
-    cause: InvalidPlaceholder | Unfit
+    cause: InvalidPlaceholder | UnfitValue
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ class _Resolution:
 
     given: Given
     places: Mapping[tuple[str, ...], Callable[["_Resolution", str], str]]
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[TemplateFault] = field(default_factory=list)
     bound: dict[Placeholder, int] = field(default_factory=dict)
     values: list[str] = field(default_factory=list)
     room: int = MAX_BYTES
@@ -93,8 +96,8 @@ class _Resolution:
             case str() if has_placeholders(value):
                 try:
                     return self.places.get(names, _nowhere)(self, value)
-                except (InvalidPlaceholder, Unfit) as cause:
-                    self.faults.append(Fault(path, value, cause))
+                except (InvalidPlaceholder, UnfitValue) as cause:
+                    self.faults.append(TemplateFault(path, value, cause))
         return value
 
     def path(self, text: str) -> str:
@@ -109,6 +112,8 @@ class _Resolution:
         of_path: list[_Piece] = []
         is_query = False
         for piece, placeholder in self._checked(text):
+            if placeholder is not None and encoded and _HALF_ESCAPED.search(encoded[-1][0]):
+                raise InvalidPlaceholder("stands within an escaped character, such as %2F", found=str(placeholder))
             part = piece if placeholder is None else quote(piece, safe=":" if is_query else ":/")
             encoded.append((part, placeholder))
             if not is_query:
@@ -132,15 +137,17 @@ class _Resolution:
         return "".join(piece for piece, _ in self._printable(text))
 
     def json(self, text: str) -> str:
-        """A JSON object, in whose strings placeholders stand."""
+        """A JSON object, in whose strings placeholders stand. The rest of it stays as it is: numbers could lose digits."""
         try:
             check_depth(text.encode())
-            parsed = json.loads(text)
+            is_object = isinstance(json.loads(text), dict)
         except ValueError:
+            is_object = False
+        if not is_object:
             raise InvalidPlaceholder(
                 'placeholders may only stand in the strings of a JSON object, as in {"day": "$(params.day)"}'
-            ) from None
-        return json.dumps(self._in_json(parsed), ensure_ascii=False)
+            )
+        return _JSON_STRING.sub(self._json_string, text)
 
     def object_name(self, text: str) -> str:
         """The name of an object, whose form is checked with its values."""
@@ -151,7 +158,7 @@ class _Resolution:
         pieces = list(self._pieces(text))
         for piece, placeholder in pieces:
             if placeholder is not None and re.fullmatch("[A-Za-z0-9_]+", piece) is None:
-                raise Unfit(
+                raise UnfitValue(
                     placeholder, piece, "must consist of letters, digits and underscores in the name of a table"
                 )
         return "".join(piece for piece, _ in pieces)
@@ -160,13 +167,13 @@ class _Resolution:
         """The text of an SQL query, which reads the values from its session."""
         found = []
         for kind, part in parts_of(text):
-            if kind is Kind.CODE:
+            if kind is PartKind.CODE:
                 found += [piece if isinstance(piece, str) else self._bind(piece) for piece in self._templates(part)]
-            elif kind is Kind.COMMENT:
+            elif kind is PartKind.COMMENT:
                 found.append(part)
             else:
                 _check_literal(kind, part)
-                found.append(part if kind is Kind.DOLLAR_LITERAL else part.replace("$$(", "$("))
+                found.append(part if kind is PartKind.DOLLAR_LITERAL else part.replace("$$(", "$("))
         return "".join(found)
 
     def _templates(self, text: str) -> Iterator[str | Placeholder]:
@@ -180,12 +187,12 @@ class _Resolution:
         try:
             value = self.given.values.of(placeholder)
         except NoValue:
-            raise Unfit(placeholder, None, "it is required") from None
+            raise UnfitValue(placeholder, None, "it is required") from None
         if "\0" in value:
-            raise Unfit(placeholder, value, "must not contain the character NUL")
+            raise UnfitValue(placeholder, value, "must not contain the character NUL")
         self.room -= len(value)
         if self.room < 0:
-            raise Unfit(placeholder, value, f"is too long, because a contract has at most {MAX_BYTES} bytes")
+            raise UnfitValue(placeholder, value, f"is too long, because a contract has at most {MAX_BYTES} bytes")
         return value
 
     def _bind(self, placeholder: Placeholder) -> str:
@@ -197,31 +204,29 @@ class _Resolution:
     def _printable(self, text: str) -> Iterator[_Piece]:
         for piece, placeholder in self._pieces(text):
             if placeholder is not None and not piece.isprintable():
-                raise Unfit(placeholder, piece, "must not contain line breaks and other control characters")
+                raise UnfitValue(
+                    placeholder, piece, "must not contain line breaks and other characters that are not printed"
+                )
             yield piece, placeholder
 
     def _checked(self, text: str) -> Iterator[_Piece]:
         for piece, placeholder in self._printable(text):
             if placeholder is not None and not piece:
-                raise Unfit(placeholder, piece, "must not be empty")
-            if placeholder is not None and re.search(r"[/\\]", piece) and not self.given.may_have_slashes(placeholder):
+                raise UnfitValue(placeholder, piece, "must not be empty")
+            if placeholder is not None and _SEPARATOR.search(piece) and not self.given.may_have_slashes(placeholder):
                 remedy = "; the config may declare the parameter with allowSlashes: true"
-                raise Unfit(
+                raise UnfitValue(
                     placeholder, piece, f"must not contain / or \\{remedy if placeholder.group == PARAMS else ''}"
                 )
             yield piece, placeholder
 
-    def _in_json(self, value: Any) -> Any:  # Any: JSON
-        match value:
-            case dict():
-                if name := next((key for key in value if has_placeholders(key)), ""):
-                    raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=name)
-                return {key: self._in_json(inner) for key, inner in value.items()}
-            case list():
-                return [self._in_json(inner) for inner in value]
-            case str() if has_placeholders(value):
-                return "".join(piece for piece, _ in self._pieces(value))
-        return value
+    def _json_string(self, found: re.Match[str]) -> str:
+        text = json.loads(found["text"])
+        if not has_placeholders(text):
+            return found[0]
+        if found["colon"]:
+            raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=text)
+        return json.dumps("".join(piece for piece, _ in self._pieces(text)), ensure_ascii=False)
 
 
 _PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolution, str], str]]]] = {
@@ -244,7 +249,7 @@ class ResolvedObject:
 
     storage: Any  # Any: free-form storage
     values: list[str]
-    faults: list[Fault]
+    faults: list[TemplateFault]
 
 
 # Any: free-form storage
@@ -277,25 +282,26 @@ def _nowhere(resolution: _Resolution, _text: str) -> str:
 
 
 def _check_segments(pieces: Iterable[_Piece]) -> None:
-    """Raise Unfit if a value makes a segment of the path empty, or one that leaves it."""
+    """Raise UnfitValue if a value makes a segment of the path empty, or one that leaves it."""
     segment, owner = "", None
     for piece, placeholder in (*pieces, ("/", None)):
         for at, text in enumerate(piece.split("/")):
             if at:  # the segment before this one is complete
-                if owner is not None and unquote(segment) in {"", ".", ".."}:
-                    raise Unfit(*owner, 'must not make a part of the path empty, "." or ".."')
+                parts = _SEPARATOR.split(unquote(segment))
+                if owner is not None and (parts == [""] or not {".", ".."}.isdisjoint(parts)):
+                    raise UnfitValue(*owner, 'must not make a part of the path empty, "." or ".."')
                 segment, owner = "", None
             segment += text
             owner = (placeholder, piece) if placeholder is not None else owner
 
 
-def _check_literal(kind: Kind, part: str) -> None:
+def _check_literal(kind: PartKind, part: str) -> None:
     """Raise InvalidPlaceholder if there is a placeholder in what is not code."""
-    text = part if kind is Kind.DOLLAR_LITERAL else part.replace("$$(", "")
+    text = part if kind is PartKind.DOLLAR_LITERAL else part.replace("$$(", "")
     if (found := re.search(r"\$\([A-Za-z]+\.[^()]*\)", text)) is not None:
         fix = (
             "a value cannot name a column or a table"
-            if kind is Kind.NAME
+            if kind is PartKind.NAME
             else f"remove the quotes around it, as in = {found[0]}"
         )
         raise InvalidPlaceholder(f"stands between quotes; {fix}", found=found[0])

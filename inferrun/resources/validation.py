@@ -19,6 +19,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
+from inferrun.placeholders import has_placeholders
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import (
     MODEL_FIELDS,
@@ -42,7 +43,7 @@ from inferrun.resources.storage import (
     KrateoStorage,
 )
 from inferrun.resources.store_rules import End, shard_obstacle, store_faults
-from inferrun.resources.templates import Fault, Unfit, resolve_storage, sample_of
+from inferrun.resources.templates import TemplateFault, UnfitValue, resolve_storage, sample_of
 from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
 from inferrun.timestamps import rfc3339
@@ -253,6 +254,12 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     model, own_runner = spec.model, spec.image is None
     protocol, url = model.protocol_version, model.model_url
     is_grpc = protocol == GRPC
+    for name, value in model.model_dump(by_alias=True, include=MODEL_FIELDS).items() if own_runner else ():
+        if value and has_placeholders(value):
+            public = public_url(value) if name == "modelUrl" else value
+            yield invalid(
+                f"spec.kserve.{name}", public, "must not contain placeholders; they are allowed in spec.storage"
+            )
     if own_runner and protocol and protocol not in OWN_RUNNER_PROTOCOLS:
         yield invalid(
             "spec.kserve.protocolVersion",
@@ -336,11 +343,11 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))
 
 
-def template_problem(fault: Fault) -> Problem:
+def template_problem(fault: TemplateFault) -> Problem:
     """The problem of a string with placeholders, if that is what is wrong."""
     cause, is_hidden = fault.cause, not _CONFIDENTIAL.isdisjoint(fault.field.split("."))
     allowed = str(cause)
-    if isinstance(cause, Unfit):
+    if isinstance(cause, UnfitValue):
         allowed = f'{cause.placeholder} stands for "{shown(cause.value)}" there, which {cause.why}'
     elif is_hidden and cause.found:
         allowed = f"a placeholder in it {cause.why}"

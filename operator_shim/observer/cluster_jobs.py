@@ -10,12 +10,11 @@ from activities.judging.job_marks import end_job, watch_again
 from activities.launching.config_maps import find_config_map
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.objects.object_metadata import uid_of
-from activities.objects.presence import delete_if_present
+from activities.objects.presence import delete_if_present, get_if_present
 from activities.watching import job_state
 from activities.watching.observation import Launch, is_launch_left_over
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import JOBS, RUNS, Object, Resource
+from inferrun.kube.objects import JOBS, RUNS, Object
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults
@@ -30,10 +29,10 @@ class ClusterJobs:
         self._defaults = defaults
 
     async def find(self, launch: Launch) -> Object | None:
-        """The Job of the launch's name as the API server has it; None if there is none. If it is the launch's and has not
+        """The Job of the launch's name on the API server; None if it does not exist. If it is the launch's and has not
         finished, the labels by which it is watched are restored.
         """
-        job = await self._get(JOBS, launch, launch.job_name)
+        job = await get_if_present(self._api, JOBS, launch.run.namespace, launch.job_name)
         if job is not None and uid_of(job) == launch.job_uid and not job_state.is_finished(job):
             await watch_again(self._api, launch, job, installation=self._installation)
         return job
@@ -42,12 +41,12 @@ class ClusterJobs:
         """End the Job if nothing follows it any more, because its run has ended or is past this launch: delete it, or set its time
         to live if it has finished. The Job of a run that has succeeded finishes by itself.
         """
-        run = await self._get(RUNS, launch, launch.run.name)
+        run = await get_if_present(self._api, RUNS, launch.run.namespace, launch.run.name)
         if run is not None and uid_of(run) != launch.run.uid:
             run = None
         if not is_launch_left_over(run, launch=launch):
             return
-        job = await self._get(JOBS, launch, launch.job_name)
+        job = await get_if_present(self._api, JOBS, launch.run.namespace, launch.job_name)
         if job is None or uid_of(job) != launch.job_uid:
             return
         if not job_state.is_finished(job):
@@ -63,9 +62,3 @@ class ClusterJobs:
         if compiled is not None:
             seconds = compiled.snapshot.ttl_seconds_after_finished
         await end_job(self._api, launch.run, launch.job_name, uid=launch.job_uid, seconds=seconds)
-
-    async def _get(self, resource: Resource, launch: Launch, name: str) -> Object | None:
-        try:
-            return await self._api.get(resource, launch.run.namespace, name)
-        except NotFound:
-            return None

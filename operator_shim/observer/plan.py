@@ -1,4 +1,4 @@
-"""What to do about one launch, given what is seen of it and what has been done before. Pure.
+"""Plans the commands for one launch, from the state of its objects and the memory of earlier plans. Pure.
 
 Level-triggered: a plan follows from the state of the cluster, of the run's status and of what the workflow has accepted, whatever
 changed. Everything that it asks for is idempotent, so that a second leader does no harm. Times are those of the event loop's clock,
@@ -39,7 +39,7 @@ from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import ProgressLine
-from operator_shim.observer.status_writer import Progress
+from operator_shim.observer.status_writer import ShownProgress
 
 NEVER: Final = math.inf
 
@@ -106,7 +106,7 @@ class WantedSignal:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What commands have led to since the last plan: what was read, and which signal a workflow accepted."""
+    """The results of commands since the last plan: Events, the Job, and the signal that a workflow accepted."""
 
     events: tuple[Object, ...] | None = None
     accepted: WantedSignal | None = None
@@ -121,7 +121,7 @@ NO_NEWS: Final = News()
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is seen of a launch. `job` is None if the watch does not have it; `pods` are the Job's that are not terminal, `ends` the
+    """The state of a launch. `job` is None if the watch does not have it; `pods` are the Job's that are not terminal, `ends` the
     ends of others. `report` and `warm_up` were read from logs; `written` is the progress that was written last.
     """
 
@@ -134,13 +134,13 @@ class View:
     node_lost_seconds: int
     report: ProgressLine | None = None
     warm_up: str = ""
-    written: Progress | None = None
+    written: ShownProgress | None = None
     news: News = NO_NEWS
 
 
 @dataclass(frozen=True, slots=True)
 class _Reads:
-    """What was read of the Events of a launch that waits, and when it is read again."""
+    """The Events of a launch that waits, and when they are read again."""
 
     events: tuple[Object, ...] = ()
     due: float = NEVER
@@ -164,14 +164,14 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What has been done for a launch."""
+    """The earlier plans for a launch, as far as they matter."""
 
     launch: Launch
     version: tuple[str, ...] = ()
     """Resource versions of the Job and its Pods when they were planned for last."""
     changed_at: float = 0.0
     announced: str | None = None
-    """The Pod whose start was announced and whose end was not, empty if there is none; None: the run's status says it."""
+    """The Pod whose start was announced and whose end was not, empty without such a Pod; None: the run's status says it."""
 
     reads: _Reads = _Reads()
     wait_reason: Reason | None = None
@@ -182,7 +182,7 @@ class Memory:
     helped_at: float = -NEVER
     """When the workflow was last asked to provide what the Pod lacks."""
 
-    progress: Progress | None = None
+    progress: ShownProgress | None = None
     """What the status should say and does not."""
     wanted_at: float = 0.0
     written_at: float = -NEVER
@@ -338,7 +338,7 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
         reason, message = Reason.NODE_UNREACHABLE, f"{message}; {seen.unreachable}"
     elif report is not None and report.note:
         message = f"{message}; {report.note}"
-    progress = Progress(
+    progress = ShownProgress(
         Phase.RUNNING,
         reason,
         message,
@@ -375,7 +375,7 @@ def _plan_waiting(
         pause = min(reads.pause * 2, EVENTS_MAX_SECONDS)
         reads = replace(reads, due=now + reads.pause, pause=pause)
     memory = replace(memory, reads=reads, wait_reason=wait.reason)
-    progress = Progress(Phase.PENDING, wait.reason, wait.message, is_warning=wait.is_warning)
+    progress = ShownProgress(Phase.PENDING, wait.reason, wait.message, is_warning=wait.is_warning)
     return _reporting(memory, progress, view, run), subject_uid
 
 
@@ -392,7 +392,7 @@ def _wanting(memory: Memory, signal: WantedSignal | None, *, now: float) -> Memo
     return replace(memory, signal=replace(signal, due=now) if signal is not None else None)
 
 
-def _reporting(memory: Memory, progress: Progress, view: View, run: Object) -> Memory:
+def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object) -> Memory:
     """Plan a write of the status, unless it says this already or is not, or no longer, about this launch."""
     is_ours = ((run.get("status") or {}).get("jobStatus") or {}).get("uid") == memory.launch.job_uid
     if not is_ours or is_concluded(run, launch=memory.launch) or _is_written(progress, run, written=view.written):
@@ -402,7 +402,7 @@ def _reporting(memory: Memory, progress: Progress, view: View, run: Object) -> M
     return replace(memory, progress=progress, wanted_at=memory.wanted_at if is_same else view.now)
 
 
-def _is_written(progress: Progress, run: Object, *, written: Progress | None) -> bool:
+def _is_written(progress: ShownProgress, run: Object, *, written: ShownProgress | None) -> bool:
     """Whether the status says it, or was written so: the API's limits may have shortened the message."""
     status = run.get("status") or {}
     if (status.get("phase"), status.get("reason")) != (progress.phase, progress.reason):

@@ -24,7 +24,7 @@ from operator_shim.observer.cluster_jobs import ClusterJobs
 from operator_shim.observer.plan import NEVER, NO_NEWS, Command, Memory, News, View, plan
 from operator_shim.observer.readers import EventReader, LogReader
 from operator_shim.observer.run_signals import RunSignals
-from operator_shim.observer.status_writer import Progress, StatusWriter
+from operator_shim.observer.status_writer import ShownProgress, StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
 from workflows.signals import Ended, Started
 
@@ -45,7 +45,7 @@ class _Followed:
     news: News = NO_NEWS
     report: ProgressLine | None = None
     warm_up: str = ""
-    written: Progress | None = None
+    written: ShownProgress | None = None
 
 
 class Reconciler:
@@ -188,7 +188,7 @@ class Reconciler:
                 self._lanes[command].add((command, key))
 
     async def _execute(self, task: tuple[Command, Key]) -> None:
-        """Execute a command, and plan again with what it has led to. What fails is tried again by the lane."""
+        """Execute a command, and plan again with its result. The lane repeats a command that fails."""
         command, key = task
         followed = self._followed.get(key)
         if followed is None:

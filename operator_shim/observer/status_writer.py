@@ -19,7 +19,7 @@ from inferrun.timestamps import parse, rfc3339, utc_now
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ShownProgress:
     """What the status of a run under way should say."""
 
     phase: Phase
@@ -38,7 +38,7 @@ class StatusWriter:
         self._runs = runs
         self._events = events
 
-    async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
+    async def write(self, launch: Launch, progress: ShownProgress, *, run: Object) -> None:
         """Write if the run's status is still about this launch; emit an Event for a start, and for a warning or the wait for the
         model if the reason is new: its message may change with every write. `run` is as the informer has it. Raises KubeError.
         """
@@ -56,14 +56,14 @@ class StatusWriter:
             )
 
 
-def is_worth_an_event(before: InferenceRunStatus, progress: Progress) -> bool:
+def is_worth_an_event(before: InferenceRunStatus, progress: ShownProgress) -> bool:
     """Whether users should see an Event about this progress, given the status that it replaces."""
     has_started = progress.phase is Phase.RUNNING and before.phase is not Phase.RUNNING
     is_new = (before.phase, before.reason) != (progress.phase, progress.reason)
     return has_started or (is_new and (progress.is_warning or progress.reason is Reason.MODEL_NOT_READY))
 
 
-def status_with(run: InferenceRun, *, launch: Launch, progress: Progress) -> InferenceRunStatus | None:
+def status_with(run: InferenceRun, *, launch: Launch, progress: ShownProgress) -> InferenceRunStatus | None:
     """The run's status with that progress; None if the status is not, or no longer, about this launch."""
     status = run.status
     if status.job_status is None or status.job_status.uid != launch.job_uid:

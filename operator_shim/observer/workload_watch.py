@@ -174,25 +174,21 @@ class WorkloadWatch:
 
     def _on_pod(self, key: Key, before: Object | None, after: Object | None) -> None:
         if before is not None:
-            self._forget_pod(before, is_gone=after is None or after["metadata"]["uid"] != before["metadata"]["uid"])
-        if after is not None and (owner := controller_of(after)) is not None:
-            self._pods_by_job[owner] = (*self.pods_of(owner), after)
+            owner, uid = controller_of(before) or "", before["metadata"]["uid"]
+            if others := tuple(one for one in self.pods_of(owner) if one["metadata"]["uid"] != uid):
+                self._pods_by_job[owner] = others
+            else:
+                self._pods_by_job.pop(owner, None)
+            is_gone = after is None or after["metadata"]["uid"] != uid
+            if is_gone and not self._ends.has(before):
+                self._ends.add(PodEnd.of_pod(before))
+        if after is not None and (controller := controller_of(after)) is not None:
+            self._pods_by_job[controller] = (*self.pods_of(controller), after)
         for pod in (before, after):
             job = (pod["metadata"].get("labels") or {}).get(JOB_NAME_LABEL) if pod is not None else None
             if job is not None:
                 self._wake((key[0], job))
                 return
-
-    def _forget_pod(self, pod: Object, *, is_gone: bool) -> None:
-        owner = controller_of(pod) or ""
-        uid = pod["metadata"]["uid"]
-        others = tuple(one for one in self.pods_of(owner) if one["metadata"]["uid"] != uid)
-        if others:
-            self._pods_by_job[owner] = others
-        else:
-            self._pods_by_job.pop(owner, None)
-        if is_gone and not self._ends.has(pod):
-            self._ends.add(PodEnd.of_pod(pod))
 
     def _on_run(self, key: Key, before: Object | None, after: Object | None) -> None:
         if after is not None and (after.get("status") or {}).get("reason") == Reason.QUOTA_EXCEEDED:
@@ -201,10 +197,8 @@ class WorkloadWatch:
             waiting.pop(key, None)
             if not waiting:
                 del self._without_room[key[0]]
-        names = {job_name_of(run) for run in (before, after) if run is not None}
-        for name in names:
-            if name:
-                self._wake((key[0], name))
+        for name in {job_name_of(run) for run in (before, after) if run is not None} - {""}:
+            self._wake((key[0], name))
 
     def _wake(self, key: Key) -> None:
         if self._subscriber is not None:

@@ -44,7 +44,7 @@ class Work(Protocol):
     """The chunks that are left to predict."""
 
     async def take(self) -> Chunk | None:
-        """Return the next chunk, which no other Pod is known to predict; None if there is none at the moment."""
+        """Return the next chunk, which no other Pod is known to predict; None if all are taken at the moment."""
 
     async def wait_for_more(self) -> bool:
         """Wait until there may be another chunk; False if all chunks of the run are committed, or will be by this Pod."""

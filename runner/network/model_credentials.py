@@ -30,7 +30,7 @@ class ModelCredentials:
         self.authorization()
 
     def authorization(self) -> str:
-        """Return the value of the header Authorization; empty if there is none. Raises ContractError."""
+        """Return the value of the header Authorization; empty without credentials. Raises ContractError."""
         if self._token is None:
             return self._basic
         return f"Bearer {_line(self._token)}"

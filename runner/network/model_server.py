@@ -76,7 +76,7 @@ class ModelServer:
     async def send(
         self, method: str, url: str, body: bytes | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
     ) -> Response:
-        """Send one request and return the response, whatever its status. Raises Fault if there is none."""
+        """Send one request and return the response, whatever its status. Raises Fault without a response."""
         authorization = self._credentials.authorization()
         if authorization:
             headers = {**headers, "Authorization": authorization}

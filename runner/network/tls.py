@@ -75,7 +75,7 @@ def root_certificates_of(model: Model, endpoints: Path) -> bytes | None:
 
 
 def client_certificate_of(endpoints: Path) -> tuple[bytes, bytes] | None:
-    """Return the key and the certificate to show to the model server, in PEM; None if there are none."""
+    """Return the key and the certificate to show to the model server, in PEM; None if the Secret has no certificate."""
     found = _client_certificate_files(endpoints)
     return (found[1].read_bytes(), found[0].read_bytes()) if found else None
 

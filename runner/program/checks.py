@@ -1,7 +1,7 @@
 """The checks before the first request: the first records, the model, and in a dry run the output.
 
 Every run makes them first, because they are cheap and find most mistakes; a dry run makes only them, and ends. Each check returns
-what it has found, for people, and raises the error that the run would meet.
+its findings, for people, and raises the error that the run would meet.
 """
 
 import asyncio

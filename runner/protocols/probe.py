@@ -23,7 +23,7 @@ from runner.network.model_server import JSON_HEADERS, open_model_server
 from runner.network.tls import context_of
 from runner.protocols.model_urls import description_url, parts_of, protocol_in
 from runner.protocols.protocol_name import candidates, is_answer, named_protocol, protocol_of
-from runner.protocols.readiness import GRPC, PROBED, Finding, judge, judge_guess, probe_url
+from runner.protocols.readiness import GRPC, PROBED, Readiness, judge, judge_guess, probe_url
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ MAX_BODY: Final = 4 * 1024 * 1024
 @asynccontextmanager
 async def open_probe(
     model: Model, limits: Limits, *, endpoints: Path
-) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
+) -> AsyncIterator[Callable[[], Awaitable[Readiness]]]:
     """A function that asks the server once. It raises Refused for an address that runs must not reach."""
     if protocol_of(model) == GRPC:
         from runner.protocols.v2.grpc_client import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
@@ -49,7 +49,7 @@ async def open_probe(
     async with open_client(limits, timeout=whole_timeout(PROBE_SECONDS), tls=tls) as client:
         models = candidates(model)
 
-        async def ask() -> Finding:
+        async def ask() -> Readiness:
             """Ask as the first protocol does, and while the server does not know the path, as the others do."""
             first = finding = await _probe(client, models[0])
             for other in models[1:]:
@@ -60,17 +60,17 @@ async def open_probe(
         yield ask
 
 
-async def _probe(client: HttpClient, model: Model, *, judge_answer: Callable[..., Finding] = judge) -> Finding:
+async def _probe(client: HttpClient, model: Model, *, judge_answer: Callable[..., Readiness] = judge) -> Readiness:
     try:
         response = await client.exchange("GET", probe_url(model), None, headers=JSON_HEADERS, limit=MAX_BODY)
     except Refused:
         raise
     except ResponseTooLarge:
-        return Finding(is_ready=False, seen=f"an answer of more than {MAX_BODY} bytes")
+        return Readiness(is_ready=False, seen=f"an answer of more than {MAX_BODY} bytes")
     except ExchangeFailed as error:
         answers = error.was_sent and error.kind is not FaultKind.TIMEOUT
         is_other = answers and protocol_of(model) not in PROBED  # it does not speak HTTP, but it answers
-        return Finding(is_ready=is_other, seen=str(error))
+        return Readiness(is_ready=is_other, seen=str(error))
     return judge_answer(model, status=response.status, body=response.body)
 
 

@@ -27,8 +27,8 @@ ASLEEP: Final = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Whether the model answers, and what was seen, for people."""
+class Readiness:
+    """Whether the model answers, and the answer, for people."""
 
     is_ready: bool
     seen: str
@@ -47,17 +47,17 @@ def probe_url(model: Model) -> str:
     return parts._replace(path=f"{parts.path}/ready").geturl() if protocol == "v2" else url
 
 
-def judge(model: Model, *, status: int, body: bytes) -> Finding:
+def judge(model: Model, *, status: int, body: bytes) -> Readiness:
     """What an answer to the probe says."""
     protocol, is_unknown = protocol_of(model), status in UNLISTED
     if status in REACHABLE:
-        return Finding(is_ready=True, seen=f"status {status}, so the server is reachable")
+        return Readiness(is_ready=True, seen=f"status {status}, so the server is reachable")
     if protocol not in PROBED:
-        return Finding(is_ready=status not in ASLEEP, seen=f"status {status}")
+        return Readiness(is_ready=status not in ASLEEP, seen=f"status {status}")
     if protocol == OPENAI and is_unknown:
-        return Finding(is_ready=True, seen=f"status {status}: the server does not list its models")
+        return Readiness(is_ready=True, seen=f"status {status}: the server does not list its models")
     if status != 200:
-        return Finding(is_ready=False, seen=f"status {status}", is_unknown_path=is_unknown)
+        return Readiness(is_ready=False, seen=f"status {status}", is_unknown_path=is_unknown)
     answer = object_in(body)
     if protocol == OPENAI:
         listed, name = answer.get("data"), model.model_name
@@ -69,12 +69,12 @@ def judge(model: Model, *, status: int, body: bytes) -> Finding:
         ready = answer.get("ready", True)
         is_ready = ready is True or (isinstance(ready, str) and ready.lower() == "true")
         seen, unready = "the model is ready", "status 200, but the model is not ready"
-    return Finding(is_ready=is_ready, seen=seen if is_ready else unready)
+    return Readiness(is_ready=is_ready, seen=seen if is_ready else unready)
 
 
-def judge_guess(model: Model, *, status: int, body: bytes) -> Finding:
+def judge_guess(model: Model, *, status: int, body: bytes) -> Readiness:
     """What an answer to the probe says if another server than one of this protocol may have sent it."""
     finding = judge(model, status=status, body=body)
     if status in REACHABLE or is_answer(body, protocol=protocol_of(model)):
         return finding
-    return Finding(is_ready=False, seen=finding.seen, is_unknown_path=True)
+    return Readiness(is_ready=False, seen=finding.seen, is_unknown_path=True)

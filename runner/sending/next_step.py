@@ -51,7 +51,7 @@ _RESTARTS: Final = 10
 because of a record needs the same Pod to find the record; Kubernetes waits up to five minutes before it restarts a container."""
 
 
-class Step(Enum):
+class NextStep(Enum):
     """What follows."""
 
     SEND = auto()
@@ -227,44 +227,44 @@ class History:
         return found
 
 
-def next_step(batch: Batch, history: History) -> Step:
+def next_step(batch: Batch, history: History) -> NextStep:
     """Decide what follows after the latest failure."""
     fault = history.failures[-1].fault
     if fault.is_transient:
         return _step_alone(batch, history) if history.is_alone else _step_without_response(batch, history)
     if fault.kind not in _DIVIDED:
-        return Step.FAIL
+        return NextStep.FAIL
     if len(batch) > 1:
-        return Step.DIVIDE
+        return NextStep.DIVIDE
     if fault.kind not in IN_DOUBT:
-        return Step.BLAME
+        return NextStep.BLAME
     is_repeated = sum(one.fault.kind in IN_DOUBT for one in history.failures) > 1
     if history.server.example is not None:
-        return Step.BLAME if is_repeated and history.failures[-1].is_after_example else Step.SEND
-    return Step.FAIL if is_repeated and history.is_spent else Step.SEND_LATER
+        return NextStep.BLAME if is_repeated and history.failures[-1].is_after_example else NextStep.SEND
+    return NextStep.FAIL if is_repeated and history.is_spent else NextStep.SEND_LATER
 
 
-def _step_alone(batch: Batch, history: History) -> Step:
+def _step_alone(batch: Batch, history: History) -> NextStep:
     """There was no response although nothing else was in flight, and the server answered before."""
     if not history.failures[-1].is_loss:
-        return Step.FAIL if history.is_spent else Step.SEND
+        return NextStep.FAIL if history.is_spent else NextStep.SEND
     if len(batch) > 1:
-        return Step.DIVIDE
+        return NextStep.DIVIDE
     losses = [one.fault.kind for one in history.failures if one.is_loss]
     may_be_chance = history.was_up and set(losses) != {FaultKind.TIMEOUT}
-    return Step.BLAME if len(losses) >= (_BLAMED_IF_UP if may_be_chance else _BLAMED) else Step.SEND
+    return NextStep.BLAME if len(losses) >= (_BLAMED_IF_UP if may_be_chance else _BLAMED) else NextStep.SEND
 
 
-def _step_without_response(batch: Batch, history: History) -> Step:
+def _step_without_response(batch: Batch, history: History) -> NextStep:
     server, latest, losses = history.server, history.failures[-1], history.losses()
     closed = [loss for loss in losses if loss.fault.kind is not FaultKind.BUSY]  # retries help against overload
     if sum(not loss.has_survivor for loss in closed) >= _CRASHES or len(closed) >= _LOSSES:
-        return Step.SEND_ALONE
+        return NextStep.SEND_ALONE
     if not history.is_spent:
-        return Step.SEND
+        return NextStep.SEND
     if server.example is not None:
-        is_suspect = latest.fault.kind is FaultKind.TIMEOUT or len(losses) >= _CRASHES
+        may_be_cause = latest.fault.kind is FaultKind.TIMEOUT or len(losses) >= _CRASHES
     else:  # a proxy may answer for a server that this batch ends each time, and a part of it may be answered
         may_be_proxy = latest.fault.kind in _OF_A_PROXY and latest.is_loss
-        is_suspect = server.cut_off_at is not None or (len(batch) > 1 and may_be_proxy)
-    return Step.SEND_ALONE if is_suspect and server.retry_seconds else Step.FAIL
+        may_be_cause = server.cut_off_at is not None or (len(batch) > 1 and may_be_proxy)
+    return NextStep.SEND_ALONE if may_be_cause and server.retry_seconds else NextStep.FAIL

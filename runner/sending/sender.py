@@ -24,7 +24,7 @@ from inferrun.plugins import (
     join_results,
 )
 from runner.sending.error_budget import ErrorBudget
-from runner.sending.next_step import IN_DOUBT, History, Step, next_step
+from runner.sending.next_step import IN_DOUBT, History, NextStep, next_step
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.requests import Requests
@@ -147,18 +147,18 @@ class Sender:
                     found[part.batch.first] = outcome
                     continue
                 match next_step(part.batch, part.history):
-                    case Step.SEND:
+                    case NextStep.SEND:
                         parts.appendleft(part)
-                    case Step.SEND_LATER:
+                    case NextStep.SEND_LATER:
                         later.append(part)
-                    case Step.SEND_ALONE:
+                    case NextStep.SEND_ALONE:
                         await search.enter_async_context(self._requests.alone(part.batch, part.history))
                         parts.appendleft(part)
-                    case Step.DIVIDE:
+                    case NextStep.DIVIDE:
                         parts.extendleft(reversed(self._divided(part, outcome)))
-                    case Step.BLAME:
+                    case NextStep.BLAME:
                         found[part.batch.first] = _with_attempts(self._blamed(outcome), part.history.sent)
-                    case Step.FAIL:
+                    case NextStep.FAIL:
                         raise outcome.error from outcome
         in_order = [results for _, results in sorted(found.items())]
         return in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))

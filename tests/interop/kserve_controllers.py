@@ -18,7 +18,7 @@ import yaml
 
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.model_reader import ModelReader
-from activities.launching.snapshot import ModelService
+from activities.launching.snapshot import WantedService
 from benchmarks.control_plane import ControlPlane, server_environment
 from benchmarks.processes import Launch, Process, listens, serve
 from inferrun.kserve import GROUP, ModelAddress
@@ -168,7 +168,7 @@ class Models:
 
     async def answer(self, kind: str, name: str, **wanted: Any) -> ModelAddress | LaunchBlocked:
         """What a launch of a run finds."""
-        service = ModelService(kind=kind, namespace=self.namespace, name=name, **wanted)
+        service = WantedService(kind=kind, namespace=self.namespace, name=name, **wanted)
         try:
             return await self.reader.find(service, namespace=self.namespace)
         except LaunchBlocked as blocked:

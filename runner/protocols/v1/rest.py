@@ -41,19 +41,15 @@ class V1Rest:
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
         try:
-            return _decode(reply.body, records=len(texts))
+            response = load(reply.body)
+            predictions = response.get("predictions") if isinstance(response, dict) else None
+            if not isinstance(predictions, list):
+                raise ValueError('no "predictions"')  # noqa: TRY004  callers expect ValueError for invalid responses
+            if len(predictions) != len(texts):
+                raise ValueError(f"it has {len(predictions)} predictions for {len(texts)} records")
+            return Results(JsonRecords(texts_of(predictions)), errors_of(predictions))
         except ValueError as error:
             raise invalid_response(self._server.target, "V1", reply.body, error) from error
-
-
-def _decode(body: bytes, *, records: int) -> Results:
-    response = load(body)
-    predictions = response.get("predictions") if isinstance(response, dict) else None
-    if not isinstance(predictions, list):
-        raise ValueError('no "predictions"')  # noqa: TRY004  callers expect ValueError for invalid responses
-    if len(predictions) != records:
-        raise ValueError(f"it has {len(predictions)} predictions for {records} records")
-    return Results(JsonRecords(texts_of(predictions)), errors_of(predictions))
 
 
 @asynccontextmanager

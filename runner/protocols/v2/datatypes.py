@@ -47,7 +47,7 @@ _BF16_NAN: Final = 0x7FC0
 
 
 class Unfit(ValueError):
-    """A record cannot be sent. The text describes what it has, and never shows it."""
+    """A record cannot be sent. The text describes its values without showing them."""
 
 
 def _unfit(what: str, datatype: str) -> Unfit:
@@ -128,7 +128,14 @@ def raw_of(values: TensorValues, datatype: str) -> bytes:
 def from_raw(raw: bytes, datatype: str, *, count: int) -> TensorValues:
     """Return the values of a tensor's bytes. Raises ValueError with what violates the protocol."""
     if datatype == "BYTES":
-        return _strings(raw)
+        found, at = list[bytes](), 0
+        while at < len(raw):
+            start = at + 4
+            at = start + int.from_bytes(raw[at:start], "little")
+            found.append(raw[start:at])
+        if at != len(raw):
+            raise ValueError("the output has a string that is longer than the output")
+        return found
     if datatype not in KINDS:
         raise ValueError(f"the output has another datatype than {', '.join(sorted(DATATYPES))}")
     kind = numpy.dtype("<u2") if datatype == "BF16" else KINDS[datatype]
@@ -183,17 +190,6 @@ def _bytes_of(value: "Json | bytes") -> bytes:
     if (found := bytes_in(value)) is not None:
         return found
     return orjson.dumps(value)
-
-
-def _strings(raw: bytes) -> list[bytes]:
-    found, at = list[bytes](), 0
-    while at < len(raw):
-        start = at + 4
-        at = start + int.from_bytes(raw[at:start], "little")
-        found.append(raw[start:at])
-    if at != len(raw):
-        raise ValueError("the output has a string that is longer than the output")
-    return found
 
 
 def decode_output(raw: bytes, *, datatype: str, shape: list[int], records: int) -> Results:

@@ -32,7 +32,7 @@ from runner.network.model_credentials import ModelCredentials
 from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure, invalid_response
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
-from runner.protocols.readiness import Finding
+from runner.protocols.readiness import Readiness
 from runner.protocols.v2.channels import Channels
 from runner.protocols.v2.client import V2Client
 from runner.protocols.v2.grpc_messages import (
@@ -43,8 +43,7 @@ from runner.protocols.v2.grpc_messages import (
     infer_request,
     is_ready,
     metadata_of,
-    metadata_request,
-    ready_request,
+    name_request,
 )
 from runner.protocols.v2.inputs import Tensor
 
@@ -122,7 +121,7 @@ class GrpcTransport:
 
     async def _read_metadata(self) -> object:
         try:
-            return metadata_of(await self._call(METADATA, metadata_request(self._model)))
+            return metadata_of(await self._call(METADATA, name_request(self._model)))
         except (Fault, InferenceError) as error:
             if _status_of(error) in _WITHOUT_METADATA:
                 return None  # the first request reports a model that does not exist
@@ -136,18 +135,18 @@ class GrpcTransport:
         except ValueError as error:
             raise invalid_response(self.target, "V2", response, error) from error
 
-    async def probe(self) -> Finding:
+    async def probe(self) -> Readiness:
         """Ask whether the model is ready. Raises Refused."""
         try:
-            ready = is_ready(await self._call(READY, ready_request(self._model)))
+            ready = is_ready(await self._call(READY, name_request(self._model)))
         except (Fault, InferenceError) as error:
             if isinstance(error.__cause__, AddressRefused):
                 raise Refused(str(error.__cause__), kind=FaultKind.FAILED, was_sent=False) from error
             seen = str(error.error if isinstance(error, Fault) else error)
-            return Finding(is_ready=_status_of(error) in _AWAKE, seen=seen)
+            return Readiness(is_ready=_status_of(error) in _AWAKE, seen=seen)
         except ValueError as error:
-            return Finding(is_ready=False, seen=f"invalid response: {error}")
-        return Finding(is_ready=ready, seen="the model is ready" if ready else "the model is not ready")
+            return Readiness(is_ready=False, seen=f"invalid response: {error}")
+        return Readiness(is_ready=ready, seen="the model is ready" if ready else "the model is not ready")
 
     async def _call(self, method: str, request: bytes) -> bytes:
         try:
@@ -255,7 +254,7 @@ async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Clie
 @asynccontextmanager
 async def open_grpc_probe(
     model: Model, limits: Limits, *, seconds: float, endpoints: Path
-) -> AsyncIterator[Callable[[], Awaitable[Finding]]]:
+) -> AsyncIterator[Callable[[], Awaitable[Readiness]]]:
     """A function that asks once whether the model is ready, with that time limit and no credentials. It raises Refused."""
     limits = limits.model_copy(update={"request_timeout": seconds})
     async with _open_transport(model, limits, endpoints=endpoints) as transport:

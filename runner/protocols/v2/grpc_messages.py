@@ -29,13 +29,8 @@ def infer_request(model: str, tensors: Sequence[Tensor], outputs: Sequence[Outpu
     return request.SerializeToString()
 
 
-def metadata_request(model: str) -> bytes:
-    """Return a ModelMetadataRequest."""
-    return messages.ModelMetadataRequest(name=model).SerializeToString()
-
-
-def ready_request(model: str) -> bytes:
-    """Return a ModelReadyRequest."""
+def name_request(model: str) -> bytes:
+    """Return a ModelReadyRequest, which is the same as a ModelMetadataRequest: a field 1 with the name of the model."""
     return messages.ModelReadyRequest(name=model).SerializeToString()
 
 

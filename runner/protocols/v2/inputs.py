@@ -313,7 +313,7 @@ async def predict_tensors(
 
 
 def mismatch_of(records: Records, found: TensorMap, *, target: str, is_json: bool) -> str:
-    """Return which inputs nothing feeds; empty if there are none. Raises InferenceError if none of the records can be sent."""
+    """Return the inputs without values; empty if all have values. Raises InferenceError if none of the records can be sent."""
     faults = _faults(records, found.inputs, is_json=is_json)
     if len(faults) == len(records):
         raise InferenceError(f"{target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False)

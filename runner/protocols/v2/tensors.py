@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, cast
 
@@ -47,10 +47,7 @@ def results_in(
     missing = [one.name for one in wanted if one.name not in by_name]
     if missing:
         raise ValueError(f"it has no output {missing[0]!r}")
-    return _joined({one.result_name or one.name: read(by_name[one.name]) for one in wanted})
-
-
-def _joined(parts: Mapping[str, Results]) -> Results:
+    parts = {one.result_name or one.name: read(by_name[one.name]) for one in wanted}
     members = [
         [b"%b:%b" % (orjson.dumps(name), text) for text in json_texts(part.values)] for name, part in parts.items()
     ]
@@ -97,7 +94,7 @@ def check_rows(shape: list[int], records: int) -> None:
 
 
 def outputs_of(body: bytes) -> list[dict[str, Any]]:  # Any: foreign JSON
-    """Return the outputs of a response. Raises ValueError if there is none."""
+    """Return the outputs of a response. Raises ValueError for a response without outputs."""
     response = load(body)
     outputs = response.get("outputs") if isinstance(response, dict) else None
     if not isinstance(outputs, list) or not outputs or not all(isinstance(one, dict) for one in outputs):

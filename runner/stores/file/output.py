@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, closing
 from inferrun.plugins import OutputStore, StorageObject, StoreContext
 from runner.stores.file.claim import ClaimFiles
 from runner.stores.file.spec import FileSpec
-from runner.stores.run_folder.store import RunStore
+from runner.stores.run_folder.store import RunFolder
 from runner.stores.storage_object import read_spec
 
 
@@ -17,6 +17,6 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     record_format = context.format_named(wanted.format, "output.file.format")
     files = ClaimFiles(context.output_dir, wanted)
     with closing(
-        RunStore(files, record_format, context, label="output.file", root=wanted.claim_name, path=wanted.path)
+        RunFolder(files, record_format, context, label="output.file", root=wanted.claim_name, path=wanted.path)
     ) as store:
         yield store

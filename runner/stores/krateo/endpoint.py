@@ -99,7 +99,15 @@ def _tls(values: Mapping[str, str], secret: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=authority or None)
         if certificate:
-            _load_client_certificate(context, certificate, key)
+            # Load the certificate from a temporary file, readable by this user only, because OpenSSL accepts nothing
+            # else.
+            handle, name = tempfile.mkstemp()
+            try:
+                with os.fdopen(handle, "w", encoding="ascii") as pem:
+                    pem.write(f"{certificate.strip()}\n{key.strip()}\n")
+                context.load_cert_chain(name)
+            finally:
+                Path(name).unlink()
     except ssl.SSLError as error:
         raise ValueError(f"the certificates in Secret {secret!r} cannot be used: {error.reason or error}") from error
     if values["insecure"].lower() in _TRUE:
@@ -116,14 +124,3 @@ def _pem(values: Mapping[str, str], key: str, secret: str) -> str:
         return base64.b64decode("".join(text.split()), validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise ValueError(f"key {key} of Secret {secret!r} is neither PEM nor base64 of PEM") from error
-
-
-def _load_client_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load the certificate from a temporary file, readable by this user only, because OpenSSL accepts nothing else."""
-    handle, name = tempfile.mkstemp()
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as pem:
-            pem.write(f"{certificate.strip()}\n{key.strip()}\n")
-        context.load_cert_chain(name)
-    finally:
-        Path(name).unlink()

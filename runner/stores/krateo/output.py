@@ -48,7 +48,7 @@ from runner.network.http_client import ExchangeFailed, read_start
 from runner.network.network_failures import fault_of_status, retry_after_of, size_of
 from runner.network.retries import TRANSIENT_STATUSES, with_retries
 from runner.stores.krateo.handler import Handler, open_handler
-from runner.stores.krateo.prediction_text import Part, escape, lines_of, split
+from runner.stores.krateo.prediction_text import SpoolPart, escape, lines_of, split
 from runner.stores.krateo.spec import KrateoSpec, reject_reserved
 from runner.stores.storage_object import read_spec
 
@@ -84,7 +84,7 @@ class KrateoOutput:
         self._skipped: tuple[Skipped, ...] = ()
 
     async def open(self) -> Checkpoint:
-        """Return an empty checkpoint: a data handler cannot be asked what it has stored."""
+        """Return an empty checkpoint: a data handler cannot be asked for the stored predictions."""
         return Checkpoint()
 
     async def begin(self, plan: InputPlan) -> InputPlan:
@@ -129,7 +129,7 @@ class KrateoOutput:
             for number, part in enumerate(split(self._spool, room=room)):
                 await self._post(part, extra=b',"chunk":%d,"offset":%d' % (number, part.offset))
         else:
-            await self._post(Part(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
+            await self._post(SpoolPart(start=0, end=self._size, escaped=self._escaped, offset=0), extra=b"")
         return CommittedRun(
             total=counts.total,
             completed=counts.completed,
@@ -164,7 +164,7 @@ class KrateoOutput:
         """Return the size of a body. Each newline of the spool becomes a comma, except for the last, which is dropped."""
         return len(self._head) + len(b',"predictions":"[') + max(escaped - 1, 0) + len(b']"}')
 
-    async def _post(self, part: Part, *, extra: bytes) -> None:
+    async def _post(self, part: SpoolPart, *, extra: bytes) -> None:
         size = self._body_size(part.escaped) + len(extra)
 
         async def attempt() -> None:
@@ -190,7 +190,7 @@ class KrateoOutput:
 
         await with_retries(attempt, budget=self._limits.retry_seconds)
 
-    async def _body(self, part: Part, extra: bytes) -> AsyncIterator[bytes]:
+    async def _body(self, part: SpoolPart, extra: bytes) -> AsyncIterator[bytes]:
         yield self._head + extra + b',"predictions":"['
         self._spool.seek(part.start)
         left = part.end - part.start

@@ -10,7 +10,7 @@ from inferrun.plugins import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SpoolPart:
     """A range of the spool that is sent in one POST."""
 
     start: int
@@ -43,16 +43,16 @@ def escape(text: bytes) -> bytes:
     return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 
-def split(lines: Iterable[bytes], *, room: int) -> list[Part]:
+def split(lines: Iterable[bytes], *, room: int) -> list[SpoolPart]:
     """Divide the spooled lines into ranges whose escaped text fits into `room` bytes each."""
-    parts: list[Part] = []
+    parts: list[SpoolPart] = []
     start = position = escaped = offset = 0
     for count, line in enumerate(lines):
         size = len(escape(line))
         if escaped and escaped + size > room:
-            parts.append(Part(start=start, end=position, escaped=escaped, offset=offset))
+            parts.append(SpoolPart(start=start, end=position, escaped=escaped, offset=offset))
             start, escaped, offset = position, 0, count
         position += len(line)
         escaped += size
-    parts.append(Part(start=start, end=position, escaped=escaped, offset=offset))
+    parts.append(SpoolPart(start=start, end=position, escaped=escaped, offset=offset))
     return parts

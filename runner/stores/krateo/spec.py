@@ -26,7 +26,7 @@ class SecretKeyRef(MountedRef):
     key: str = Field(min_length=1)
 
 
-class HeaderSource(StorageSpec):
+class MountedHeader(StorageSpec):
     """A header whose value is in a Secret."""
 
     name: str
@@ -47,7 +47,7 @@ class Api(StorageSpec):
     path: str = ""
     verb: str = "POST"
     headers: tuple[str, ...] = ()
-    headers_from: tuple[HeaderSource, ...] = Field(default=(), alias="headersFrom")
+    headers_from: tuple[MountedHeader, ...] = Field(default=(), alias="headersFrom")
     payload: str = ""
 
     @field_validator("verb")

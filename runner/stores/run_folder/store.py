@@ -72,7 +72,7 @@ class Aborted(OutputError):
         super().__init__(text, is_retryable=False)
 
 
-class RunStore:
+class RunFolder:
     """The files of one run."""
 
     delivery: Delivery = "ExactlyOnce"

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 from inferrun.plugins import OutputError, OutputStore, StorageObject, StoreContext
-from runner.stores.run_folder.store import RunStore
+from runner.stores.run_folder.store import RunFolder
 from runner.stores.s3.bucket import open_bucket
 from runner.stores.s3.spec import S3Spec
 from runner.stores.storage_object import read_spec
@@ -18,5 +18,7 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     folder = context.endpoints_dir / "output"
     async with open_bucket(wanted, folder, context.limits, side="output", error=OutputError) as bucket:
         root = f"s3://{wanted.bucket}"
-        with closing(RunStore(bucket, record_format, context, label="output.s3", root=root, path=wanted.path)) as store:
+        with closing(
+            RunFolder(bucket, record_format, context, label="output.s3", root=root, path=wanted.path)
+        ) as store:
             yield store

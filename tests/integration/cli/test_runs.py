@@ -8,21 +8,31 @@ import yaml
 
 from inferrun import wellknown
 from inferrun.cli.app import CommandExit
+from inferrun.kube.objects import CONFIGS, RUNS
 from tests.integration.cli.run_space import CANCELLED, PROGRESS, SUCCESS, RunSpace
 from tests.integration.cli.stage import run_command
 
 
 async def test_a_run_of_a_config_gets_parameters_labels_and_an_interval(space: RunSpace) -> None:
+    await space.create_config("iris")
     words = ("-p", "day=monday", "-p", "query=a=b", "-l", "team=a", "--interval-start", "2026-11-21", "--dry-run")
     printed = space.command(
-        "run", "shared/iris", *words, "--interval-end", "2026-11-22T01:00", "--time-zone", "Europe/Rome", "-o", "json"
+        "run",
+        f"{space.name}/iris",
+        *words,
+        "--interval-end",
+        "2026-11-22T01:00",
+        "--time-zone",
+        "Europe/Rome",
+        "-o",
+        "json",
     )
     assert printed.code == CommandExit.OK, printed.err
     run = json.loads(printed.out)
     assert run["metadata"]["name"].startswith("iris-")
     assert run["metadata"]["labels"] == {"team": "a"}
     assert run["spec"] == {
-        "configRef": {"name": "iris", "namespace": "shared"},
+        "configRef": {"name": "iris", "namespace": space.name},
         "parameters": {"day": "monday", "query": "a=b"},
         "dryRun": True,
         "interval": {"start": "2026-11-20T23:00:00Z", "end": "2026-11-22T00:00:00Z", "timeZone": "Europe/Rome"},
@@ -30,6 +40,7 @@ async def test_a_run_of_a_config_gets_parameters_labels_and_an_interval(space: R
 
 
 async def test_the_same_command_with_a_name_finds_its_run_and_another_request_is_an_error(space: RunSpace) -> None:
+    await space.create_config("iris")
     first, second = (space.command("run", "iris", "-p", "a=1", "--name", "mine", "-o", "yaml") for _ in range(2))
     assert (first.code, second.code) == (0, 0)
     uids = {yaml.safe_load(one.out)["metadata"]["uid"] for one in (first, second)}
@@ -98,6 +109,19 @@ async def test_a_run_that_does_not_exist_has_a_code_of_its_own(space: RunSpace) 
         assert f"run {space.name}/nothing does not exist" in printed.err
 
 
+async def test_a_mistyped_name_is_corrected(space: RunSpace) -> None:
+    await space.create("iris-monday", status=SUCCESS)
+    for words in (["get"], ["cancel"], ["results"]):
+        assert "did you mean iris-monday?" in space.command(*words, "iris-mondya").err
+    body = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceConfig", "metadata": {"name": "iris"}}
+    await space.api.create(
+        CONFIGS, space.name, {**body, "spec": {"storage": {"input": {"x": {}}, "output": {"x": {}}}}}
+    )
+    started = space.command("run", "irsi", "-o", "wide")
+    assert (started.code, started.out.split()[0]) == (CommandExit.OK, "NAME")
+    assert f"config {space.name}/irsi does not exist, did you mean iris?" in started.err
+
+
 async def test_control_characters_and_markup_in_a_status_are_shown_as_text(space: RunSpace) -> None:
     hostile = "\x1b]0;owned\x07\x1b[2J[red]not markup[/red] \u202etxet"
     await space.create("hostile", status={"phase": "Pending", "reason": "Unschedulable", "message": hostile})
@@ -121,6 +145,24 @@ async def test_describe_says_why_a_run_failed_and_what_its_attempts_did(space: R
     await space.create("failed", status=failed, parameters={"day": "monday"})
     out = space.command("describe", "failed").out
     for expected in ("Failed (InferenceFailed)", "the model refused", "boom", "day=monday", "kubectl get inferencerun"):
+        assert expected in out
+
+
+async def test_describe_shows_the_times_of_a_schedule_and_the_counts_of_a_backfill(space: RunSpace) -> None:
+    times = {"nextScheduleTimes": ["2126-11-25T02:00:00Z"], "lastScheduleTime": "2026-11-01T02:00:00Z"}
+    await space.create("nightly", status={"phase": "Scheduled", **times}, schedule="0 2 * * *")
+    out = space.command("describe", "nightly").out
+    (past,) = [line.index("2026-11-01T02:00:00Z (") for line in out.splitlines() if " last time " in line]
+    (future,) = [
+        line.index("2126-11-25T02:00:00Z (in ") for line in out.splitlines() if " next " in line and "2126" in line
+    ]
+    assert past == future
+    assert "inferrun next nightly" in out
+    span = {"schedule": "nightly", "start": "2026-11-01T00:00:00Z", "end": "2026-11-03T00:00:00Z"}
+    body = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceRun", "metadata": {"name": "late"}}
+    await space.api.create(RUNS, space.name, {**body, "spec": {"backfill": span, "suspend": True}})
+    out = space.command("describe", "late").out
+    for expected in ("nightly, missing runs, 1 at a time", "2026-11-01T00:00:00Z to 2026-11-03T00:00:00Z"):
         assert expected in out
 
 

@@ -13,7 +13,11 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from operator_shim.observer import ClusterJobs, Observer, RunSignals, StatusWriter, WorkloadWatch
+from operator_shim.observer.cluster_jobs import ClusterJobs
+from operator_shim.observer.observer import Observer
+from operator_shim.observer.run_signals import RunSignals
+from operator_shim.observer.status_writer import StatusWriter
+from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.run_watch import RunWatch
 from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
 from tests.unit.launches import SHIM_KEY

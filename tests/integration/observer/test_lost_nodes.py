@@ -10,7 +10,7 @@ from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.reasons import Phase, Reason
 from inferrun.timestamps import rfc3339
-from operator_shim.observer import WorkloadWatch
+from operator_shim.observer.workload_watch import WorkloadWatch
 from tests.integration.control.pods import stopper_of
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.inspections import inspect, inspection_of

@@ -9,8 +9,8 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, JOBS, PODS, RUNS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from operator_shim.observer import StatusWriter, WorkloadWatch
-from operator_shim.observer.status_writer import Progress
+from operator_shim.observer.status_writer import ShownProgress, StatusWriter
+from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.trimming import trim_run
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, eventually, pod_spec
@@ -229,9 +229,9 @@ async def test_a_write_that_conflicts_is_decided_again_on_the_stored_run(
     writer = StatusWriter(runs, events=EventRecorder(api, reporter="tests"))
     identity = Launch.of_run(cached)
     assert identity is not None
-    await writer.write(identity, Progress(Phase.PENDING, Reason.QUEUED, "it waits"), run=cached)
+    await writer.write(identity, ShownProgress(Phase.PENDING, Reason.QUEUED, "it waits"), run=cached)
     status = (await launch.stored()).status
     assert (status.reason, status.records.total if status.records else None) == ("Queued", 9)
     await launch.set_status(reason="RetryBackoff")
-    await writer.write(identity, Progress(Phase.PENDING, Reason.JOB_CREATED, "it waits again"), run=cached)
+    await writer.write(identity, ShownProgress(Phase.PENDING, Reason.JOB_CREATED, "it waits again"), run=cached)
     assert (await launch.stored()).status.reason == "RetryBackoff"

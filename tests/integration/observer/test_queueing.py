@@ -10,7 +10,7 @@ import pytest
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.reasons import Phase, Reason
-from operator_shim.observer import WorkloadWatch
+from operator_shim.observer.workload_watch import WorkloadWatch
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.inspections import inspect
 from tests.integration.observer.launches import ObservedLaunch, eventually

@@ -9,7 +9,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, QUOTAS, RUNS, Object
 from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
-from operator_shim.observer import WorkloadWatch
+from operator_shim.observer.workload_watch import WorkloadWatch
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import eventually, pod_spec
 from tests.integration.observer.leading import RecordedSignals

@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowHandle
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
-from operator_shim.observer import RunSignals
+from operator_shim.observer.run_signals import RunSignals
 from workflows.messages import LOOK_AGAIN_SIGNAL
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 

@@ -12,7 +12,7 @@ def test_an_empty_environment_gives_the_documented_defaults() -> None:
     found = ControlSettings.read({})
     assert (found.resync_seconds, found.workers, found.runner_account) == (300, 10, "")
     assert (found.watched, found.task_queue, found.release) == (ALL, "inferrun", "inferrun")
-    assert (found.health_port, found.log_level, found.kubeconfig, found.ui_url) == (8080, "INFO", None, "")
+    assert (found.health_port, found.kubeconfig, found.ui_url) == (8080, None, "")
 
 
 @pytest.mark.parametrize(

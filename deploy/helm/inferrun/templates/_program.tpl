@@ -70,8 +70,6 @@ spec:
               value: {{ include "inferrun.watched" $root | fromJsonArray | join "," | quote }}
             - name: SA_RUNNER
               value: {{ $root.Values.runnerServiceAccount | quote }}
-            - name: LOG_LEVEL
-              value: {{ $root.Values.logLevel | quote }}
             {{- with $temporal.address }}
             - name: TEMPORAL_ADDRESS
               value: {{ . | quote }}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from activities.judging.verify_output import unanswerable
-from activities.launching.snapshot import Endpoint
+from activities.launching.snapshot import EndpointSecret
 from activities.watching.launch_report import LaunchObjects, is_unclear, report_on
 from inferrun.reasons import Reason
 from inferrun.runner_report import OutputState, RunnerResult, dump_result
@@ -125,7 +125,7 @@ def test_a_pod_that_waited_too_long_is_clear() -> None:
     [
         (None, "snapshot is missing"),
         (snapshot(is_our_runner=False), "only the custom image knows"),
-        (snapshot(endpoints=(Endpoint(end="output", secret="handler"),)), "data handler cannot be asked"),
+        (snapshot(endpoints=(EndpointSecret(end="output", secret="handler"),)), "data handler cannot be asked"),
     ],
 )
 def test_some_outputs_cannot_be_asked(given: Any, words: str) -> None:
@@ -136,7 +136,7 @@ def test_some_outputs_cannot_be_asked(given: Any, words: str) -> None:
 
 
 def test_a_file_output_can_be_asked_whatever_the_input() -> None:
-    assert unanswerable(snapshot(endpoints=(Endpoint(end="input", secret="data"),))) is None
+    assert unanswerable(snapshot(endpoints=(EndpointSecret(end="input", secret="data"),))) is None
 
 
 def test_a_dry_run_has_stored_nothing_whatever_became_of_it() -> None:

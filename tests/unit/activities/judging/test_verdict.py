@@ -8,7 +8,7 @@ import pytest
 from activities.judging.pod_end import PodEnd
 from activities.judging.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
-from activities.launching.snapshot import Endpoint, Snapshot
+from activities.launching.snapshot import EndpointSecret, Snapshot
 from inferrun.reasons import Reason
 from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
 from inferrun.timestamps import rfc3339
@@ -277,13 +277,13 @@ def test_a_custom_images_message_is_shown_as_text_even_if_it_looks_like_ours() -
 def test_a_custom_image_that_fails_to_read_its_input_without_a_token_gets_a_hint(
     *, changes: dict[str, Any], is_hinted: bool
 ) -> None:
-    given = {"is_our_runner": False, "endpoints": (Endpoint(end="input", secret="s"),), **changes}
+    given = {"is_our_runner": False, "endpoints": (EndpointSecret(end="input", secret="s"),), **changes}
     verdict = judged(FAILED, failed(3), by=snapshot(**given))
     assert ("SA_RUNNER" in verdict.message) is is_hinted
 
 
 def test_the_hint_is_given_for_input_errors_only() -> None:
-    krateos = snapshot(is_our_runner=False, endpoints=(Endpoint(end="input", secret="s"),))
+    krateos = snapshot(is_our_runner=False, endpoints=(EndpointSecret(end="input", secret="s"),))
     assert "SA_RUNNER" not in judged(FAILED, failed(5), by=krateos).message
 
 

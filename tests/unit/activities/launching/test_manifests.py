@@ -9,7 +9,14 @@ import pytest
 
 from activities.launching import manifests
 from activities.launching.manifests import deadline_margin
-from activities.launching.snapshot import CABundle, Claim, CompiledRun, Endpoint, HeaderSecret, ModelService
+from activities.launching.snapshot import (
+    BundleKey,
+    CompiledRun,
+    EndpointSecret,
+    HeaderSecret,
+    MountedClaim,
+    WantedService,
+)
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
 
@@ -209,7 +216,7 @@ def test_tmp_has_a_size_limit_and_the_root_file_system_is_read_only_on_request()
 
 @pytest.mark.parametrize(("ours", "optional"), [(True, False), (False, True)])
 def test_a_secret_is_optional_for_custom_images_only(*, ours: bool, optional: bool) -> None:
-    ends = (Endpoint(end="input", secret="in"), Endpoint(end="output", secret="out"))
+    ends = (EndpointSecret(end="input", secret="in"), EndpointSecret(end="output", secret="out"))
     pod, container = (made(endpoints=ends, is_our_runner=ours) for made in (pod_of, container_of))
     secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
     mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
@@ -222,7 +229,7 @@ def test_a_secret_is_optional_for_custom_images_only(*, ours: bool, optional: bo
 
 @pytest.mark.parametrize("secrets", [[], ["keys"]], ids=["alone", "with a Secret"])
 def test_a_token_of_the_service_account_is_mounted_for_the_model_server(secrets: list[str]) -> None:
-    ends = tuple(Endpoint(end="model", secret=name) for name in secrets)
+    ends = tuple(EndpointSecret(end="model", secret=name) for name in secrets)
     asked: dict[str, Any] = {
         "model_token_audience": "models",
         "service_account": "caller",
@@ -237,7 +244,7 @@ def test_a_token_of_the_service_account_is_mounted_for_the_model_server(secrets:
 
 
 def test_one_claim_for_input_and_output_is_one_volume_mounted_twice() -> None:
-    claims = (Claim(end="input", name="rows"), Claim(end="output", name="rows"))
+    claims = (MountedClaim(end="input", name="rows"), MountedClaim(end="output", name="rows"))
     pod, container = pod_of(claims=claims), container_of(claims=claims)
     volumes = [volume for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
     assert [volume["persistentVolumeClaim"] for volume in volumes] == [{"claimName": "rows"}]
@@ -247,13 +254,13 @@ def test_one_claim_for_input_and_output_is_one_volume_mounted_twice() -> None:
 
 
 def test_two_claims_are_two_volumes() -> None:
-    pod = pod_of(claims=(Claim(end="input", name="rows"), Claim(end="output", name="results")))
+    pod = pod_of(claims=(MountedClaim(end="input", name="rows"), MountedClaim(end="output", name="results")))
     claims = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
     assert claims == [{"claimName": "rows"}, {"claimName": "results"}]
 
 
 def test_a_pod_with_claims_may_write_to_them() -> None:
-    security = pod_of(claims=(Claim(end="output", name="rows"),))["securityContext"]
+    security = pod_of(claims=(MountedClaim(end="output", name="rows"),))["securityContext"]
     assert (security["fsGroup"], security["fsGroupChangePolicy"]) == (65532, "OnRootMismatch")
     assert "fsGroup" not in pod_of()["securityContext"]
 
@@ -293,7 +300,7 @@ def verify_job_of(*, is_final: bool = False, **changes: Any) -> Json:
 
 
 def test_a_verifying_job_mounts_the_output_only() -> None:
-    both = (Claim(end="input", name="data"), Claim(end="output", name="results"))
+    both = (MountedClaim(end="input", name="data"), MountedClaim(end="output", name="results"))
     spec = verify_job_of(claims=both)["spec"]["template"]["spec"]
     paths = [mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]]
     assert paths == ["/tmp", "/tmp/contract.json", "/data/output"]
@@ -302,7 +309,7 @@ def test_a_verifying_job_mounts_the_output_only() -> None:
 
 
 def test_a_verifying_job_has_no_token_for_the_model_server() -> None:
-    ends = (Endpoint(end="model", secret="keys"),)
+    ends = (EndpointSecret(end="model", secret="keys"),)
     made = verify_job_of(model_token_audience="models", service_account="caller", endpoints=ends)
     spec = made["spec"]["template"]["spec"]
     assert all("projected" not in volume for volume in spec["volumes"])
@@ -353,7 +360,7 @@ def test_a_pod_that_waits_for_days_is_replaced_less_and_less_often() -> None:
     assert deadline_margin(snapshot(deadline_margin_seconds=100_000), waits=9) == 100_000
 
 
-SERVICE = ModelService(kind="InferenceService", namespace="models", name="iris")
+SERVICE = WantedService(kind="InferenceService", namespace="models", name="iris")
 
 
 def job_with_model(*, model: Json | None = None, seconds_left: int | None = None, **changes: Any) -> Json:
@@ -432,7 +439,7 @@ def test_a_models_own_certificate_is_mounted_if_its_secret_can_be() -> None:
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
 def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: bool) -> None:
-    given = {"ca_bundle": CABundle(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
+    given = {"ca_bundle": BundleKey(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
     run = CompiledRun("inf-iris", "{}", snapshot(warm_up_limit=600, warm_up_image="runner:1", **given))
     body = manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=None)
     verify = manifests.verify_job(RUN, run, installation="i", launch=1, attempt=1, is_final=True)

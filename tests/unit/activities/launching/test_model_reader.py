@@ -8,7 +8,7 @@ import pytest
 
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.model_reader import OTHER_RESOURCES, ModelReader
-from activities.launching.snapshot import ModelService
+from activities.launching.snapshot import WantedService
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import read_object
 from inferrun.kube.errors import NotFound
@@ -18,7 +18,7 @@ from inferrun.timestamps import rfc3339
 from tests.unit.inferrun.kserve.stored import Json, edited, merged, port, service, standard, with_model
 
 NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)
-IRIS = ModelService(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
+IRIS = WantedService(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
 RUNTIME = {"metadata": {"name": "mine", "resourceVersion": "1"}, "spec": {"protocolVersions": ["v1", "v2"]}}
 DENSE: Json = {"tolerations": [{}] * 400_000}
 """As small in JSON, and as large in memory, as a field with a schema can be."""

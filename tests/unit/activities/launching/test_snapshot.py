@@ -8,7 +8,7 @@ import pytest
 
 from activities.launching.compilation import compile_run, compile_with_model
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.snapshot import Claim, CompiledRun, Endpoint
+from activities.launching.snapshot import CompiledRun, EndpointSecret, MountedClaim
 from inferrun.kserve import ModelAddress
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
@@ -184,8 +184,8 @@ def test_without_a_fixed_user_the_cluster_assigns_it() -> None:
 def test_the_secrets_of_input_and_output_are_found_with_their_namespaces() -> None:
     storage = {"input": krateo({"name": "in", "namespace": "shared"}), "output": krateo({"name": "out"})}
     assert compiled(spec={"storage": storage}).endpoints == (
-        Endpoint(end="input", secret="in", named_namespace="shared"),
-        Endpoint(end="output", secret="out"),
+        EndpointSecret(end="input", secret="in", named_namespace="shared"),
+        EndpointSecret(end="output", secret="out"),
     )
 
 
@@ -208,8 +208,8 @@ def test_unknown_storage_has_no_secret_and_is_no_error(storage: dict[str, Any]) 
 def test_the_claims_of_input_and_output_are_found() -> None:
     storage = {"input": {"file": {"claimName": "rows"}}, "output": {"file": {"claimName": "rows", "path": "out"}}}
     assert compiled(spec={"storage": storage}).claims == (
-        Claim(end="input", name="rows"),
-        Claim(end="output", name="rows"),
+        MountedClaim(end="input", name="rows"),
+        MountedClaim(end="output", name="rows"),
     )
 
 
@@ -311,9 +311,9 @@ def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
     kserve = {"modelUrl": "http://llm", "protocolVersion": "openai", "credentialsRef": {"name": "llm-key"}}
     snapshot = compiled(spec={"kserve": kserve, "storage": {"input": s3(), "output": s3()}})
     assert snapshot.endpoints == (
-        Endpoint(end="input", secret="keys"),
-        Endpoint(end="output", secret="keys"),
-        Endpoint(end="model", secret="llm-key"),
+        EndpointSecret(end="input", secret="keys"),
+        EndpointSecret(end="output", secret="keys"),
+        EndpointSecret(end="model", secret="llm-key"),
     )
     assert snapshot.claims == ()
 
@@ -321,7 +321,7 @@ def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
 def test_a_plugin_declares_its_mounts_in_its_storage_object() -> None:
     storage = {"input": {"lake": {"claimName": "lake", "credentialsRef": {"name": "lake-key"}}}, "output": s3()}
     ours = compiled(spec={"image": DEFAULTS.runner_image, "storage": storage})
-    assert ours.claims == (Claim(end="input", name="lake"),)
+    assert ours.claims == (MountedClaim(end="input", name="lake"),)
     assert [endpoint.secret for endpoint in ours.endpoints] == ["lake-key", "keys"]
 
 

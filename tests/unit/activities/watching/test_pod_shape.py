@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activities.launching import manifests
-from activities.launching.snapshot import Claim, CompiledRun, Endpoint
+from activities.launching.snapshot import CompiledRun, EndpointSecret, MountedClaim
 from activities.watching.pod_shape import shape_of_job, shape_of_pod, split_by_shape
 from activities.watching.trimming import trim_job, trim_pod
 from tests.unit.objects import RUN, Json, snapshot
@@ -18,8 +18,8 @@ Change = Callable[[Json], object]
 def job() -> Json:
     given = snapshot(
         image="registry/own:1",
-        endpoints=(Endpoint(end="input", secret="data"),),
-        claims=(Claim(end="output", name="rows"),),
+        endpoints=(EndpointSecret(end="input", secret="data"),),
+        claims=(MountedClaim(end="output", name="rows"),),
     )
     compiled = CompiledRun("inf-iris-5be07ada", '{"jobName":"x"}', given)
     made = manifests.job(RUN, compiled, installation="i", launch=1, attempt=1, seconds_left=60)

@@ -1,5 +1,8 @@
 """The command line: mistakes are reported with a fix and a documented code, never with a traceback."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,3 +136,50 @@ def test_the_fire_times_of_an_expression_need_no_cluster(home: Path, capsys: pyt
 def test_an_invalid_expression_is_explained(capsys: pytest.CaptureFixture[str], words: list[str], problem: str) -> None:
     assert main(["next", *words]) == CommandExit.USAGE
     assert problem in capsys.readouterr().err
+
+
+def test_a_closed_pipe_ends_a_command_with_a_code_of_its_own() -> None:
+    command = f"set -o pipefail; {sys.executable} -m inferrun.cli next @hourly -c 1000 | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (CommandExit.CLOSED, "")
+
+
+def test_an_output_that_cannot_be_written_is_reported() -> None:
+    command = f"{sys.executable} -m inferrun.cli next @hourly > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_options(shell: str) -> None:
+    typed = "inferrun back"
+    variables = {"COMP_WORDS": typed, "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": typed}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv = ['inferrun']; from inferrun.cli import main; sys.exit(main())"],
+        env={
+            **os.environ,
+            **variables,
+            "_INFERRUN_COMPLETE": f"complete_{shell}",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "backfill" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_kubectl_completes_the_plugin() -> None:
+    program = "import sys; from inferrun.cli import complete_for_kubectl; sys.exit(complete_for_kubectl())"
+    for words, expected in ((["back"], ["backfill", ":4"]), (["get", "--all"], ["--all-namespaces", ":4"])):
+        command = [sys.executable, "-c", program, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.stdout.splitlines(), done.stderr) == (expected, "")
+
+
+def test_the_help_of_a_flag_does_not_look_as_if_it_took_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == CommandExit.OK
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "--dry-run" in line]
+    assert "<" not in line

@@ -1,5 +1,6 @@
 """`validate` and `init`, which need no cluster."""
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,8 @@ def test_init_writes_a_config_that_validates(
 
 
 @pytest.mark.parametrize(
-    "option", [("--input", "data"), ("--output", "ftp://x/y"), ("--name", "A"), ("--model", "a b")]
+    "option",
+    [("--input", "data"), ("--input", "s3://x/y"), ("--output", "ftp://x/y"), ("--name", "A"), ("--model", "a b")],
 )
 def test_an_answer_that_is_not_allowed_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: tuple[str, str]
@@ -150,3 +152,18 @@ def test_init_does_not_overwrite_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert main(words) == CommandExit.USAGE
     assert (tmp_path / "iris.yaml").read_text() == "mine"
     assert main([*words, "--force"]) == CommandExit.OK
+
+
+def test_a_question_is_asked_again_until_its_answer_makes_a_valid_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000")
+    monkeypatch.setattr("sys.stdin", StringIO("iris\nmy-model\ns3://x/in\ns3://records/in\ns3://records/out\nkeys\n"))
+    assert main(["init"]) == CommandExit.OK
+    assert 'spec.storage.input.s3.bucket is "x"' in "".join(capsys.readouterr())
+    (written,) = read_manifests(tmp_path / "iris.yaml")
+    assert isinstance(written.resource, InferenceConfig)
+    place = {"bucket": "records", "endpoint": "http://minio:9000", "credentialsRef": {"name": "keys"}}
+    storage = written.resource.spec.storage.model_dump(exclude_none=True)
+    assert storage == {"input": {"s3": {**place, "path": "in"}}, "output": {"s3": {**place, "path": "out"}}}

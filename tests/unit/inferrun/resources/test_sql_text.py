@@ -4,9 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferrun.resources.sql_text import Kind, parts_of
+from inferrun.resources.sql_text import PartKind, parts_of
 
-CODE, LITERAL, DOLLAR, NAME, COMMENT = Kind.CODE, Kind.LITERAL, Kind.DOLLAR_LITERAL, Kind.NAME, Kind.COMMENT
+CODE, LITERAL, DOLLAR, NAME, COMMENT = (
+    PartKind.CODE,
+    PartKind.LITERAL,
+    PartKind.DOLLAR_LITERAL,
+    PartKind.NAME,
+    PartKind.COMMENT,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +24,7 @@ CODE, LITERAL, DOLLAR, NAME, COMMENT = Kind.CODE, Kind.LITERAL, Kind.DOLLAR_LITE
         (r"type'\' b", [(CODE, "type"), (LITERAL, r"'\'"), (CODE, " b")]),
         ('"a""b$(x)" c', [(NAME, '"a""b$(x)"'), (CODE, " c")]),
         ("a--'b\nc", [(CODE, "a"), (COMMENT, "--'b\n"), (CODE, "c")]),
+        ("a--'b\rc", [(CODE, "a"), (COMMENT, "--'b\r"), (CODE, "c")]),
         ("/* a /* b */ ' */ c", [(COMMENT, "/* a /* b */ ' */"), (CODE, " c")]),
         ("$$ a ' $$ b", [(DOLLAR, "$$ a ' $$"), (CODE, " b")]),
         ("$q$ $$ $q$ b", [(DOLLAR, "$q$ $$ $q$"), (CODE, " b")]),
@@ -28,7 +35,7 @@ CODE, LITERAL, DOLLAR, NAME, COMMENT = Kind.CODE, Kind.LITERAL, Kind.DOLLAR_LITE
         ("a $q$ open $$", [(CODE, "a "), (DOLLAR, "$q$ open $$")]),
     ],
 )
-def test_a_query_is_divided_as_postgresql_reads_it(query: str, wanted: list[tuple[Kind, str]]) -> None:
+def test_a_query_is_divided_as_postgresql_reads_it(query: str, wanted: list[tuple[PartKind, str]]) -> None:
     assert list(parts_of(query)) == wanted
 
 

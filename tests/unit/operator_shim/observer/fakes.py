@@ -18,7 +18,7 @@ from inferrun.runner_report import ProgressLine, RecordCounts
 from operator_shim.observer.cluster_jobs import ClusterJobs
 from operator_shim.observer.readers import EventReader, LogReader, OnEvents, OnLog
 from operator_shim.observer.run_signals import RunSignals
-from operator_shim.observer.status_writer import Progress, StatusWriter
+from operator_shim.observer.status_writer import ShownProgress, StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.run_terms import has_ended
 from operator_shim.trimming import trim_run
@@ -118,10 +118,10 @@ class FakeWriter(StatusWriter):
     """What was written; it goes to the run in the caches, as the informer would deliver it."""
 
     workloads: FakeWorkloads
-    written: list[Progress] = field(default_factory=list)
+    written: list[ShownProgress] = field(default_factory=list)
     is_delivered: bool = True
 
-    async def write(self, launch: Launch, progress: Progress, *, run: Object) -> None:
+    async def write(self, launch: Launch, progress: ShownProgress, *, run: Object) -> None:
         assert launch.run.uid == run["metadata"]["uid"]
         self.written.append(progress)
         if not self.is_delivered:

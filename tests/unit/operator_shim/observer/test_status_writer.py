@@ -7,16 +7,16 @@ from activities.watching.observation import Launch
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Pace
 from inferrun.timestamps import parse
-from operator_shim.observer.status_writer import Progress, is_worth_an_event, status_with
+from operator_shim.observer.status_writer import ShownProgress, is_worth_an_event, status_with
 from tests.unit.launches import JOB_NAME, JOB_UID, live_run
 from tests.unit.objects import RUN, STARTED, run
 
 LAUNCH = Launch(RUN, job_name=JOB_NAME, job_uid=JOB_UID, launch=1, attempt=1, is_builtin=True)
-RUNNING = Progress(Phase.RUNNING, Reason.RUNNING, "it runs", started_at=STARTED)
-WAITING = Progress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "it waits")
+RUNNING = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", started_at=STARTED)
+WAITING = ShownProgress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "it waits")
 
 
-def since_of(progress: Progress, **status: object) -> datetime | None:
+def since_of(progress: ShownProgress, **status: object) -> datetime | None:
     written = status_with(run(status=live_run(**status)["status"]), launch=LAUNCH, progress=progress)  # type: ignore[arg-type]
     assert written is not None
     return written.running_since
@@ -46,7 +46,7 @@ def test_a_launch_that_counts_as_ended_is_not_written_about() -> None:
 
 
 def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None:
-    rejected = Progress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "1 of 2", is_warning=True)
+    rejected = ShownProgress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "1 of 2", is_warning=True)
     before = run(status=live_run(reason="JobCreated")["status"]).status
     said = run(status=live_run(reason="QuotaExceeded", message="0 of 2")["status"]).status
     assert is_worth_an_event(before, rejected)
@@ -57,14 +57,14 @@ def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None
 
 def test_the_wait_for_a_model_is_worth_one_event() -> None:
     """It may just be starting, so it is no warning; `kubectl describe` shows why nothing happens."""
-    waits = Progress(Phase.PENDING, Reason.MODEL_NOT_READY, "last seen: status 503")
+    waits = ShownProgress(Phase.PENDING, Reason.MODEL_NOT_READY, "last seen: status 503")
     said = run(status=live_run(reason="ModelNotReady", message="last seen: status 502")["status"]).status
     assert is_worth_an_event(run(status=live_run(reason="JobCreated")["status"]).status, waits)
     assert not is_worth_an_event(said, waits)
 
 
 def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
-    fast = Progress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=Pace(records_per_second=9, seconds_left=1))
+    fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=Pace(records_per_second=9, seconds_left=1))
     written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast)
     assert written is not None
     assert written.to_manifest()["pace"] == {

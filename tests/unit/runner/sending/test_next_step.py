@@ -4,7 +4,7 @@ import pytest
 
 from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError
-from runner.sending.next_step import History, Server, Step, next_step
+from runner.sending.next_step import History, NextStep, Server, next_step
 from tests.unit.runner.batches import batch, decoded, results
 
 ONE, TWO = batch([1]), batch([1, 2])
@@ -48,22 +48,22 @@ class Requests:
     def needs_example(self) -> bool:
         return self.history.needed_example is not None
 
-    def step(self) -> Step:
+    def step(self) -> NextStep:
         return next_step(self.batch, self.history)
 
 
 @pytest.mark.parametrize(
     ("sent", "kind", "step"),
     [
-        *((TWO, kind, Step.DIVIDE) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE, *DOUBTFUL)),
-        *((ONE, kind, Step.BLAME) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)),
-        (ONE, FaultKind.FAILED, Step.FAIL),
+        *((TWO, kind, NextStep.DIVIDE) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE, *DOUBTFUL)),
+        *((ONE, kind, NextStep.BLAME) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)),
+        (ONE, FaultKind.FAILED, NextStep.FAIL),
     ],
 )
 def test_a_batch_that_fails_for_a_reason_of_its_own_is_divided_until_a_record_is_blamed(
-    sent: Batch, kind: FaultKind, step: Step
+    sent: Batch, kind: FaultKind, step: NextStep
 ) -> None:
-    requests = Requests(sent, has_example=step is not Step.BLAME)
+    requests = Requests(sent, has_example=step is not NextStep.BLAME)
     requests.fail(kind)
     assert requests.step() is step
 
@@ -72,25 +72,25 @@ def test_a_batch_that_fails_for_a_reason_of_its_own_is_divided_until_a_record_is
 def test_an_invalid_response_is_blamed_on_a_record_only_after_another_one_had_a_valid_one(kind: FaultKind) -> None:
     requests = Requests()
     requests.fail(kind)
-    assert (requests.step(), requests.needs_example) == (Step.SEND, True)
+    assert (requests.step(), requests.needs_example) == (NextStep.SEND, True)
     requests.fail(FaultKind.UNAVAILABLE, was_sent=False)  # the example has no valid response, either
-    assert (requests.step(), requests.needs_example) == (Step.SEND, True)
+    assert (requests.step(), requests.needs_example) == (NextStep.SEND, True)
     requests.fail(kind, is_after_example=True)
-    assert requests.step() is Step.BLAME
+    assert requests.step() is NextStep.BLAME
 
 
 def test_before_there_is_a_valid_response_the_other_parts_of_the_batch_are_sent_first() -> None:
     requests = Requests(has_example=False)
     requests.fail(FaultKind.INVALID)
     assert (requests.step(), requests.needs_example, requests.server.is_broken) == (
-        Step.SEND_LATER,
+        NextStep.SEND_LATER,
         False,
         False,
     )
     for _ in range(15):
         requests.fail(FaultKind.INVALID)
     assert requests.server.is_broken
-    assert requests.step() is Step.FAIL  # ten seconds have passed
+    assert requests.step() is NextStep.FAIL  # ten seconds have passed
 
 
 def test_records_that_have_valid_responses_only_alone_are_counted_until_several_have_one_together() -> None:
@@ -114,7 +114,7 @@ def test_the_example_is_the_first_record_that_was_sent_and_had_a_valid_response(
 
 def test_a_batch_that_is_lost_twice_with_everything_in_flight_is_sent_alone() -> None:
     requests = Requests()
-    for expected in (Step.SEND, Step.SEND_ALONE):
+    for expected in (NextStep.SEND, NextStep.SEND_ALONE):
         requests.answer()
         requests.fail(FaultKind.LOST)
         assert requests.step() is expected
@@ -122,7 +122,7 @@ def test_a_batch_that_is_lost_twice_with_everything_in_flight_is_sent_alone() ->
 
 def test_losses_while_others_were_answered_have_to_be_more() -> None:
     requests = Requests()
-    for expected in (Step.SEND, Step.SEND, Step.SEND, Step.SEND_ALONE):
+    for expected in (NextStep.SEND, NextStep.SEND, NextStep.SEND, NextStep.SEND_ALONE):
         requests.answer()
         requests.fail(FaultKind.LOST)
         requests.answer(started=requests.now - 0.5)
@@ -134,10 +134,10 @@ def test_a_server_that_answers_nothing_is_down(kind: FaultKind) -> None:
     requests = Requests()
     for number in range(20):
         requests.fail(kind)  # the first loss may be one of a connection only
-        assert (requests.step(), requests.needs_example) == (Step.SEND, number > 0)
+        assert (requests.step(), requests.needs_example) == (NextStep.SEND, number > 0)
     requests.now += 1000
     requests.fail(kind)
-    assert requests.step() is Step.FAIL
+    assert requests.step() is NextStep.FAIL
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_other_failures_say_nothing_about_the_records(
     for _ in range(10):
         requests.answer()
         requests.fail(kind, was_sent=was_sent, retry_after=retry_after)
-        assert (requests.step(), requests.needs_example) == (Step.SEND, False)
+        assert (requests.step(), requests.needs_example) == (NextStep.SEND, False)
 
 
 @pytest.mark.parametrize("kind", [FaultKind.BUSY, FaultKind.TIMEOUT])
@@ -162,11 +162,11 @@ def test_overload_and_timeouts_are_suspicious_only_if_retries_do_not_help(kind: 
     for _ in range(10):
         requests.answer()
         requests.fail(kind)
-        assert requests.step() is Step.SEND
+        assert requests.step() is NextStep.SEND
     requests.now += 60
     requests.answer()
     requests.fail(kind)
-    assert requests.step() is Step.SEND_ALONE
+    assert requests.step() is NextStep.SEND_ALONE
 
 
 def test_a_server_that_restarts_is_waited_for_ten_times_as_long() -> None:
@@ -174,10 +174,10 @@ def test_a_server_that_restarts_is_waited_for_ten_times_as_long() -> None:
     requests.fail(FaultKind.LOST)
     requests.now += 500
     requests.fail(FaultKind.UNAVAILABLE, was_sent=False)
-    assert requests.step() is Step.SEND
+    assert requests.step() is NextStep.SEND
     requests.now += 100
     requests.fail(FaultKind.UNAVAILABLE, was_sent=False)
-    assert requests.step() is Step.FAIL
+    assert requests.step() is NextStep.FAIL
 
 
 def test_a_response_to_a_request_that_was_sent_before_does_not_say_that_the_server_is_back() -> None:
@@ -193,17 +193,17 @@ def test_a_response_to_a_request_that_was_sent_before_does_not_say_that_the_serv
 @pytest.mark.parametrize(
     ("sent", "kind", "expected"),
     [
-        (ONE, FaultKind.LOST, Step.SEND_ALONE),
-        (TWO, FaultKind.BUSY, Step.SEND_ALONE),
-        (ONE, FaultKind.BUSY, Step.FAIL),
+        (ONE, FaultKind.LOST, NextStep.SEND_ALONE),
+        (TWO, FaultKind.BUSY, NextStep.SEND_ALONE),
+        (ONE, FaultKind.BUSY, NextStep.FAIL),
     ],
 )
 def test_before_any_response_a_server_that_ends_or_is_behind_a_proxy_is_asked_for_single_records(
-    sent: Batch, kind: FaultKind, expected: Step
+    sent: Batch, kind: FaultKind, expected: NextStep
 ) -> None:
     requests = Requests(sent, has_example=False)
     requests.fail(kind)
-    assert requests.step() is Step.SEND
+    assert requests.step() is NextStep.SEND
     requests.now += 60
     requests.fail(kind)
     assert requests.step() is expected
@@ -212,7 +212,7 @@ def test_before_any_response_a_server_that_ends_or_is_behind_a_proxy_is_asked_fo
 def test_without_time_for_retries_the_attempt_ends() -> None:
     requests = Requests(retry_seconds=0)
     requests.fail(FaultKind.TIMEOUT)
-    assert requests.step() is Step.FAIL
+    assert requests.step() is NextStep.FAIL
 
 
 @pytest.mark.parametrize(("was_up", "losses"), [(False, 3), (True, 7)])
@@ -225,7 +225,7 @@ def test_a_record_that_is_lost_alone_is_blamed_later_if_the_server_was_not_away(
     requests.history.was_up = was_up
     for number in range(1, losses + 1):
         requests.fail(FaultKind.LOST)
-        assert requests.step() is (Step.BLAME if number == losses else Step.SEND)
+        assert requests.step() is (NextStep.BLAME if number == losses else NextStep.SEND)
 
 
 @pytest.mark.parametrize(("was_sent", "retry_after"), [(True, 1.0), (False, None)])
@@ -237,12 +237,12 @@ def test_a_record_alone_is_not_blamed_for_what_is_no_loss(
     requests.history.begin(is_alone=True)
     for _ in range(2):
         requests.fail(FaultKind.LOST)
-        assert requests.step() is Step.SEND
+        assert requests.step() is NextStep.SEND
         for _ in range(5):
             requests.fail(FaultKind.UNAVAILABLE, was_sent=was_sent, retry_after=retry_after)
-            assert requests.step() is Step.SEND
+            assert requests.step() is NextStep.SEND
     requests.fail(FaultKind.LOST)
-    assert requests.step() is Step.BLAME
+    assert requests.step() is NextStep.BLAME
 
 
 @pytest.mark.parametrize(("third", "losses"), [(FaultKind.TIMEOUT, 3), (FaultKind.UNAVAILABLE, 7)])
@@ -252,11 +252,11 @@ def test_three_losses_of_a_server_that_is_up_are_enough_only_if_all_are_timeouts
     requests.history.was_up = True
     for number in range(1, losses + 1):
         requests.fail(third if number == 3 else FaultKind.TIMEOUT)
-        assert requests.step() is (Step.BLAME if number == losses else Step.SEND)
+        assert requests.step() is (NextStep.BLAME if number == losses else NextStep.SEND)
 
 
 def test_a_batch_that_is_lost_alone_is_divided() -> None:
     requests = Requests(TWO)
     requests.history.begin(is_alone=True)
     requests.fail(FaultKind.UNAVAILABLE)
-    assert requests.step() is Step.DIVIDE
+    assert requests.step() is NextStep.DIVIDE

@@ -1,0 +1,112 @@
+"""Arguments that several commands have: how they are named, completed and parsed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Final
+from zoneinfo import ZoneInfo
+
+import typer
+
+from inferrun.cli.terminal import OutputFormat
+from inferrun.client import AsyncClient, InvalidRequest
+from inferrun.kube.objects import CONFIGS
+
+COMPLETION_SECONDS: Final = 3.0
+
+
+def _completion(find: Callable[[AsyncClient], Awaitable[Iterable[str]]]) -> Callable[[typer.Context, str], list[str]]:
+    """Completes with the found names that start with what was typed; with none if the cluster does not answer at once."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        async def names() -> Iterable[str]:
+            given = context.params.get
+            connecting = AsyncClient.connect(
+                namespace=given("namespace"), context=given("context"), kubeconfig=given("kubeconfig")
+            )
+            async with asyncio.timeout(COMPLETION_SECONDS), await connecting as client:
+                return await find(client)
+
+        try:
+            return [name for name in asyncio.run(names()) if name.startswith(incomplete)]
+        except Exception:  # noqa: BLE001 -- whatever it is, it must not be printed into the command line
+            return []
+
+    return complete
+
+
+async def run_names(client: AsyncClient) -> list[str]:
+    """The names of the runs and schedules in the client's namespace."""
+    return [run.metadata.name for run in await client.list()]
+
+
+async def config_names(client: AsyncClient) -> list[str]:
+    """The names of the configs in the client's namespace."""
+    return [item["metadata"]["name"] async for item in client.kube.items(CONFIGS, client.namespace, page_size=100)]
+
+
+async def _schedule_names(client: AsyncClient) -> list[str]:
+    return [run.metadata.name for run in await client.list() if run.spec.is_schedule]
+
+
+complete_schedules: Final = _completion(_schedule_names)
+
+Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.", autocompletion=_completion(run_names))]
+Names = Annotated[
+    list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=_completion(run_names))
+]
+AnyNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN", help="Names of runs. Default: all.", autocompletion=_completion(run_names)),
+]
+Config = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CONFIG",
+        help="Name of an InferenceConfig, or NAMESPACE/NAME.",
+        show_default=False,
+        autocompletion=_completion(config_names),
+    ),
+]
+Schedule = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.", autocompletion=complete_schedules)
+]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")]
+Selector = Annotated[
+    str, typer.Option("--selector", "-l", metavar="LABELS", help="Only runs with these labels.", show_default=False)
+]
+Wait = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the run has ended, and show its progress.")]
+Output = Annotated[
+    OutputFormat | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="wide|name|json|yaml",
+        help="Print a table with more columns, or objects for programs.",
+        show_default=False,
+    ),
+]
+
+
+def pairs(texts: Sequence[str] | None, *, option: str) -> dict[str, str]:
+    """The texts `KEY=VALUE` of an option. Raises InvalidRequest."""
+    found = {}
+    for text in texts or ():
+        key, is_pair, value = text.partition("=")
+        if not is_pair or not key:
+            raise InvalidRequest(f"{option} {text!r} is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def instant(text: str, time_zone: str | None) -> datetime:
+    """The time that a user has typed; without an offset it is one of the time zone, and a date is its midnight.
+
+    Raises InvalidRequest.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time_zone or "Etc/UTC"))
+    except (ValueError, KeyError, OSError) as error:
+        example = "allowed are dates and times such as 2026-11-21, 2026-11-21T06:00 and 2026-11-21T06:00:00Z"
+        raise InvalidRequest(f"{text!r} in time zone {time_zone or 'Etc/UTC'} is not a time; {example}") from error
