@@ -122,8 +122,8 @@ def _offset(day: date, *, zone: ZoneInfo) -> timedelta:
 
 
 def _without(calendar: CronTimes, days: Sequence[date]) -> list[CronTimes]:
-    """The calendar without these days of one year. A calendar of Temporal cannot leave out one date, so its day of the month is left
-    out for ever, and added for the years after it.
+    """The calendar without these days of one year. A calendar of Temporal cannot leave out one date, so its day is left out of all
+    years, and added for the years after it.
     """
     months = {day.month for day in days}
     parts = [replace(calendar, months=tuple(month for month in calendar.months if month not in months))]
