@@ -41,7 +41,7 @@ OUTAGE_SECONDS = 75.0
 """Longer than the one deadline, shorter than the other."""
 
 POLICIES = ("Forbid", "Allow", "Replace")
-SETTLE_SECONDS = 180.0
+SETTLE_SECONDS = 600.0
 
 
 @dataclass
