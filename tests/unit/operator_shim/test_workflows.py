@@ -21,7 +21,7 @@ class Unavailable(Interceptor):
 
 
 class _Rejects(OutboundInterceptor):
-    async def start_workflow(self, input: StartWorkflowInput) -> None:  # type: ignore[override]  # noqa: A002 -- never returns
+    async def start_workflow(self, input: StartWorkflowInput) -> None:  # type: ignore[override]  # noqa: A002, ARG002 -- never returns
         raise RPCError("unavailable", RPCStatusCode.UNAVAILABLE, b"")
 
 
