@@ -80,6 +80,8 @@ def input_run(found: InferenceRun) -> InputRun:
     name, status = found.metadata.name, found.status
     if found.spec.is_schedule:
         raise _unusable(found, "is a schedule; set storage.input.run.schedule to read its run for the same time")
+    if found.spec.backfill is not None:
+        raise _unusable(found, "is a back-fill; name one of its runs, or set storage.input.run.schedule")
     if status.phase is Phase.FAILED:
         text = f"InferenceRun {name}, whose output is the input, failed: {status.reason}: {status.message}"
         raise LaunchBlocked(Reason.INPUT_RUN_FAILED, text, is_retryable=False)
@@ -120,10 +122,10 @@ def missing(reference: InputReference, schedule: InferenceRun | None) -> LaunchB
     return LaunchBlocked(Reason.WAITING_FOR_RUN, f"{text}: schedule {reference.schedule} {why}")
 
 
-def pinned_input_run(earlier: InferenceRun) -> InputRun | None:
-    """What a run has read, so that its retry reads the same; None if it was never launched or has another input."""
+def pinned_input_run(started: InferenceRun) -> InputRun | None:
+    """What a run reads, so that its later launches and its retry read the same; None if it never started or has another input."""
     try:
-        return InputRun.model_validate(published_contract(earlier).get("inputRun"))
+        return InputRun.model_validate(published_contract(started).get("inputRun"))
     except ValidationError:
         return None
 

@@ -39,7 +39,9 @@ class InputRunReader:
         names, current = [run.metadata.name], first
         while current.metadata.name not in names and len(names) < LONGEST_CYCLE:
             names.append(current.metadata.name)
-            if current.spec.is_schedule or current.status.contract or current.status.is_terminal:
+            if current.spec.is_schedule or current.spec.backfill is not None:
+                return
+            if current.status.contract or current.status.is_terminal:
                 return
             try:
                 await self._configs.check_reference(current)

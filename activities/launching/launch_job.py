@@ -174,7 +174,7 @@ class JobLauncher:
                 raise missing(run)
             earlier = parse_run(found)
         if (reference := input_reference(run, config, runner_image=defaults.runner_image)) is not None:
-            pinned = pinned_input_run(earlier) if earlier is not None else None
+            pinned = pinned_input_run(run) or (pinned_input_run(earlier) if earlier is not None else None)
             read = pinned or await self._input_runs.find(run, reference)
         with noting(seen_in(read)):
             service = service_of(run, config, runner_image=defaults.runner_image)

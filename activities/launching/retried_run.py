@@ -21,6 +21,8 @@ def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfi
     """The reference in the contract. Raises LaunchBlocked if that run cannot be retried."""
     if earlier.spec.is_schedule:
         raise _invalid(run, "it is a schedule; name one of its runs")
+    if earlier.spec.backfill is not None:
+        raise _invalid(run, "it is a back-fill; name one of its runs")
     if not earlier.status.is_terminal:
         phase = earlier.status.phase or "without a phase"
         raise _invalid(run, f"it is {phase}; only a run that has ended can be retried")

@@ -12,6 +12,7 @@ from inferrun.client.async_client import AsyncClient, BackfillOptions, RunOption
 from inferrun.client.errors import (
     AccessDenied,
     ClientError,
+    ConfigNotFound,
     InvalidRequest,
     NotConnected,
     RequestMismatch,
@@ -30,6 +31,7 @@ __all__ = [
     "BackfillOptions",
     "Client",
     "ClientError",
+    "ConfigNotFound",
     "InvalidRequest",
     "LogLine",
     "NotConnected",

@@ -172,8 +172,13 @@ class AsyncClient:
         """Start a run of a config (its name, or `namespace/name`) and return it; it has not started to predict yet.
 
         With a name, the same request finds the run that it has created before, so it can be repeated after a failure. By default
-        the name is that of the config and five random characters. Raises InvalidRequest, RequestMismatch.
+        the name is that of the config and five random characters. Raises InvalidRequest, RequestMismatch, and ConfigNotFound; with
+        Temporal alone, a run of an unknown config waits for it.
         """
+        if not isinstance(config, str):
+            raise InvalidRequest(
+                f"config: {type(config).__name__} is no name", fix="predict(frame, config) predicts a data frame"
+            )
         given = {"namespace": namespace or self.namespace, "labels": dict(labels or {})}
         submission, name = _request(config, parameters, name=name, given=given, options=options)
         return await self._access.start(submission, name=name)
@@ -382,8 +387,7 @@ class AsyncClient:
         place = namespace or self.namespace
         submission, name = _request(config, parameters, name=name, given={"namespace": place}, options=options)
         planned = parse_run({"metadata": {"name": name, "namespace": place}, "spec": submission.run_spec()})
-        with kubernetes_errors(f"config {planned.config_namespace}/{planned.config_name}"):
-            stored = parse_config(await self.kube.get(CONFIGS, planned.config_namespace, planned.config_name))
+        stored = await self._kubernetes.config(planned.config_namespace, planned.config_name)
         access = Access(credentials=credentials or {}, environment=os.environ, read_secret=self._secret_reader(place))
         await asyncio.to_thread(upload_frame, frame, planned, stored, access=access)
         run = await self._access.start(submission, name=name)

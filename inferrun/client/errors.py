@@ -2,6 +2,7 @@
 
 ClientError                `fix` is what the caller can do about it; empty if the message says it
 ├── InvalidRequest         the request is invalid: the message names the field, its value and what is allowed
+│   ├── ConfigNotFound     no config has that name
 │   └── RequestMismatch    a run of that name exists, and its request was a different one
 ├── RunNotFound            no run has that name
 ├── RunEnded               the run has ended and can be neither cancelled nor suspended
@@ -30,6 +31,10 @@ class ClientError(Exception):
 
 class InvalidRequest(ClientError):
     """The request is invalid; the message names the field, its value and what is allowed."""
+
+
+class ConfigNotFound(InvalidRequest):
+    """No config has that name. A run that names it anyway, because it was applied with kubectl, waits for it."""
 
 
 class RequestMismatch(InvalidRequest):
@@ -70,17 +75,23 @@ class NotConnected(ClientError):
 
 
 @contextmanager
-def kubernetes_errors(what: str) -> Iterator[None]:
-    """Raise a ClientError for each error of a request to the API server; `what` is the object that is meant."""
+def kubernetes_errors(what: str, *, missing: type[ClientError] = RunNotFound) -> Iterator[None]:
+    """Raise a ClientError for each error of a request to the API server; `what` is the object that is meant, and `missing` what is
+    raised if it does not exist.
+    """
     try:
         yield
     except errors.NotConfigured as error:
-        fix = "select a cluster as in kubectl: --kubeconfig FILE, KUBECONFIG or ~/.kube/config, and --context NAME"
+        fix = (
+            "select a cluster as in kubectl: --kubeconfig FILE, KUBECONFIG or ~/.kube/config, and --context NAME\n"
+            "or set TEMPORAL_ADDRESS=HOST:PORT: programs can start runs through Temporal alone"
+        )
         raise NotConnected(str(error), fix=fix) from error
     except errors.NotFound as error:
         if error.reason == "NotFound" and "could not find the requested resource" not in str(error):
-            missing = f"{what} does not exist" if what.rpartition("/")[2] in str(error) else str(error)
-            raise RunNotFound(missing, fix="list what exists: inferrun get") from error
+            text = f"{what} does not exist" if what.rpartition("/")[2] in str(error) else str(error)
+            command = "kubectl get inferenceconfigs" if missing is ConfigNotFound else "inferrun get"
+            raise missing(text, fix=f"list what exists: {command}") from error
         raise NotConnected("inferrun is not installed in this cluster", fix="check it: inferrun doctor") from error
     except errors.Forbidden as error:
         raise AccessDenied(str(error), fix="ask an administrator for the role edit in this namespace") from error

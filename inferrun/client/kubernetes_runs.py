@@ -6,11 +6,18 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from inferrun import wellknown
-from inferrun.client.errors import RequestMismatch, RunEnded, RunNotFound, kubernetes_errors
+from inferrun.client.errors import (
+    AccessDenied,
+    ConfigNotFound,
+    RequestMismatch,
+    RunEnded,
+    RunNotFound,
+    kubernetes_errors,
+)
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
-from inferrun.kube.objects import RUNS, Object
-from inferrun.resources import InferenceRun, parse_run
+from inferrun.kube.objects import CONFIGS, RUNS, Object
+from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
 from inferrun.submission import Submission
 
 OUTAGE_SECONDS: Final = 120.0
@@ -26,9 +33,24 @@ class KubernetesRuns:
         self._api = api
 
     async def start(self, submission: Submission, *, name: str) -> InferenceRun:
-        """Create the InferenceRun of a submission."""
+        """Create the InferenceRun of a submission. Raises ConfigNotFound: a run would wait for its config, perhaps forever."""
         metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels}
-        return await self.create(parse_run({"metadata": metadata, "spec": submission.run_spec()}))
+        run = parse_run({"metadata": metadata, "spec": submission.run_spec()})
+        try:
+            await self.config(run.config_namespace, run.config_name)
+        except AccessDenied:
+            pass  # only the shim can tell whether it exists, and whether the run may use it
+        except ConfigNotFound as missing:
+            try:
+                await self.get(submission.namespace, name)  # a repeated request finds its run without its config, too
+            except RunNotFound:
+                raise missing from None
+        return await self.create(run)
+
+    async def config(self, namespace: str, name: str) -> InferenceConfig:
+        """A config. Raises ConfigNotFound."""
+        with kubernetes_errors(f"config {namespace}/{name}", missing=ConfigNotFound):
+            return parse_config(await self._api.get(CONFIGS, namespace, name))
 
     async def create(self, run: InferenceRun) -> InferenceRun:
         """Create an InferenceRun, or find the one of that name if it has the same spec. Raises RequestMismatch."""

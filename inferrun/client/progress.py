@@ -125,12 +125,13 @@ def _notebook_display() -> Show:
     """Shows the state in one cell, which each further state replaces; standard HTML, so it needs no extension."""
     from IPython.display import HTML, display  # noqa: PLC0415 -- only a notebook has it
 
-    handle = display(HTML(""), display_id=True)
+    handle = display(HTML(""), display_id=True)  # type: ignore[no-untyped-call]
 
     def show(run: InferenceRun) -> None:
         done, total = done_and_total(run)
         bar = f'<progress value="{done}" max="{total}"></progress> {done:,}/{total:,} ' if total else ""
         name, phase = escape(run.metadata.name), escape(phase_text(run).plain)
-        handle.update(HTML(f"<b>{name}</b> {phase} {bar}<br><small>{escape(run_facts(run, now=utc_now()))}</small>"))
+        facts = escape(run_facts(run, now=utc_now()))
+        handle.update(HTML(f"<b>{name}</b> {phase} {bar}<br><small>{facts}</small>"))  # type: ignore[no-untyped-call]
 
     return show

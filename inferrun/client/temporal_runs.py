@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, WorkflowAlre
 from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun import wellknown
-from inferrun.client.errors import AccessDenied, RequestMismatch, RunNotFound, ServerUnreachable
+from inferrun.client.errors import AccessDenied, RequestMismatch, RunEnded, RunNotFound, ServerUnreachable
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_result import Progress, RunResult
@@ -64,10 +64,7 @@ class TemporalRuns:
     async def follow(self, namespace: str, name: str) -> AsyncGenerator[InferenceRun, None]:
         """The run now, and whenever its progress has changed, until the workflow has closed."""
         with _temporal_errors(name):
-            submission = await self._submission(name)
-            if submission.namespace != namespace:
-                raise RunNotFound(f"run {name} is in namespace {submission.namespace}, not in {namespace}")
-            run = _run(submission, name)
+            run = await self._find(namespace, name)
             yield run
             handle = self._client.get_workflow_handle(name)
             ending = asyncio.ensure_future(self._end(handle, run))
@@ -83,11 +80,23 @@ class TemporalRuns:
 
     async def cancel(self, namespace: str, name: str) -> None:
         """Cancel the workflow, which cancels the run."""
-        with _temporal_errors(f"{namespace}/{name}"):
-            await self._client.get_workflow_handle(name).cancel()
+        with _temporal_errors(name):
+            run, handle = await self._find(namespace, name), self._client.get_workflow_handle(name)
+            found = await handle.describe()
+            if found.close_time is not None:  # the server accepts the request then, and ignores it
+                status = found.status.name.title().replace("_", " ") if found.status else ""
+                raise RunEnded(f"run {run.ref} has ended: its workflow is {status}")
+            await handle.cancel()
 
     async def close(self) -> None:
         """Nothing: the SDK closes a connection once it is not in use any more."""
+
+    async def _find(self, namespace: str, name: str) -> InferenceRun:
+        """The run of that name. Raises RunNotFound, also if it is in another namespace."""
+        submission = await self._submission(name)
+        if submission.namespace != namespace:
+            raise RunNotFound(f"run {name} is in namespace {submission.namespace}, not in {namespace}")
+        return _run(submission, name)
 
     async def _submission(self, name: str) -> Submission:
         """The argument of the workflow of that name."""

@@ -14,7 +14,9 @@ from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import Instant
 from inferrun.timestamps import rfc3339
 
-_RFC3339: Final = r"^(19[7-9][0-9]|2[0-9]{3})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$"
+_RFC3339: Final = (
+    r"^(19[7-9][0-9]|2[0-9]{3})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
 
 
 def _with_offset(value: object) -> object:

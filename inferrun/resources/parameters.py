@@ -21,6 +21,9 @@ RESERVED_PARAMETERS: Final = ("job_uid", "pod_uid", "predictions")
 """Keys that the krateo protocol sets; a parameter of that name could forge the identity or the results of a run."""
 
 MAX_PARAMETERS: Final = 64
+MAX_DEFAULT: Final = 1024
+"""Characters of a default. With four times as many, the slowest patterns would match 64 of them in a third of a second."""
+
 MAX_REPETITIONS: Final = 100
 """Sum of the numbers in the repetitions of a pattern, such as {4}. With ten times as many, 64 patterns would take a second."""
 
@@ -39,7 +42,7 @@ class Parameter(ResourceModel):
     description: Annotated[str, Field(max_length=1024)] | None = None
     """What the parameter is for; shown to whoever omits it."""
 
-    default: Annotated[str, Field(max_length=4096)] | None = None
+    default: Annotated[str, Field(max_length=MAX_DEFAULT)] | None = None
     """Value in runs that do not set the parameter. Default: none."""
 
     required: bool | None = None

@@ -23,6 +23,7 @@ class Kind(Enum):
 _OPENING: Final = re.compile(
     r"\$\([^()]*\)|--|/\*|(?<![\w$])[eE]'|'|\"|(?<![\w$])\$(?:[^\W\d]\w*)?\$"  # a $ within an identifier opens nothing
 )
+_LINE_END: Final = re.compile(r"[\r\n]")
 _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
 _STRING_MARK: Final = {"'": re.compile(r"''|'"), '"': re.compile(r'""|"'), "e'": re.compile(r"\\.|''|'", re.DOTALL)}
 
@@ -46,10 +47,12 @@ def _closed(query: str, opening: str, at: int) -> tuple[Kind, int]:
         return Kind.CODE, at
     if opening == "/*":
         return Kind.COMMENT, _end_of_comment(query, at)
-    if opening == "--" or opening.startswith("$"):
-        closing, kind = ("\n", Kind.COMMENT) if opening == "--" else (opening, Kind.DOLLAR_LITERAL)
-        end = query.find(closing, at)
-        return kind, len(query) if end < 0 else end + len(closing)
+    if opening == "--":
+        line_end = _LINE_END.search(query, at)
+        return Kind.COMMENT, line_end.end() if line_end is not None else len(query)
+    if opening.startswith("$"):
+        end = query.find(opening, at)
+        return Kind.DOLLAR_LITERAL, len(query) if end < 0 else end + len(opening)
     marks = _STRING_MARK[opening.lower()].finditer(query, at)
     ends = (mark.end() for mark in marks if len(mark[0]) == 1)  # two quotes, or an escaped one, stand for one
     return Kind.NAME if opening == '"' else Kind.LITERAL, next(ends, len(query))

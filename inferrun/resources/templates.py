@@ -37,6 +37,9 @@ _Piece = tuple[str, Placeholder | None]
 """A part of a resolved string, and the placeholder that it replaces."""
 
 _SAMPLE: Final = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
+_JSON_STRING: Final = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?')
+_HALF_ESCAPED: Final = re.compile(r"%[0-9A-Fa-f]?$")
+_SEPARATOR: Final = re.compile(r"[/\\]")
 _SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
 
@@ -109,6 +112,8 @@ class _Resolution:
         of_path: list[_Piece] = []
         is_query = False
         for piece, placeholder in self._checked(text):
+            if placeholder is not None and encoded and _HALF_ESCAPED.search(encoded[-1][0]):
+                raise InvalidPlaceholder("stands within an escaped character, such as %2F", found=str(placeholder))
             part = piece if placeholder is None else quote(piece, safe=":" if is_query else ":/")
             encoded.append((part, placeholder))
             if not is_query:
@@ -132,15 +137,17 @@ class _Resolution:
         return "".join(piece for piece, _ in self._printable(text))
 
     def json(self, text: str) -> str:
-        """A JSON object, in whose strings placeholders stand."""
+        """A JSON object, in whose strings placeholders stand. The rest of it stays as it is: numbers could lose digits."""
         try:
             check_depth(text.encode())
-            parsed = json.loads(text)
+            is_object = isinstance(json.loads(text), dict)
         except ValueError:
+            is_object = False
+        if not is_object:
             raise InvalidPlaceholder(
                 'placeholders may only stand in the strings of a JSON object, as in {"day": "$(params.day)"}'
-            ) from None
-        return json.dumps(self._in_json(parsed), ensure_ascii=False)
+            )
+        return _JSON_STRING.sub(self._json_string, text)
 
     def object_name(self, text: str) -> str:
         """The name of an object, whose form is checked with its values."""
@@ -197,31 +204,29 @@ class _Resolution:
     def _printable(self, text: str) -> Iterator[_Piece]:
         for piece, placeholder in self._pieces(text):
             if placeholder is not None and not piece.isprintable():
-                raise Unfit(placeholder, piece, "must not contain line breaks and other control characters")
+                raise Unfit(
+                    placeholder, piece, "must not contain line breaks and other characters that are not printed"
+                )
             yield piece, placeholder
 
     def _checked(self, text: str) -> Iterator[_Piece]:
         for piece, placeholder in self._printable(text):
             if placeholder is not None and not piece:
                 raise Unfit(placeholder, piece, "must not be empty")
-            if placeholder is not None and re.search(r"[/\\]", piece) and not self.given.may_have_slashes(placeholder):
+            if placeholder is not None and _SEPARATOR.search(piece) and not self.given.may_have_slashes(placeholder):
                 remedy = "; the config may declare the parameter with allowSlashes: true"
                 raise Unfit(
                     placeholder, piece, f"must not contain / or \\{remedy if placeholder.group == PARAMS else ''}"
                 )
             yield piece, placeholder
 
-    def _in_json(self, value: Any) -> Any:  # Any: JSON
-        match value:
-            case dict():
-                if name := next((key for key in value if has_placeholders(key)), ""):
-                    raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=name)
-                return {key: self._in_json(inner) for key, inner in value.items()}
-            case list():
-                return [self._in_json(inner) for inner in value]
-            case str() if has_placeholders(value):
-                return "".join(piece for piece, _ in self._pieces(value))
-        return value
+    def _json_string(self, found: re.Match[str]) -> str:
+        text = json.loads(found["text"])
+        if not has_placeholders(text):
+            return found[0]
+        if found["colon"]:
+            raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=text)
+        return json.dumps("".join(piece for piece, _ in self._pieces(text)), ensure_ascii=False)
 
 
 _PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolution, str], str]]]] = {
@@ -282,7 +287,8 @@ def _check_segments(pieces: Iterable[_Piece]) -> None:
     for piece, placeholder in (*pieces, ("/", None)):
         for at, text in enumerate(piece.split("/")):
             if at:  # the segment before this one is complete
-                if owner is not None and unquote(segment) in {"", ".", ".."}:
+                parts = _SEPARATOR.split(unquote(segment))
+                if owner is not None and (parts == [""] or not {".", ".."}.isdisjoint(parts)):
                     raise Unfit(*owner, 'must not make a part of the path empty, "." or ".."')
                 segment, owner = "", None
             segment += text

@@ -19,6 +19,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
+from inferrun.placeholders import has_placeholders
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import (
     MODEL_FIELDS,
@@ -253,6 +254,12 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     model, own_runner = spec.model, spec.image is None
     protocol, url = model.protocol_version, model.model_url
     is_grpc = protocol == GRPC
+    for name, value in model.model_dump(by_alias=True, include=MODEL_FIELDS).items() if own_runner else ():
+        if value and has_placeholders(value):
+            public = public_url(value) if name == "modelUrl" else value
+            yield invalid(
+                f"spec.kserve.{name}", public, "must not contain placeholders; they are allowed in spec.storage"
+            )
     if own_runner and protocol and protocol not in OWN_RUNNER_PROTOCOLS:
         yield invalid(
             "spec.kserve.protocolVersion",

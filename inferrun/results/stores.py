@@ -89,8 +89,9 @@ def _run_folder(output: CommittedOutput, storage: FileStorage, access: Access) -
     root = access.claim(storage.claim_name)
     if root is None:
         raise ResultsUnreachable(
-            f"the results of {output.run} are on claim {storage.claim_name!r}; mount it and pass directory= with its path, or pass "
-            f"the path of a copy of its folder {folder}"
+            f"the results of {output.run} are on claim {storage.claim_name!r}, which only Pods reach; in a Pod that mounts it, "
+            f"pass directory= with its path; elsewhere, that of a copy of its folder {folder}, made with "
+            "kubectl cp through such a Pod"
         )
     is_copy = not (root / folder).is_dir() and (root / _MANIFEST).is_file()
     return root, "." if is_copy else folder

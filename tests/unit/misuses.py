@@ -25,6 +25,7 @@ class Misuse:
     said: str
     input: Json = member(default_factory=lambda: {"file": {"claimName": "data", "path": "in"}})
     output: Json = member(default_factory=lambda: {"file": {"claimName": "data", "path": "out"}})
+    model: Json = member(default_factory=dict)
     declared: tuple[Json, ...] = ()
     run: Json = member(default_factory=dict)
 
@@ -32,7 +33,7 @@ class Misuse:
     def config_spec(self) -> Json:
         """The spec of the config."""
         declared = {"parameters": list(self.declared)} if self.declared else {}
-        return {"kserve": MODEL, "storage": {"input": self.input, "output": self.output}, **declared}
+        return {"kserve": {**MODEL, **self.model}, "storage": {"input": self.input, "output": self.output}, **declared}
 
     def run_spec(self, config: str) -> Json:
         """The spec of a run of the config of that name."""
@@ -90,7 +91,7 @@ SLASHES: Final = ({"name": "day", "allowSlashes": True},)
 NO_SLASHES: Final = "must not contain / or \\; the config may declare the parameter with allowSlashes: true"
 NOT_EMPTY: Final = "must not be empty"
 NO_DOTS: Final = 'must not make a part of the path empty, "." or ".."'
-UNPRINTABLE: Final = "must not contain line breaks and other control characters"
+UNPRINTABLE: Final = "must not contain line breaks and other characters that are not printed"
 IN_TABLE: Final = "must consist of letters, digits and underscores in the name of a table"
 BETWEEN_QUOTES: Final = '"$(params.day)" stands between quotes; remove the quotes around it, as in = $(params.day)'
 IN, OUT = "spec.storage.input", "spec.storage.output"
@@ -110,11 +111,19 @@ OUT_OF_A_PATH: Final = (
     _of_value("a line break", "a\nb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an escape sequence", "a\x1b[2Jb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a change of direction", "a\u202eb", UNPRINTABLE, input=_file("in/$(params.day)")),
+    _of_value("a space of another kind", "a\u00a0b", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a zero-width space", "a\u200bb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an allowed slash at the start", "/etc", NO_DOTS, declared=SLASHES, input=_file("$(params.day)")),
     _of_value("an allowed slash at the end", "a/", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
     _of_value("two allowed slashes", "a//b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
     _of_value("allowed slashes and a parent", "a/../../b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
+    *(
+        _of_value(f"a parent by allowed backslashes {n}", "a\\..\\b", NO_DOTS, declared=SLASHES, input=one)
+        for n, one in enumerate((_file("in/$(params.day)"), _http("https://files.example/$(params.day)")))
+    ),
+    _of_value(
+        "a parent after an encoded slash", "..", NO_DOTS, input=_http("https://files.example/in%2F$(params.day)")
+    ),
     _of_result(
         "a path that is too long", "x" * 2000, "at most 1024", f"{IN}.file.path", input=_file("in/$(params.day)")
     ),
@@ -168,6 +177,12 @@ OUT_OF_A_URL: Final = (
         "only stand in the strings of a JSON object",
         field=f"{IN}.krateo.api.payload",
         input=_api(payload='{"rows": $(params.rows)}'),
+    ),
+    _of_config(
+        "JSON that is no object",
+        "only stand in the strings of a JSON object",
+        field=f"{IN}.krateo.api.payload",
+        input=_api(payload='["$(params.day)"]'),
     ),
     _of_config(
         "a name in JSON",
@@ -270,6 +285,20 @@ UNKNOWN: Final = (
         field=f"{IN}.file.format",
         input={"file": {"claimName": "a", "path": "b", "format": "$(params.f)"}},
     ),
+)
+
+OF_THE_MODEL: Final = tuple(
+    _of_config(
+        f"a placeholder in {name}",
+        "must not contain placeholders; they are allowed in spec.storage",
+        field=f"spec.kserve.{name}",
+        model={name: value},
+    )
+    for name, value in (
+        ("modelName", "iris-$(params.version)"),
+        ("modelUrl", "http://iris.models/v2/models/$(params.model)/infer"),
+        ("modelInputName", "$(params.input)"),
+    )
 )
 
 DECLARED: Final = (
@@ -431,6 +460,38 @@ REJECTED: Final = (
         said="2026-11-21T00:00:00",
         run={"interval": {**DAY, "start": "2026-11-21T00:00:00"}},
     ),
+    *(
+        Misuse(
+            title=f"an interval with {title}",
+            where="api",
+            field=f"spec.interval.{field}",
+            said=said,
+            run={"interval": {key: value for key, value in {**DAY, **changes}.items() if value is not None}},
+        )
+        for title, changes, field, said in (
+            ("one instant in two zones", {"end": "2026-11-21T01:00:00+01:00"}, "end", "an end after the start"),
+            ("a day that does not exist", {"start": "2026-02-30T00:00:00Z"}, "end", "times such as"),
+            ("the hour 24", {"start": "2026-11-21T24:00:00Z"}, "end", "times such as"),
+            ("a leap second", {"end": "2026-12-31T23:59:60Z"}, "end", "times such as"),
+            ("an impossible offset", {"start": "2026-11-21T00:00:00+99:00"}, "start", "+99:00"),
+            ("a fraction of a second", {"start": "2026-11-21T00:00:00.5Z"}, "start", "2026-11-21T00:00:00.5Z"),
+            ("a date", {"start": "2026-11-21"}, "start", "2026-11-21"),
+            ("a number", {"start": 1763683200}, "start", "must be of type string"),
+            ("a placeholder", {"start": "$(interval.start)"}, "start", "$(interval.start)"),
+            ("a year before 1970", {"start": "1969-12-31T23:59:59Z"}, "start", "1969"),
+            ("a year of five digits", {"end": "12026-11-21T00:00:00Z"}, "end", "12026"),
+            ("no end", {"end": None}, "end", "Required"),
+            ("a path as its time zone", {"timeZone": "../../etc/localtime"}, "timeZone", "IANA"),
+            ("an offset as its time zone", {"timeZone": "+01:00"}, "timeZone", "IANA"),
+        )
+    ),
+    Misuse(
+        title="an interval in a time zone that does not exist",
+        where="run",
+        field="spec.interval.timeZone",
+        said="did you mean Europe/Rome?",
+        run={"interval": {**DAY, "timeZone": "Europe/Roma"}},
+    ),
     Misuse(
         title="an interval of a schedule",
         where="api",
@@ -440,4 +501,4 @@ REJECTED: Final = (
     ),
 )
 
-MISUSES: Final = (*OUT_OF_A_PATH, *OUT_OF_A_URL, *OUT_OF_A_QUERY, *UNKNOWN, *PARAMETERS, *REJECTED)
+MISUSES: Final = (*OUT_OF_A_PATH, *OUT_OF_A_URL, *OUT_OF_A_QUERY, *UNKNOWN, *OF_THE_MODEL, *PARAMETERS, *REJECTED)

@@ -14,6 +14,7 @@ from inferrun.client import (
     InvalidRequest,
     NotConnected,
     RequestMismatch,
+    RunEnded,
     RunFailed,
     RunNotFound,
     ServerUnreachable,
@@ -122,6 +123,33 @@ async def test_a_run_that_nobody_submitted_is_not_found(client: AsyncClient, nam
     for request in (client.wait(name), client.cancel(name)):
         with pytest.raises(RunNotFound):
             await request
+
+
+async def test_a_run_that_has_ended_is_not_cancelled(
+    temporal: TemporalClient, client: AsyncClient, queue: str, name: str
+) -> None:
+    runs = Runs()
+    async with served(temporal, queue, runs):
+        await client.submit("iris", name=name)
+        await end(temporal, runs, name, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+        await client.wait(name)
+        with pytest.raises(RunEnded, match=f"run team/{name} has ended"):
+            await client.cancel(name)
+
+
+async def test_nothing_but_the_run_of_that_name_and_namespace_is_cancelled(
+    temporal: TemporalClient, client: AsyncClient, queue: str, name: str
+) -> None:
+    other = await temporal.start_workflow("SomethingElse", id=f"other-{name}", task_queue=queue)
+    async with served(temporal, queue, Runs()):
+        await client.submit("iris", name=name)
+        for run in (other.id, f"elsewhere/{name}"):
+            with pytest.raises(RunNotFound):
+                await client.cancel(run)
+        for handle in (other, temporal.get_workflow_handle(name)):
+            history = (await handle.fetch_history()).to_json()
+            assert "workflowExecutionCancelRequested" not in history
+            await handle.terminate()
 
 
 async def test_an_invalid_request_names_the_field_without_asking_the_server(client: AsyncClient) -> None:

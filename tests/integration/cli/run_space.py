@@ -17,7 +17,7 @@ from typing import Any
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS, Object
+from inferrun.kube.objects import CONFIGS, RUNS, Object
 from tests.integration.cli.stage import CHECKOUT, Printed, run_command
 
 PROGRESS: Object = {
@@ -59,6 +59,13 @@ class RunSpace:
         await self.api.create(RUNS, self.name, {**body, "spec": {"configRef": {"name": "iris"}, **spec}})
         if status is not None:
             await self.report(name, status)
+
+    async def create_config(self, name: str) -> str:
+        """Create a config of an image that does not exist; returns its UID."""
+        spec: Object = {"image": "absent:1", "storage": {"input": {"own": {}}, "output": {"own": {}}}}
+        body = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceConfig", "metadata": {"name": name}}
+        made = await self.api.create(CONFIGS, self.name, {**body, "spec": spec})
+        return str(made["metadata"]["uid"])
 
     async def report(self, name: str, status: Object) -> None:
         """Write a run's status, as shim and worker do."""

@@ -13,16 +13,25 @@ from tests.integration.cli.stage import run_command
 
 
 async def test_a_run_of_a_config_gets_parameters_labels_and_an_interval(space: RunSpace) -> None:
+    await space.create_config("iris")
     words = ("-p", "day=monday", "-p", "query=a=b", "-l", "team=a", "--interval-start", "2026-11-21", "--dry-run")
     printed = space.command(
-        "run", "shared/iris", *words, "--interval-end", "2026-11-22T01:00", "--time-zone", "Europe/Rome", "-o", "json"
+        "run",
+        f"{space.name}/iris",
+        *words,
+        "--interval-end",
+        "2026-11-22T01:00",
+        "--time-zone",
+        "Europe/Rome",
+        "-o",
+        "json",
     )
     assert printed.code == CommandExit.OK, printed.err
     run = json.loads(printed.out)
     assert run["metadata"]["name"].startswith("iris-")
     assert run["metadata"]["labels"] == {"team": "a"}
     assert run["spec"] == {
-        "configRef": {"name": "iris", "namespace": "shared"},
+        "configRef": {"name": "iris", "namespace": space.name},
         "parameters": {"day": "monday", "query": "a=b"},
         "dryRun": True,
         "interval": {"start": "2026-11-20T23:00:00Z", "end": "2026-11-22T00:00:00Z", "timeZone": "Europe/Rome"},
@@ -30,6 +39,7 @@ async def test_a_run_of_a_config_gets_parameters_labels_and_an_interval(space: R
 
 
 async def test_the_same_command_with_a_name_finds_its_run_and_another_request_is_an_error(space: RunSpace) -> None:
+    await space.create_config("iris")
     first, second = (space.command("run", "iris", "-p", "a=1", "--name", "mine", "-o", "yaml") for _ in range(2))
     assert (first.code, second.code) == (0, 0)
     uids = {yaml.safe_load(one.out)["metadata"]["uid"] for one in (first, second)}

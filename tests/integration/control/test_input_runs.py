@@ -109,6 +109,22 @@ async def test_a_retry_reads_the_same_output_whatever_became_of_that_run(
     assert (await contract_of(api, third))["inputRun"] == before["inputRun"]
 
 
+async def test_a_run_that_has_started_reads_the_same_output_even_without_its_config_map(
+    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    first = await make_run(status=SUCCEEDED)
+    second = await make_run(configRef={"name": await make_config(storage=reading(name=first.metadata.name))})
+    await launch(launcher, second)
+    before = await contract_of(api, second)
+    name = job_base_name(second.metadata.name, second.metadata.uid)
+    stored = await api.get(CONFIG_MAPS, namespace, name)
+    await api.delete(CONFIG_MAPS, namespace, name, uid=stored["metadata"]["uid"])
+    await api.delete(RUNS, namespace, first.metadata.name, uid=first.metadata.uid)
+    again = await launch(launcher, second, launch=2, attempt=2)
+    assert again.state is LaunchState.LAUNCHED, again.message
+    assert await contract_of(api, second) == before
+
+
 async def test_a_run_fails_with_the_reason_of_the_run_whose_output_it_reads(
     launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
 ) -> None:

@@ -66,7 +66,7 @@ def find_python() -> str:
 
 
 @asynccontextmanager
-async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
+async def ml_server(folder: Path, *, host: str = "127.0.0.1") -> AsyncIterator[MlServer]:
     """Train the iris model of the examples, and one of a number and a text, and serve both."""
     python = find_python()
     if not python:
@@ -82,7 +82,7 @@ async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
         trained = await asyncio.create_subprocess_exec(python, "-c", program, str(target / "model.joblib"))
         assert await trained.wait() == 0
     http, grpc, metrics = free_ports(3)
-    ports = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
+    ports = {"host": host, "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     (folder / "models" / "settings.json").write_text(
         json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)})
     )
@@ -94,8 +94,8 @@ async def ml_server(folder: Path) -> AsyncIterator[MlServer]:
     )
     try:
         for name in ("sklearn-iris", "customers"):
-            await until_ready(f"http://127.0.0.1:{http}/v2/models/{name}/ready")
-        yield MlServer(rest=f"http://127.0.0.1:{http}", grpc=f"127.0.0.1:{grpc}")
+            await until_ready(f"http://{host}:{http}/v2/models/{name}/ready")
+        yield MlServer(rest=f"http://{host}:{http}", grpc=f"{host}:{grpc}")
     finally:
         process.kill()
         await process.wait()

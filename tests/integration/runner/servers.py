@@ -120,7 +120,7 @@ async def counting_model(*, tls: ssl.SSLContext | None = None, host: str = "127.
     app.router.add_get("/v2/models/sum", model.describe)
     app.router.add_get("/v2/models/sum/ready", model.say_ready)
     app.router.add_post("/v2/models/sum/infer", model.infer)
-    async with _serving(app, tls=tls, host=host) as model.url:
+    async with serving(app, tls=tls, host=host) as model.url:
         yield model
 
 
@@ -132,14 +132,15 @@ async def data_handler(*, tls: ssl.SSLContext | None = None) -> AsyncIterator[Ha
     app.router.add_post("/compute/input", handler.give)
     app.router.add_post("/compute/output", handler.take)
     app.router.add_options("/compute/output", handler.declare)
-    async with _serving(app, tls=tls) as handler.url:
+    async with serving(app, tls=tls) as handler.url:
         yield handler
 
 
 @asynccontextmanager
-async def _serving(
+async def serving(
     app: web.Application, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[str]:
+    """Serve an application on a free port; the address is yielded."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, host, 0, ssl_context=tls)

@@ -263,6 +263,45 @@ async def test_pods_of_a_run_share_the_parts(chain: Chain) -> None:
     assert [row["prediction"] for row in chain.results] == [index + 0.5 for index in range(COUNT)]
 
 
+async def test_the_output_of_a_run_of_several_pods_is_read_in_order(chain: Chain) -> None:
+    environment = {**SMALL, "INFERRUN_SHARDS": "2", "INFERRUN_CLAIM_SECONDS": "3"}
+    pods = [await chain.first.start(environment={**environment, "JOB_COMPLETION_INDEX": str(at)}) for at in range(2)]
+    assert [(await pod.end()).code for pod in pods] == [0, 0]
+    await chain.predict()  # what was committed is not predicted again
+    assert len(chain.parts) > 2
+    ended = await chain.second.pod(**SMALL)
+    assert ended.code == 0, ended.message
+    expected = [(index, f"c{index}", index + 0.5) for index in range(COUNT)]
+    assert [(row["index"], row["custom_id"], row["prediction"]) for row in chain.results] == expected
+
+
+async def test_the_output_of_a_retry_is_read_as_a_whole_and_that_of_the_retried_run_stays(
+    chain: Chain, model: CountingModel
+) -> None:
+    reject(model, BAD)
+    await chain.predict()
+    before = dict(chain.second.contract["inputRun"])
+    model.before = nothing
+    earlier = chain.first.contract
+    retried = {"name": "sums", "runId": earlier["runId"], "jobName": earlier["jobName"]}
+    retried["manifestSha256"] = before["manifestSha256"]
+    again = "0badcafe-5fe0-4c9e-a8bc-aaae67d8d344"
+    chain.first.contract = {
+        **earlier,
+        "jobId": again,
+        "runId": again,
+        "jobName": "inf-sums-0badcafe",
+        "retryOf": retried,
+    }
+    await chain.predict()
+    assert (await chain.second.pod(**SMALL)).code == 0
+    assert [row["prediction"] for row in chain.results] == [index + 0.5 for index in range(COUNT)]
+    third = chain.second.contract | {"inputRun": before, "runId": "third", "jobName": "inf-third"}
+    chain.second.contract = third
+    assert (await chain.second.pod(**SMALL)).code == 0
+    assert {row["index"] for row in chain.results if "error" in row} == BAD
+
+
 async def test_a_retry_predicts_only_what_failed_in_the_second_run(chain: Chain, model: CountingModel) -> None:
     reject(model, {3})
     await chain.predict()

@@ -105,6 +105,8 @@ INJECTIONS = (
     "%s %(name)s {} {0}",
     "/* */ union select 1, 2, 3",
     "\U0001f600\n\r\t",
+    "",
+    "y" * 65_536,
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from inferrun.kube.decoding import MALFORMED, read_event
 from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_BYTES, MAX_FREE_FORM_CONTAINERS
-from inferrun.resources.parameters import MAX_PARAMETERS
+from inferrun.resources.parameters import MAX_DEFAULT, MAX_PARAMETERS
 from operator_shim.config_digest import digest_config
 
 CPU_SECONDS = 0.3
@@ -75,10 +75,20 @@ def test_the_largest_config_costs_milliseconds_and_little_memory(shape: str) -> 
     ],
 )
 def test_the_most_costly_patterns_of_parameters_cost_milliseconds(pattern: str) -> None:
-    declared = [{"name": f"p{number}", "pattern": pattern, "default": "x"} for number in range(MAX_PARAMETERS)]
+    measure(declaring(pattern, "x"))
+
+
+@pytest.mark.parametrize("pattern", ["[01]*1" + "[01]" * 61, "(?s).*1" + "." * 110, "(?:1*)*0", "(1|11)+"])
+def test_the_longest_defaults_are_matched_in_milliseconds(pattern: str) -> None:
+    measure(declaring(pattern, f"{3**700:b}"[:MAX_DEFAULT]))
+
+
+def declaring(pattern: str, default: str) -> bytes:
+    """The event of a config with as many such parameters as are allowed."""
+    declared = [{"name": f"p{number}", "pattern": pattern, "default": default} for number in range(MAX_PARAMETERS)]
     spec = {"image": "own:1", "storage": {}, "parameters": declared}
     body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
-    measure(json.dumps({"type": "ADDED", "object": body}).encode())
+    return json.dumps({"type": "ADDED", "object": body}).encode()
 
 
 @pytest.mark.parametrize("text", ["$(", "$(params.a)", "/*", "$q$", "'", "E'\\", '"', "$(params.a)/../", "--\n"])

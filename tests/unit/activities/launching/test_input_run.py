@@ -29,6 +29,7 @@ FILE = {"file": {"claimName": "made", "path": "out"}}
 S3 = {"s3": {"bucket": "records", "path": "out", "credentialsRef": {"name": "s3-keys"}}}
 SQL = {"sql": {"credentialsRef": {"name": "database"}, "table": "predictions"}}
 KRATEO = {"krateo": {"api": {"endpointRef": {"name": "handler"}}}}
+PAST = {"schedule": "nightly", "start": "2026-11-20T00:00:00Z", "end": "2026-11-21T00:00:00Z"}
 SPAN = {"start": "2026-11-20T01:00:00+01:00", "end": "2026-11-21T01:00:00+01:00"}
 
 
@@ -163,6 +164,11 @@ def test_a_run_that_has_not_ended_is_waited_for(phase: str | None, reason: str, 
             nightly(schedule="@daily", phase="Scheduled", reason="Scheduled"),
             Reason.INPUT_RUN_WITHOUT_OUTPUT,
             "is a schedule; set storage.input.run.schedule",
+        ),
+        (
+            nightly(backfill=PAST, phase="Running", reason="Running"),
+            Reason.INPUT_RUN_WITHOUT_OUTPUT,
+            "is a back-fill; name one of its runs, or set storage.input.run.schedule",
         ),
     ],
 )

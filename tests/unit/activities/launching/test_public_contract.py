@@ -22,6 +22,13 @@ def test_a_contract_without_credentials_is_shown_byte_by_byte() -> None:
     assert public_contract(text) is text
 
 
+@pytest.mark.parametrize("label", ["file", "s3"])
+def test_a_question_mark_in_a_path_of_files_is_no_query(label: str) -> None:
+    text = json.dumps({"kserve": {}, "output": {label: {"path": "out/what?/why?"}}})
+    assert public_contract(text) is text
+    assert shown(output={label: {"path": "https://host/x?key=c4nary"}})["output"] == {label: {"path": "https://host/x"}}
+
+
 def test_headers_that_describe_the_message_are_shown() -> None:
     headers = ["Accept: application/json", "content-type:application/json; charset=utf-8", "Accept-Language:  en"]
     text = json.dumps({"input": {"krateo": {"api": {"headers": headers, "verb": "POST"}}}, "kserve": {}})

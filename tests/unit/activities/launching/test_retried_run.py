@@ -51,11 +51,15 @@ def test_a_run_that_was_never_launched_can_be_retried() -> None:
     assert "manifestSha256" not in contract_of(never)["retryOf"]
 
 
+PAST = {"schedule": "nightly", "start": "2026-11-20T00:00:00Z", "end": "2026-11-21T00:00:00Z"}
+
+
 @pytest.mark.parametrize(
     ("before", "storage", "spec", "words"),
     [
         (earlier(phase="Running"), FILES, {}, "it is Running; only a run that has ended can be retried"),
         (earlier(schedule="@daily"), FILES, {}, "it is a schedule; name one of its runs"),
+        (earlier(backfill=PAST), FILES, {}, "it is a back-fill; name one of its runs"),
         (earlier(dryRun=True, phase="Succeeded"), FILES, {}, "it is a dry run, which has no output"),
         (earlier(), {**FILES, "output": KRATEO}, {}, "outputs that can be completed are file, s3 and sql"),
         (earlier(), {**FILES, "input": {"file": {"claimName": "data", "path": "other.jsonl"}}}, {}, "storage.input"),

@@ -102,6 +102,14 @@ def test_a_value_stays_within_a_string_of_json_and_a_header() -> None:
     assert found["payload"] == '{"a": ["\\"}\\n", 1], "b": "$(x)"}'
 
 
+def test_what_surrounds_the_strings_of_json_stays_as_it_is() -> None:
+    payload = '{ "a\\u0041" : 1e400,\n"n":0.10000000000000000001, "a": "\\ud83d\\ude00$(params.day)", "a":"\\"$$(x)" }'
+    found = resolved({"krateo": {"api": {"endpointRef": {"name": "handler"}, "payload": payload}}})
+    assert found.input["krateo"]["api"]["payload"] == (
+        '{ "a\\u0041" : 1e400,\n"n":0.10000000000000000001, "a": "\U0001f6002026-11-21", "a":"\\"$(x)" }'
+    )
+
+
 def test_a_value_of_a_query_is_bound_once_however_often_it_is_used() -> None:
     query = (
         "select a -- since '$(params.day)\n, '$$(params.day)' as b, $q$ '$q$ from t /* $(run.name) /* */ ' */ "

@@ -18,6 +18,7 @@ CODE, LITERAL, DOLLAR, NAME, COMMENT = Kind.CODE, Kind.LITERAL, Kind.DOLLAR_LITE
         (r"type'\' b", [(CODE, "type"), (LITERAL, r"'\'"), (CODE, " b")]),
         ('"a""b$(x)" c', [(NAME, '"a""b$(x)"'), (CODE, " c")]),
         ("a--'b\nc", [(CODE, "a"), (COMMENT, "--'b\n"), (CODE, "c")]),
+        ("a--'b\rc", [(CODE, "a"), (COMMENT, "--'b\r"), (CODE, "c")]),
         ("/* a /* b */ ' */ c", [(COMMENT, "/* a /* b */ ' */"), (CODE, " c")]),
         ("$$ a ' $$ b", [(DOLLAR, "$$ a ' $$"), (CODE, " b")]),
         ("$q$ $$ $q$ b", [(DOLLAR, "$q$ $$ $q$"), (CODE, " b")]),

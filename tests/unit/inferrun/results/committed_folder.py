@@ -13,11 +13,17 @@ JOB = "inf-sums-5be07ada"
 
 
 def commit_folder(
-    folder: Path, parts: Iterable[tuple[bytes, int, int]], *, output: Mapping[str, Any], form: str = "jsonl"
+    folder: Path,
+    parts: Iterable[tuple[bytes, int, int]],
+    *,
+    output: Mapping[str, Any],
+    form: str = "jsonl",
+    given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # Any: JSON
     """Write parts, each with its numbers of records and of failed ones, to the run's folder, and return the status of the run.
 
-    `output` is the storage object by label. The lines of failed records are not written to error files.
+    `output` is the storage object by label, and `given` that of the input. There are no error
+    files.
     """
     (folder / JOB / "predictions").mkdir(parents=True)
     listed: list[ManifestPart] = []
@@ -40,7 +46,9 @@ def commit_folder(
         parts=tuple(listed),
     ).text()
     (folder / JOB / "manifest.json").write_bytes(manifest)
-    contract = dump_contract(Contract(job_id="uid", run_id="uid", job_name=JOB, output=dict(output)))
+    contract = dump_contract(
+        Contract(job_id="uid", run_id="uid", job_name=JOB, input=dict(given or {}), output=dict(output))
+    )
     return {
         "phase": "Succeeded",
         "contract": base64.b64encode(contract.encode()).decode(),

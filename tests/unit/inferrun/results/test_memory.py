@@ -3,14 +3,17 @@
 import io
 import tracemalloc
 from collections import deque
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pyarrow
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from inferrun import parse_run
-from inferrun.results import Results, read_results
+from inferrun.results import Results, Row, read_results
 from tests.unit.inferrun.results.committed_folder import commit_folder
 
 PARTS = 40
@@ -50,6 +53,52 @@ def test_rows_take_the_memory_of_a_part(results: Results) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 8 * PART_BYTES
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_rows_joined_with_the_input_do_not_take_more_memory_for_a_larger_input(tmp_path: Path, form: str) -> None:
+    peaks = {}
+    for parts in (40, 120):
+        results = joined_results(tmp_path / str(parts), form, parts=parts, count=500)
+        with closing(cast("Generator[Row]", iter(results))) as first:  # what is imported is not counted
+            assert len(next(first)) >= 5
+        pool = pyarrow.default_memory_pool()
+        before, highest, rows = pool.bytes_allocated(), 0, 0
+        tracemalloc.start()
+        try:
+            for _ in results:
+                highest = max(highest, pool.bytes_allocated() - before)
+                rows += 1
+            peaks[parts] = tracemalloc.get_traced_memory()[1] + highest
+        finally:
+            tracemalloc.stop()
+        assert rows == parts * 500
+    assert peaks[120] < 1.5 * peaks[40], peaks
+
+
+def joined_results(folder: Path, form: str, *, parts: int, count: int) -> Results:
+    """The results of a run with a file of 20 columns, `count` records in each part, joined with it."""
+    folder.mkdir()
+    path = folder / f"in.{form}"
+    row = [at + 0.125 for at in range(20)]
+    table = pyarrow.table({f"column_{at}": [value] * (parts * count) for at, value in enumerate(row)})
+    if form == "parquet":
+        parquet.write_table(table, path, compression="none", row_group_size=count)
+    elif form == "csv":
+        csv.write_csv(table, path)
+    else:
+        path.write_text(f"{row}\n" * (parts * count))
+    line = b'{"index":%d,"prediction":1}\n'
+    contents = (b"".join(line % (number * count + at) for at in range(count)) for number in range(parts))
+    status = commit_folder(
+        folder / "out",
+        ((content, count, 0) for content in contents),
+        output={"file": {"claimName": "data", "path": "out"}},
+        given={"file": {"claimName": "data", "path": path.name, "format": form}},
+    )
+    run = parse_run({"metadata": {"name": "run"}, "spec": {"configRef": {"name": "config"}}, "status": status})
+    return read_results(run, directory=folder, join_input=True)
 
 
 def test_batches_take_the_memory_of_a_part(results: Results) -> None:

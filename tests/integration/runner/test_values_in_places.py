@@ -1,0 +1,101 @@
+"""Values of placeholders in the paths, keys and URLs of real stores: each names exactly the place that it says, and no other."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from inferrun.resources import parse_config, parse_run
+from inferrun.resources.resolution import resolve
+from inferrun.resources.validation import config_problems
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.servers import serving
+
+pytestmark = pytest.mark.thorough
+
+VALUES = (
+    "a%2fb?c#d",
+    "%252e%252e",
+    "@host:80",
+    "a b&c=d;e",
+    "\uff0e\uff0e\u2215\uff0f\u2025",
+    "*[a]{b}",
+    "-a+b~",
+    "'\"`$(run.name)<>|!^",
+    "$$(x)",
+    "\u00e9 e\u0301 \U0001f600",
+    "x" * 200,
+)
+ROWS = b"[1, 2]\n[3, 4]\n"
+Storage = dict[str, Any]  # Any: free-form storage
+
+
+def resolved(value: str, input_: Storage, output: Storage) -> tuple[Storage, Storage]:
+    """Both ends of a run with this value of the parameter `day`, as its launch resolves them."""
+    spec = {"kserve": {"modelUrl": "http://model/v2/models/sum/infer"}, "storage": {"input": input_, "output": output}}
+    config = parse_config({"metadata": {"name": "c"}, "spec": spec})
+    assert config_problems(config) == ()
+    run = parse_run({"metadata": {"name": "r"}, "spec": {"configRef": {"name": "c"}, "parameters": {"day": value}}})
+    found = resolve(run, config, is_our_runner=True)
+    assert found.problems == ()
+    return found.input, found.output
+
+
+@pytest.fixture
+async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
+    async with s3_server(tmp_path / "s3") as started:
+        yield started
+
+
+@pytest.mark.parametrize("value", VALUES)
+async def test_a_value_is_one_folder_of_a_claim(file: Machine, value: str) -> None:
+    place = file.input / "in" / value
+    place.mkdir(parents=True)
+    (place / "rows.jsonl").write_bytes(ROWS)
+    file.contract["input"], file.contract["output"] = resolved(
+        value,
+        {"file": {"claimName": "data", "path": "in/$(params.day)/rows.jsonl"}},
+        {"file": {"claimName": "made", "path": "out/$(params.day)"}},
+    )
+    ended = await file.pod()
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    assert [one.name for one in (file.output / "out").iterdir()] == [value]
+
+
+@pytest.mark.parametrize("value", VALUES)
+async def test_a_value_is_one_part_of_a_key(file: Machine, s3: S3Server, value: str) -> None:
+    place = s3.bucket / "in" / value
+    place.mkdir(parents=True)
+    (place / "rows.jsonl").write_bytes(ROWS)
+    for end in ("input", "output"):
+        credentials(file.folder / "endpoints" / end)
+    file.contract["input"], file.contract["output"] = resolved(
+        value, {"s3": s3.spec("in/$(params.day)/rows.jsonl")}, {"s3": s3.spec("out/$(params.day)")}
+    )
+    ended = await file.pod()
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    assert [one.name for one in (s3.bucket / "out").iterdir()] == [value]
+    [manifest] = (s3.bucket / "out" / value).glob("*/manifest.json")
+    assert json.loads(manifest.read_text())["records"]["completed"] == 2
+
+
+@pytest.mark.parametrize("value", VALUES)
+async def test_a_value_is_one_part_of_a_path_and_one_value_of_a_query(file: Machine, value: str) -> None:
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.match_info["day"], dict(request.query)))
+        return web.Response(body=ROWS)
+
+    application = web.Application()
+    application.router.add_get("/in/{day:[^/]+}/rows.jsonl", answer)
+    async with serving(application) as address:
+        url = f"{address}/in/$(params.day)/rows.jsonl?day=$(params.day)&x=1"
+        file.contract["input"], _ = resolved(value, {"http": {"url": url}}, file.contract["output"])
+        ended = await file.pod()
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    assert set(map(str, asked)) == {str((value, {"day": value, "x": "1"}))}
