@@ -11,8 +11,11 @@ from secrets import token_hex
 
 import pytest
 
+from activities.judging.job_marks import end_job, mark_stopped
 from activities.judging.stop_launch import PATIENT_STOPS, VANISHING_SECONDS
 from activities.launching.launch_job import JobLauncher
+from activities.objects.object_metadata import name_of, uid_of
+from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import PODS, RUNS, Object, Resource
 from tests.integration.control.conftest import MakeConfig, MakeRun
@@ -156,3 +159,19 @@ async def test_only_a_few_of_a_crowd_of_stops_wait_for_pods_that_vanish(launch: 
 
     waited = await asyncio.gather(*(has_waited() for _ in range(3 * PATIENT_STOPS)))
     assert sum(waited) == PATIENT_STOPS
+
+
+async def test_another_job_of_that_name_is_not_marked(api: KubeClient, launch: Launched) -> None:
+    job, another = await launch.job(), "5be07ada-0000-0000-0000-000000000000"
+    await mark_stopped(api, {**job, "metadata": {**job["metadata"], "uid": another}})
+    await end_job(api, launch.run.ref, name_of(job), uid=another, seconds=60)
+    same = await launch.job()
+    assert wellknown.ANNOTATION_STOPPED not in same["metadata"]["annotations"]
+    assert wellknown.LABEL_ENDED not in same["metadata"]["labels"]
+    assert same["spec"].get("ttlSecondsAfterFinished") is None
+    await mark_stopped(api, job)
+    await end_job(api, launch.run.ref, name_of(job), uid=uid_of(job), seconds=60)
+    marked = await launch.job()
+    assert marked["metadata"]["annotations"][wellknown.ANNOTATION_STOPPED] == "true"
+    assert marked["metadata"]["labels"][wellknown.LABEL_ENDED] == "true"
+    assert marked["spec"]["ttlSecondsAfterFinished"] == 60

@@ -92,7 +92,6 @@ async def test_one_job_asks_however_often_the_activity_is_called(verifier: Outpu
     assert pod["metadata"]["labels"]["inferrun.dev/run-uid"] == ours.run.metadata.uid
 
 
-@pytest.mark.thorough
 async def test_the_status_says_that_it_is_under_way_and_the_launch_is_done_with(
     verifier: OutputVerifier, ours: Launched
 ) -> None:

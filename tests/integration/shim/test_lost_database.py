@@ -111,7 +111,7 @@ async def test_a_server_that_does_not_answer_makes_the_process_unready_until_it_
 
 
 async def test_starts_that_fail_make_the_process_unready_until_one_succeeds(
-    *, api: KubeClient, namespace: str, far_side: Client, wire: Gateway, temporal: Client
+    *, api: KubeClient, namespace: str, far_side: Client, wire: Gateway, until: Until
 ) -> None:
     attributes = SearchAttributes(far_side, installation=namespace)
     workflows = RunWorkflows(
@@ -122,8 +122,11 @@ async def test_starts_that_fail_make_the_process_unready_until_one_succeeds(
     wire.stall()
     with pytest.raises(TimeoutError):
         await workflows.ensure(run)
-    await asyncio.sleep(0.6)
-    assert not workflows.is_ready
+
+    async def is_unready() -> bool:
+        return not workflows.is_ready
+
+    await until(is_unready, seconds=SECONDS)
     wire.resume()
     await workflows.ensure(run)
     assert workflows.is_ready

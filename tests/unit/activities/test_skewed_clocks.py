@@ -2,31 +2,23 @@
 ahead of both here, decides nothing.
 """
 
-from dataclasses import replace
 from datetime import timedelta
-from typing import cast
 
 import pytest
-from temporalio.client import Client
-from temporalio.testing import ActivityEnvironment
 
 from activities.judging.delete_run import HistoryPruner, RunDeleter
 from activities.judging.stop_launch import LaunchStopper
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
-from activities.submitting.submission_history import SubmissionHistory
-from activities.submitting.submit_run import RunSubmitter
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.pod_shape import shape_of_pod
-from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from inferrun.submission import parse_submission
 from tests.unit.activities.api_servers import StoredObjects
+from tests.unit.activities.one_schedule import OneSchedule, submit
 from tests.unit.launches import JOB_NAME, JOB_UID, is_of_shim, live_job, live_pod, live_run, running
 from tests.unit.objects import NOW, RUN, at, snapshot
 from workflows.messages import (
@@ -36,8 +28,6 @@ from workflows.messages import (
     LaunchStage,
     StopLaunchInput,
     StopLaunchResult,
-    SubmissionStatus,
-    SubmitInput,
 )
 
 INSTALLATION = Installation(
@@ -133,46 +123,12 @@ async def test_a_run_is_deleted_when_it_is_due_by_the_clock_that_said_when(secon
     assert result.deleted
 
 
-class OneSchedule(StoredObjects):
-    """Has a schedule and no run of it."""
-
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        if name != RUN.name:
-            raise NotFound("there is none")
-        return await super().get(resource, namespace, name)
-
-    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
-        metadata = {**body["metadata"], "namespace": namespace, "uid": "uid-of-the-run"}
-        return {**body, "metadata": metadata}
-
-
-async def never(run: RunRef) -> None:
-    raise AssertionError(f"{run} must not be cancelled")
-
-
 @pytest.mark.parametrize(("late", "reason"), [(59, None), (61, Reason.MISSED)])
 async def test_a_run_of_a_schedule_is_late_by_the_clock_that_the_schedule_goes_by(
     late: int, reason: Reason | None
 ) -> None:
     """Temporal is a year ahead of the API server."""
     due = NOW + timedelta(days=365)
-    stored = live_run(job_uid=None)
-    stored["spec"].update(schedule="0 8 * * *", startingDeadlineSeconds=60)
-    api = OneSchedule(inferenceruns=stored)
-    submitter = RunSubmitter(
-        api,
-        RunStore(api),
-        events=EventRecorder(api, reporter="tests"),
-        history=SubmissionHistory(cast("Client", None), task_queue="any"),  # not asked for runs of schedules
-        defaults=Defaults,
-        cancel=never,
-    )
-    given = SubmitInput(
-        submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),
-        workflow_id="tests",
-        nominal_time=due.isoformat(),
-    )
-    environment = ActivityEnvironment()
-    environment.info = replace(environment.info, started_time=due + timedelta(seconds=late))
-    status: SubmissionStatus = await environment.run(submitter.submit_run, given)
+    api = OneSchedule(startingDeadlineSeconds=60)
+    status = await submit(api, due=due, started=due + timedelta(seconds=late))
     assert (status.reason if status.run is None else None) == reason

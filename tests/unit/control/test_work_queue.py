@@ -192,12 +192,14 @@ async def test_groups_take_turns() -> None:
 
 async def test_failed_keys_do_not_delay_a_fresh_key() -> None:
     failed: list[str] = []
+    hanging: list[str] = []
     seen = asyncio.Event()
 
     async def reconcile(key: str) -> None:
         if key == "new":
             seen.set()
         elif key in failed:  # the second try hangs
+            hanging.append(key)
             await asyncio.Event().wait()
         else:
             failed.append(key)
@@ -207,7 +209,7 @@ async def test_failed_keys_do_not_delay_a_fresh_key() -> None:
         for number in range(10):
             queue.add(f"bad-{number}")
         await until(lambda: len(failed) == 10)
-        await asyncio.sleep(0.25)  # the retries are due
+        await until(lambda: bool(hanging))
         queue.add("new")
         async with asyncio.timeout(IN_TIME):
             await seen.wait()

@@ -99,6 +99,14 @@ def test_a_pod_that_is_gone_is_judged_as_it_would_have_been(of: Json) -> None:
     assert judged(FAILED, remembered(of), by=FOREIGN) == judged(FAILED, of, by=FOREIGN)
 
 
+@pytest.mark.parametrize("is_reversed", [True, False])
+def test_of_pods_that_are_gone_the_one_that_started_last_is_judged(*, is_reversed: bool) -> None:
+    earlier = PodEnd("a", "pod-a", "job", phase="Failed", exit_code=2, started_at=STARTED, finished_at=FINISHED)
+    later = PodEnd("b", "pod-b", "job", phase="Failed", exit_code=3, started_at=FINISHED, finished_at=FINISHED)
+    ends = [later, earlier] if is_reversed else [earlier, later]
+    assert judged(FAILED, *(end.as_pod() for end in ends), by=FOREIGN).reason is Reason.INPUT_FAILED
+
+
 def test_a_pod_that_vanished_while_it_ran_is_lost() -> None:
     vanished = pod({"running": {"startedAt": STARTED}}, phase="Running")
     assert judged(FAILED, remembered(vanished), by=FOREIGN).reason is Reason.POD_LOST

@@ -8,6 +8,7 @@ import pytest
 from activities.watching.observation import Launch
 from activities.watching.trimming import trim_job, trim_pod
 from inferrun.kube.objects import Object
+from inferrun.runner_report import ProgressLine, RecordCounts
 from operator_shim.observer.plan import (
     EVENTS_FIRST_SECONDS,
     Command,
@@ -76,3 +77,15 @@ def test_changes_do_not_postpone_a_read_of_events() -> None:
         assert (Command.READ_EVENTS in planned.commands) is (now >= EVENTS_FIRST_SECONDS)
         known = remembered(planned)
     assert planned.subject == "pod-a"
+
+
+@pytest.mark.parametrize("completed", [2, 3])
+def test_the_number_of_records_is_written_unless_the_status_has_it(completed: int) -> None:
+    seen = view(STARTED, report=ProgressLine(records=RecordCounts(completed=3, total=9)))
+    known = replace(memory(), announced="pod-a")
+    wanted = remembered(plan(seen, known)).progress
+    assert wanted is not None
+    records = {"completed": completed, "total": 9, "failed": 0}
+    run = trim_run(live_run(phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records))
+    planned = plan(replace(seen, run=run), known)
+    assert (Command.WRITE in planned.commands) is (completed != 3)

@@ -1,0 +1,69 @@
+"""An API server with one schedule, and the activity that submits a run of it."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+
+from temporalio.client import Client
+from temporalio.testing import ActivityEnvironment
+
+from activities.objects.events import EventRecorder
+from activities.submitting.submission_history import SubmissionHistory
+from activities.submitting.submit_run import RunSubmitter
+from inferrun.kube.errors import NotFound
+from inferrun.kube.objects import Object, Resource
+from inferrun.kube.runs import RunStore
+from inferrun.run_defaults import Defaults
+from inferrun.run_ref import RunRef
+from inferrun.submission import parse_submission
+from tests.unit.activities.api_servers import StoredObjects
+from tests.unit.launches import live_run
+from tests.unit.objects import RUN
+from workflows.messages import SubmissionStatus, SubmitInput
+
+
+class OneSchedule(StoredObjects):
+    """Has a schedule, and the run of it that was created."""
+
+    def __init__(self, **spec: object) -> None:
+        stored = live_run(job_uid=None)
+        stored["spec"].update(schedule="0 8 * * *", **spec)
+        super().__init__(inferenceruns=stored)
+        self.made: Object | None = None
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        if name == RUN.name:
+            return await super().get(resource, namespace, name)
+        if self.made is None:
+            raise NotFound("there is none")
+        return self.made
+
+    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002
+        self.made = {**body, "metadata": {**body["metadata"], "namespace": namespace, "uid": "uid-of-the-run"}}
+        return self.made
+
+
+async def never(run: RunRef) -> None:
+    """Cancel nothing."""
+    raise AssertionError(f"{run} must not be cancelled")
+
+
+async def submit(api: OneSchedule, *, due: datetime, started: datetime) -> SubmissionStatus:
+    """Submit the run that was due then. `started`: when the activity started, by Temporal's clock."""
+    submitter = RunSubmitter(
+        api,
+        RunStore(api),
+        events=EventRecorder(api, reporter="tests"),
+        history=SubmissionHistory(cast("Client", None), task_queue="any"),  # not asked for runs of schedules
+        defaults=Defaults,
+        cancel=never,
+    )
+    given = SubmitInput(
+        submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),
+        workflow_id="tests",
+        nominal_time=due.isoformat(),
+    )
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, started_time=started)
+    status: SubmissionStatus = await environment.run(submitter.submit_run, given)
+    return status
