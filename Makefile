@@ -17,7 +17,7 @@ AND ?=
 STAGES := checks cluster images tests e2e
 
 .PHONY: help venv lock checks lint types generated docs unit test test-all tests cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-runner bench-scale interop attacks audit sbom faults storm soak million recovery crowds
+	demo demo-down bench bench-runner bench-scale interop attacks audit sbom faults storm soak million recovery crowds fires
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -147,6 +147,9 @@ million: venv cluster images ## send a million rows from S3 to S3 through the cl
 
 recovery: venv cluster ## have Temporal forget a thousand running runs, and record how they recover (RECOVERY="--runs 100 --kinds lost")
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.recovery --record $(RECOVERY)
+
+fires: venv cluster ## kill programs while hundreds of schedules fire, and draw up an account of all times (about 15 min)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.fires --record $(FIRES)
 
 crowds: venv cluster ## measure how much a crowd delays a run in another namespace
 	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.crowds --record

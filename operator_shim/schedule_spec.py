@@ -34,6 +34,9 @@ CHANGES_WITHIN: Final = timedelta(days=30)
 """Changes of clocks that are further away, in the past or the future, are not looked at yet: a description is renewed every few
 minutes, and a worker asks whether a time of the last days belongs to a schedule."""
 
+YEARS_AHEAD: Final = 20
+"""For the times that the status shows. The description is written anew long before."""
+
 ONCE_SECONDS: Final = 20 * 366 * 24 * 3600
 """Of an interval that stands for one time. Less than the time since 1970, so that its offset is never in the future: the server,
 whose division rounds towards zero, would skip the first occurrence (measured)."""
@@ -119,13 +122,19 @@ def _offset(day: date, *, zone: ZoneInfo) -> timedelta:
 
 
 def _without(calendar: CronTimes, days: Sequence[date]) -> list[CronTimes]:
-    """The calendar without these days, whatever the year."""
+    """The calendar without these days of one year. A calendar of Temporal cannot leave out one date, so its day is left out of all
+    years, and added for the years after it.
+    """
     months = {day.month for day in days}
     parts = [replace(calendar, months=tuple(month for month in calendar.months if month not in months))]
     for month in sorted(months.intersection(calendar.months)):
         left_out = {day.day for day in days if day.month == month}
         kept = tuple(day for day in calendar.days_of_month if day not in left_out)
         parts.append(replace(calendar, months=(month,), days_of_month=kept))
+        added = tuple(day for day in calendar.days_of_month if day in left_out)
+        year = max(day.year for day in days if day.month == month)
+        years = tuple(range(year + 1, year + 1 + YEARS_AHEAD))
+        parts.append(replace(calendar, months=(month,), days_of_month=added, years=years))
     return [part for part in parts if part.months and part.days_of_month]
 
 

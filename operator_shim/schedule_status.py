@@ -7,7 +7,7 @@ from typing import Final
 from inferrun import wellknown
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import ActiveRun, InferenceRun, InferenceRunStatus
-from inferrun.resources.status import ACTIVE_LIMIT
+from inferrun.resources.status import ACTIVE_LIMIT, ScheduledTimes
 from inferrun.run_status import status_after
 from inferrun.timestamps import parse, rfc3339
 
@@ -21,8 +21,9 @@ def schedule_status(
     last_time: datetime | None,
     children: Iterable[InferenceRun],
     now: datetime,
+    times: ScheduledTimes | None = None,
 ) -> InferenceRunStatus:
-    """The status of an active or suspended schedule. The times are those at which Temporal fires, with the schedule's jitter."""
+    """The status of an active or suspended schedule, whose next times include its jitter. `times` is None to leave the account."""
     created = _created(run, children)
     is_suspended = bool(run.spec.suspend)
     shown = (
@@ -51,11 +52,18 @@ def schedule_status(
             *(child.status.completion_time for child in created if child.status.phase is Phase.SUCCEEDED),
         ),
         active=_active(created),
+        times=times,
     )
 
 
 def rejected_status(
-    run: InferenceRun, *, children: Iterable[InferenceRun], reason: Reason, message: str, now: datetime
+    run: InferenceRun,
+    *,
+    children: Iterable[InferenceRun],
+    reason: Reason,
+    message: str,
+    now: datetime,
+    times: ScheduledTimes | None = None,
 ) -> InferenceRunStatus:
     """The status of a schedule with an invalid spec: it starts no runs until the spec is corrected."""
     phase = Phase.PENDING if run.status.phase in (None, Phase.PENDING) else Phase.SUSPENDED
@@ -68,6 +76,7 @@ def rejected_status(
         read_generation=run.metadata.generation,
         next_schedule_times=(),
         active=_active(_created(run, children)),
+        times=times,
     )
 
 

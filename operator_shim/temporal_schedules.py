@@ -5,8 +5,9 @@ an update is sent only if they differ, for instance after a change made in the T
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import Any
 
 from temporalio.client import (
@@ -14,6 +15,7 @@ from temporalio.client import (
     Schedule,
     ScheduleActionStartWorkflow,
     ScheduleAlreadyRunningError,
+    ScheduleBackfill,
     ScheduleCalendarSpec,
     ScheduleDescription,
     ScheduleIntervalSpec,
@@ -24,8 +26,11 @@ from temporalio.client import (
     ScheduleState,
     ScheduleUpdate,
     ScheduleUpdateInput,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
 )
 from temporalio.common import Priority, TypedSearchAttributes
+from temporalio.exceptions import ApplicationError
 
 from control.memo import read_run
 from control.search_attributes import SearchAttributes
@@ -33,8 +38,10 @@ from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.resources.cron import CronTimes
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
+from inferrun.timestamps import rfc3339
 from operator_shim.schedule_spec import RunSchedule, spans_of
 
 OVERLAPS = {
@@ -51,6 +58,28 @@ class ScheduleTimes:
 
     next_times: tuple[datetime, ...]
     last_time: datetime | None
+    differed: str = ""
+    """How the stored schedule differed from the wanted one in a way that is not due to an edit of the resource's times."""
+
+
+class SubmissionState(Enum):
+    """What Temporal knows about the submission of a scheduled time."""
+
+    ABSENT = auto()
+    """None was started, or somebody terminated it."""
+    UNDER_WAY = auto()
+    STARTED = auto()
+    """It has had a run, which may have been deleted since."""
+    REFUSED = auto()
+
+
+@dataclass(frozen=True)
+class TimeSubmission:
+    """The submission of a scheduled time; `reason` and `message` say why it was refused."""
+
+    state: SubmissionState
+    reason: str = ""
+    message: str = ""
 
 
 class TemporalSchedules:
@@ -64,15 +93,18 @@ class TemporalSchedules:
 
     async def ensure(self, wanted: RunSchedule, *, config: str) -> ScheduleTimes:
         """Create the schedule, or update it if it differs. `config` is shown in the Temporal UI."""
-        found = await self._describe(wanted.id)
+        found, differed = await self._describe(wanted.id), ""
         if found is None:
+            differed = "it did not exist"
             await self._create(wanted, config=config)
         elif not await self._matches(wanted, found, config=config):
+            if found.schedule.state.paused != wanted.is_paused:
+                differed = "it was unpaused" if wanted.is_paused else "it was paused"
             await self._update(wanted, config=config)
         else:
             return _times(found)
         stored = await self._describe(wanted.id)
-        return _times(stored) if stored is not None else ScheduleTimes((), None)
+        return replace(_times(stored) if stored is not None else ScheduleTimes((), None), differed=differed)
 
     async def pause(self, schedule_id: str, *, note: str) -> None:
         """Pause a schedule; does nothing if it does not exist or is already paused with that note."""
@@ -97,6 +129,40 @@ class TemporalSchedules:
                 found[item.id] = run
         return found
 
+    async def submission(self, schedule: str, due: datetime) -> TimeSubmission:
+        """What Temporal knows about a scheduled time. Only workflows that this installation executes count."""
+        handle = self._client.get_workflow_handle(f"{schedule}-{rfc3339(due)}", result_type=RunResult)
+        found = None
+        with ignore_not_found():
+            async with call_deadline():
+                found = await handle.describe()
+        is_ours = found is not None and (found.workflow_type, found.task_queue) == (WORKFLOW_TYPE, self._task_queue)
+        if found is None or not is_ours or found.status is WorkflowExecutionStatus.TERMINATED:
+            return TimeSubmission(SubmissionState.ABSENT)
+        if found.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW):
+            return TimeSubmission(SubmissionState.UNDER_WAY)
+        if found.status is not WorkflowExecutionStatus.FAILED:
+            return TimeSubmission(SubmissionState.STARTED)  # one that is cancelled before it has a run gets one first
+        try:
+            async with call_deadline():
+                await handle.result()
+        except WorkflowFailureError as failure:
+            cause = failure.cause
+            if not isinstance(cause, ApplicationError):
+                return TimeSubmission(SubmissionState.REFUSED, message=str(cause))
+            if not cause.details:  # otherwise its run failed
+                return TimeSubmission(SubmissionState.REFUSED, reason=cause.type or "", message=cause.message)
+        return TimeSubmission(SubmissionState.STARTED)
+
+    async def submit(self, schedule: str, due: datetime, *, until: datetime) -> None:
+        """Start the submission of a scheduled time that has passed, as Temporal does when it is due. Its jitter is over at `until`,
+        before the next time. The worker decides whether its run may be created.
+        """
+        start = due - timedelta(milliseconds=1)
+        period = ScheduleBackfill(start_at=start, end_at=until, overlap=ScheduleOverlapPolicy.ALLOW_ALL)
+        async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+            await self._client.get_schedule_handle(schedule).backfill(period)
+
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
         with ignore_not_found():
             async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
@@ -120,11 +186,11 @@ class TemporalSchedules:
 
     async def _update(self, wanted: RunSchedule, *, config: str) -> None:
         async def update(values: TypedSearchAttributes) -> None:
-            def replace(_found: ScheduleUpdateInput) -> ScheduleUpdate:
+            def update_all(_found: ScheduleUpdateInput) -> ScheduleUpdate:
                 return ScheduleUpdate(self._schedule(wanted, values), search_attributes=values or None)
 
             async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
-                await self._client.get_schedule_handle(wanted.id).update(replace)
+                await self._client.get_schedule_handle(wanted.id).update(update_all)
 
         await self._attributes.send(update, run=str(wanted.run), config=config)
 
@@ -185,6 +251,7 @@ def _calendar_spec(calendar: CronTimes) -> ScheduleCalendarSpec:
         hour=ranges(calendar.hours),
         day_of_month=ranges(calendar.days_of_month),
         month=ranges(calendar.months),
+        year=ranges(calendar.years),
         day_of_week=ranges(calendar.days_of_week),
     )
 

@@ -57,9 +57,12 @@ def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
     return _run(metadata, submission.run_spec())
 
 
-def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults) -> Object:
+def scheduled_run(
+    parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults, is_triggered: bool = False
+) -> Object:
     """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
-    Its interval begins with the nominal time before.
+    Its interval is from the nominal time before to its own. With `is_triggered`, somebody triggered the schedule in Temporal; it
+    is that of the latest nominal time: the interval after it is not over yet.
     """
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
@@ -76,9 +79,12 @@ def scheduled_run(parent: InferenceRun, *, workflow_id: str, nominal_time: datet
     }
     spec = parent.spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=EXECUTION_FIELDS)
     zone = parent.spec.time_zone or DEFAULT_TIME_ZONE
-    start = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
-    if start is not None:
-        spec["interval"] = {"start": rfc3339(start), "end": due, "timeZone": zone}
+    end: datetime | None = nominal_time
+    if is_triggered:
+        end = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
+    start = previous_time(parent.spec.schedule or "", time_zone=zone, before=end) if end is not None else None
+    if start is not None and end is not None:
+        spec["interval"] = {"start": rfc3339(start), "end": rfc3339(end), "timeZone": zone}
     return _run(metadata, spec)
 
 
@@ -160,7 +166,7 @@ async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
 
 def missed_because(
     schedule: InferenceRun, *, nominal_time: datetime, now: datetime, others: Sequence[InferenceRun] = ()
-) -> str | None:
+) -> tuple[Reason, str] | None:
     """Why the run for a nominal time is not created; None if it may be. `others` are the schedule's runs in progress.
 
     With `Allow`, all times that became due while nothing could be created would lead to runs at the same moment; as
@@ -172,20 +178,45 @@ def missed_because(
     """
     spec, due = schedule.spec, rfc3339(nominal_time)
     late = (now - nominal_time).total_seconds()
-    given = spec.starting_deadline_seconds
-    deadline, jitter = STARTING_DEADLINE_SECONDS if given is None else given, spec.jitter_seconds or 0
-    why = ""
+    later = (
+        later_time(schedule, nominal_time, until=now) if spec.concurrency_policy is ConcurrencyPolicy.ALLOW else None
+    )
     if spec.suspend:
-        why = "the schedule is suspended"
-    elif late > deadline + jitter:
-        why = f"it could be created {late:.0f} s later, startingDeadlineSeconds is {deadline}"
+        reason, why = Reason.SUSPENDED, "the schedule is suspended"
+    elif late > late_seconds(schedule):
+        deadline = late_seconds(schedule) - (spec.jitter_seconds or 0)
+        reason, why = Reason.MISSED, f"it was {late:.0f} s late, startingDeadlineSeconds is {deadline}"
     elif others and spec.concurrency_policy in (None, ConcurrencyPolicy.FORBID):
-        why = f"{others[0].metadata.name} is still in progress (concurrencyPolicy: Forbid)"
-    elif spec.concurrency_policy is ConcurrencyPolicy.ALLOW:
-        zone = spec.time_zone or DEFAULT_TIME_ZONE
-        later = next(fire_times(spec.schedule or "", time_zone=zone, after=nominal_time))
-        why = f"the run due at {rfc3339(later)} is created instead" if later <= now else ""
-    return f"the run due at {due} was not created: {why}" if why else None
+        reason, why = Reason.SKIPPED, f"{others[0].metadata.name} was still in progress (concurrencyPolicy: Forbid)"
+    elif later is not None:
+        reason, why = Reason.REPLACED, f"the run due at {rfc3339(later)} is created instead"
+    else:
+        return None
+    return reason, f"the run due at {due} was not created: {why}"
+
+
+def late_seconds(schedule: InferenceRun) -> int:
+    """For how many seconds after a nominal time its run may be created: the starting deadline counts after the jitter."""
+    deadline = schedule.spec.starting_deadline_seconds
+    return (STARTING_DEADLINE_SECONDS if deadline is None else deadline) + (schedule.spec.jitter_seconds or 0)
+
+
+def later_time(schedule: InferenceRun, moment: datetime, *, until: datetime) -> datetime | None:
+    """The next nominal time after a moment, if it is not after `until`."""
+    zone = schedule.spec.time_zone or DEFAULT_TIME_ZONE
+    later = next(fire_times(schedule.spec.schedule or "", time_zone=zone, after=moment))
+    return later if later <= until else None
+
+
+def is_nominal_time(schedule: InferenceRun, moment: datetime) -> bool:
+    """Whether the schedule fires at that moment; somebody may have triggered it in Temporal at any other."""
+    return later_time(schedule, moment - timedelta(seconds=1), until=moment) == moment
+
+
+def is_accounted(schedule: InferenceRun, nominal_time: datetime) -> bool:
+    """Whether the schedule's status says what became of a nominal time: whoever comes later finds its run, or creates none."""
+    times = schedule.status.times
+    return times is not None and nominal_time <= times.until and is_nominal_time(schedule, nominal_time)
 
 
 def status_of(ref: RunRef, run: InferenceRun | None) -> SubmissionStatus:

@@ -21,6 +21,8 @@ from activities.objects.presence import delete_if_present, get_if_present
 from activities.submitting.child_runs import (
     adopted,
     in_progress,
+    is_accounted,
+    is_nominal_time,
     list_children,
     missed_because,
     rejected,
@@ -38,7 +40,7 @@ from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
-from inferrun.timestamps import parse
+from inferrun.timestamps import parse, rfc3339
 from workflows import activity_options
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
 
@@ -94,15 +96,26 @@ class RunSubmitter:
             return SubmissionStatus(standing=SubmissionState.NO_PARENT)
         namespace = schedule.metadata.namespace
         due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
-        wanted = scheduled_run(schedule, workflow_id=request.workflow_id, nominal_time=due, defaults=self._defaults())
+        wanted = scheduled_run(
+            schedule,
+            workflow_id=request.workflow_id,
+            nominal_time=due,
+            defaults=self._defaults(),
+            is_triggered=not is_nominal_time(schedule, due.replace(microsecond=0)),
+        )
         found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
         if found is not None:
             return await self._reported(schedule, adopted(wanted, parse_run(found)))
+        if is_accounted(schedule, due):
+            text = f"the run due at {rfc3339(due)} is not created: status.times of the schedule accounts for that time"
+            return await self._reported(
+                schedule, rejected(Reason.MISSED, f"{text}; use an InferenceRun with spec.backfill")
+            )
         others = await self._in_progress(schedule)
         # By the clock that decides when a schedule is due.
         missed = missed_because(schedule, nominal_time=due, now=activity.info().started_time, others=others)
         if missed is not None:
-            return await self._reported(schedule, rejected(Reason.MISSED, missed))
+            return await self._reported(schedule, rejected(*missed))
         if others:  # Temporal tries again to create the new one
             for run in others:
                 if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:

@@ -96,6 +96,8 @@ class CronTimes:
     days_of_week: tuple[int, ...]
     restricts_days_of_month: bool
     restricts_days_of_week: bool
+    years: tuple[int, ...] = ()
+    """Empty, which means every year, for all expressions; set in a part of the schedule that Temporal gets."""
 
     @property
     def shortest_interval_seconds(self) -> int:

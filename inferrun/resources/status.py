@@ -22,6 +22,8 @@ ATTEMPTS_LIMIT: Final = 20
 LOG_LIMIT: Final = 512
 NEXT_TIMES_LIMIT: Final = 10
 ACTIVE_LIMIT: Final = 64
+RECENT_TIMES_LIMIT: Final = 10
+TERMS_LIMIT: Final = 10
 
 ShortText = Annotated[str, Field(max_length=256)]
 LongText = Annotated[str, Field(max_length=4096)]
@@ -197,6 +199,81 @@ class BackfillStatus(ResourceModel):
     """When it will have ended if it goes on as before."""
 
 
+class TimeOutcome(StrEnum):
+    """What became of a scheduled time."""
+
+    STARTED = "Started"
+    SKIPPED = "Skipped"
+    REPLACED = "Replaced"
+    MISSED = "Missed"
+    SUSPENDED = "Suspended"
+    REJECTED = "Rejected"
+
+
+class RecentTime(ResourceModel):
+    """A scheduled time and what became of it."""
+
+    time: Instant
+    """The scheduled time."""
+
+    outcome: TimeOutcome
+    """Started: there is a run, or was one. Otherwise why there is none: Skipped (an earlier run was in progress), Replaced (the run
+    of a later time was started instead), Missed (it was too late), Suspended (the schedule was) or Rejected."""
+
+    message: ShortText | None = None
+    """Human-readable explanation; none for Started."""
+
+
+class ScheduleTerms(ResourceModel):
+    """What the schedule was from a moment on."""
+
+    since: Instant
+    """The moment."""
+
+    schedule: ShortText
+    """The last valid spec.schedule."""
+
+    time_zone: ShortText
+    """The last valid spec.timeZone."""
+
+    suspended: bool | None = None
+    """Whether spec.suspend was true."""
+
+    invalid: bool | None = None
+    """Whether the spec was invalid, so that no run could be started."""
+
+
+class ScheduledTimes(ResourceModel):
+    """The account of a schedule's times: each has one run, or one reason why it has none."""
+
+    until: Instant
+    """The times until this one, inclusive, are accounted for."""
+
+    terms: Annotated[tuple[ScheduleTerms, ...], Field(max_length=TERMS_LIMIT)] = ()
+    """By which the times after it are determined: the last is in force, earlier ones were for times that are not settled."""
+
+    started: int = 0
+    """Number of times with a run."""
+
+    skipped: int = 0
+    """Number of times without a run because an earlier one was in progress."""
+
+    replaced: int = 0
+    """Number of times without a run because that of a later time was started instead."""
+
+    missed: int = 0
+    """Number of times whose run could not be started in time."""
+
+    suspended: int = 0
+    """Number of times at which the schedule was suspended."""
+
+    rejected: int = 0
+    """Number of times whose run could not be created, or at which the spec was invalid."""
+
+    recent: Annotated[tuple[RecentTime, ...], Field(max_length=RECENT_TIMES_LIMIT)] = ()
+    """The last ten times, oldest first."""
+
+
 class InferenceRunStatus(ResourceModel):
     """Observed state of the run. The outcome cannot change once the run has finished."""
 
@@ -295,6 +372,9 @@ class InferenceRunStatus(ResourceModel):
 
     next_schedule_times: Annotated[tuple[Instant, ...], Field(max_length=NEXT_TIMES_LIMIT)] = ()
     """Schedules: times of the next runs."""
+
+    times: ScheduledTimes | None = None
+    """Schedules: what became of the times that have passed."""
 
     active: Annotated[tuple[ActiveRun, ...], Field(max_length=ACTIVE_LIMIT)] = ()
     """Schedules: unfinished runs."""

@@ -24,6 +24,7 @@ CALLS = frozenset(
         ("operator_shim.temporal_schedules:TemporalSchedules._create.<locals>.create", "create schedule"),
         ("operator_shim.temporal_schedules:TemporalSchedules._update.<locals>.update", "update schedule"),
         ("operator_shim.temporal_schedules:TemporalSchedules.pause", "pause a schedule"),
+        ("operator_shim.temporal_schedules:TemporalSchedules.submit", "start a submission"),
         ("operator_shim.stuck_workflows:StuckWorkflows._replace", "patch inferenceruns/status"),
         ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
         ("operator_shim.workflows:RunWorkflows.ensure", "start InferenceRun"),

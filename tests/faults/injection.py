@@ -340,5 +340,6 @@ def _description(rpc: str, req: Message) -> str:
     if rpc == "request_cancel_workflow_execution":
         return "cancel a workflow"
     if rpc == "patch_schedule":
-        return "pause a schedule"
+        is_backfill = bool(req.patch.backfill_request)  # type: ignore[attr-defined]
+        return "start a submission" if is_backfill else "pause a schedule"
     return rpc.replace("_", " ")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio.api.operatorservice.v1 import RemoveSearchAttributesRequest
@@ -331,6 +331,18 @@ async def _keep_none(stage: Stage) -> None:
     await stage.until("a run was created", lambda: stage.children)
     stage.submissions.append(stage.children[0]["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
     await stage.until("it is pruned", lambda: not stage.children)
+    await stage.delete()
+    await stage.until_gone()
+
+
+async def _lose_fire(stage: Stage) -> None:
+    """The schedule is deleted in Temporal before its only time of the year: its run is started after it."""
+    soon = datetime.now(UTC) + timedelta(seconds=75)
+    await stage.start(schedule=f"{soon.minute} {soon.hour} {soon.day} {soon.month} *")
+    await stage.until_phase("Scheduled")
+    await stage.world.temporal.get_schedule_handle(schedule_id(stage.ref)).delete()
+    await stage.until("its run succeeded", lambda: _phases(stage) == ["Succeeded"])
+    await stage.until("it is accounted for", lambda: (stage.status.get("times") or {}).get("started") == 1)
     await stage.delete()
     await stage.until_gone()
 
@@ -669,6 +681,7 @@ SCENARIOS = {
         Scenario("deleted", _delete(), _runs_on, is_core=True, deletes=True),
         Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
         Scenario("keepsnone", _keep_none, _succeeds, deletes=True),
+        Scenario("unfired", _lose_fire, _succeeds, deletes=True),
         Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),
         Scenario("submitted", _submit_run, _succeeds),
         Scenario("subcancelled", _submit_and_cancel, _runs_on),

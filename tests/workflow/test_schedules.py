@@ -6,8 +6,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from temporalio import workflow
@@ -31,7 +32,10 @@ from inferrun.resources.fire_times import fire_times
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
 from operator_shim.schedule_spec import RunSchedule, schedule_of
+from operator_shim.schedule_status import NEXT_TIMES_SHOWN
 from operator_shim.temporal_schedules import TemporalSchedules
+from tests.unit.inferrun.resources.test_fire_times import EXPRESSIONS as CRON_EXPRESSIONS
+from tests.unit.inferrun.resources.test_fire_times import expected as cron_times
 from worker.caller_check import _is_fire_time
 from workflows.submit import SCHEDULED_START_TIME
 
@@ -309,6 +313,18 @@ EXPRESSIONS = (
 )
 
 
+async def matching_times(client: Client, wanted: RunSchedule, *, start: datetime, end: datetime) -> list[datetime]:
+    """When Temporal fires in that period, as the server says. Whether it counts the bounds themselves is not defined."""
+    found = []
+    for day in range(0, (end - start).days, 8):  # the server returns a thousand times at most
+        request = ListScheduleMatchingTimesRequest(namespace=client.namespace, schedule_id=wanted.id)
+        request.start_time.FromDatetime(start + timedelta(days=day))
+        request.end_time.FromDatetime(min(end, start + timedelta(days=day + 8)))
+        answer = await client.workflow_service.list_schedule_matching_times(request)
+        found += [one.ToDatetime(tzinfo=UTC) for one in answer.start_time]
+    return found
+
+
 @pytest.mark.parametrize("zone", ["Etc/UTC", "Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
 @pytest.mark.parametrize("change", ["2026-03-20", "2026-10-20"])
 async def test_temporal_fires_when_the_schedule_should_while_clocks_change(
@@ -321,16 +337,45 @@ async def test_temporal_fires_when_the_schedule_should_while_clocks_change(
         given = {"configRef": {"name": "iris"}, "schedule": expression, "timeZone": zone, "suspend": True}
         wanted = schedule_of(parse_run({"metadata": metadata, "spec": given}), now=now)
         await schedules.ensure(wanted, config="iris")
-        found = []
-        for day in range(0, (end - start).days, 8):  # the server returns a thousand times at most
-            request = ListScheduleMatchingTimesRequest(namespace=temporal.namespace, schedule_id=wanted.id)
-            request.start_time.FromDatetime(start + timedelta(days=day))
-            request.end_time.FromDatetime(min(end, start + timedelta(days=day + 8)))
-            answer = await temporal.workflow_service.list_schedule_matching_times(request)
-            found += [one.ToDatetime(tzinfo=UTC) for one in answer.start_time]
+        found = await matching_times(temporal, wanted, start=start, end=end)
         expected = fire_times(expression, time_zone=zone, after=start)
         # Whether the server counts the bounds themselves does not matter.
         wanted_times = list(takewhile(lambda one: one < end, expected))
         assert [one for one in sorted(set(found)) if start < one < end] == wanted_times, expression
         spec = (await described(temporal, wanted)).schedule.spec
         assert all(_is_fire_time(spec, one) for one in found)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("zone", ["Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
+async def test_temporal_fires_in_a_year_when_cron_does(
+    temporal: Client, schedules: TemporalSchedules, zone: str
+) -> None:
+    """Compared with croniter: 50 expressions, each month with the description that the shim writes then."""
+    months = [datetime(2026, month, 1, tzinfo=UTC) for month in range(1, 13)] + [datetime(2026, 12, 31, tzinfo=UTC)]
+    for cron in CRON_EXPRESSIONS:
+        metadata = {"name": "nightly", "namespace": "team", "uid": str(uuid.uuid4())}
+        given = {"configRef": {"name": "iris"}, "schedule": cron, "timeZone": zone, "suspend": True}
+        run = parse_run({"metadata": metadata, "spec": given})
+        oracle = list(cron_times(cron, ZoneInfo(zone)))
+        for start, end in pairwise(months):
+            await schedules.ensure(schedule_of(run, now=start + timedelta(days=14)), config="iris")
+            found = await matching_times(temporal, schedule_of(run, now=start), start=start, end=end)
+            assert sorted({one for one in found if start < one < end}) == [
+                one for one in oracle if start < one < end
+            ], (cron, start)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
+async def test_the_next_times_of_temporal_are_those_that_inferrun_next_shows(
+    schedules: TemporalSchedules, zone: str
+) -> None:
+    for cron in (*EXPRESSIONS, *CRON_EXPRESSIONS):
+        now = datetime.now(UTC)
+        stored = await schedules.ensure(scheduled(cron, timeZone=zone), config="iris")
+        shown = stored.next_times[:NEXT_TIMES_SHOWN]
+        # `inferrun next` prints these.
+        times = fire_times(cron, time_zone=zone, after=now)
+        expected = tuple(next(times) for _ in range(NEXT_TIMES_SHOWN + 1))
+        assert shown, cron
+        assert shown in (expected[: len(shown)], expected[1 : len(shown) + 1]), cron  # one may have passed

@@ -131,7 +131,9 @@ def start_shim(
     """Starts a shim for one namespace, or for `watched`, and returns once it has listed its runs."""
 
     @asynccontextmanager
-    async def started(*, resync_seconds: int = 300, watched: Namespaces | None = None) -> AsyncIterator[Shim]:
+    async def started(
+        *, resync_seconds: int = 300, watched: Namespaces | None = None, defaults: Callable[[], Defaults] = Defaults
+    ) -> AsyncIterator[Shim]:
         own = await connect(kubeconfig=plane.kubeconfig)
         namespaces = watched or Namespaces((namespace,))
         shim = Shim(
@@ -142,7 +144,7 @@ def start_shim(
             namespaces=namespaces,
             workers=10,
             resync_seconds=resync_seconds,
-            defaults=Defaults,
+            defaults=defaults,
             runner_account="",
             events=EventRecorder(own, reporter="tests", component="shim"),
         )

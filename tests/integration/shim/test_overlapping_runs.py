@@ -66,9 +66,9 @@ async def test_no_run_is_created_beside_one_that_is_in_progress(
     first = await submit(submitter, schedule, EARLIER)
     assert first.run is not None
     skipped = await submit(submitter, schedule, NOW)
-    assert (skipped.standing, skipped.reason) == (SubmissionState.REFUSED, Reason.MISSED)
-    assert f"{first.run.name} is still in progress" in skipped.message
-    assert await event_reasons(api, namespace) == ["Missed"]
+    assert (skipped.standing, skipped.reason) == (SubmissionState.REFUSED, Reason.SKIPPED)
+    assert f"{first.run.name} was still in progress" in skipped.message
+    assert await event_reasons(api, namespace) == ["Skipped"]
     [only] = await children(api, schedule)
     assert (await submit(submitter, schedule, EARLIER)).run == first.run
     await end(api, only, SUCCEEDED)
@@ -201,7 +201,7 @@ async def test_what_temporal_has_lost_does_not_start_a_second_run(
             if policy == "Replace":
                 [child] = await children(api, schedule)
                 return is_cancelled(child)
-            return "Missed" in await event_reasons(api, namespace)
+            return "Skipped" in await event_reasons(api, namespace)
 
         await until(is_decided, seconds=30)
         assert await count() == 1

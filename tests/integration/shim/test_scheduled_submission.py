@@ -48,7 +48,7 @@ async def test_a_run_of_a_schedule_that_was_suspended_since_is_missed(
     schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
     await edit(api, schedule, suspend=True)
     status = await submit(submitter, schedule, late(1))
-    assert (status.standing, status.reason) == (SubmissionState.REFUSED, Reason.MISSED)
+    assert (status.standing, status.reason) == (SubmissionState.REFUSED, Reason.SUSPENDED)
     assert len(await children(api, schedule)) == 0
 
 

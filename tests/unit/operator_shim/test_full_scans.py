@@ -205,7 +205,9 @@ async def shim_beside_finished_runs(
 async def test_a_schedule_is_reconciled_without_reading_the_runs_of_others() -> None:
     reads: Counter[str] = Counter()
     nightly = stored(
-        "nightly", spec={"schedule": "@daily", "configRef": {"name": "config-1"}}, status={"phase": "Scheduled"}
+        "nightly",
+        spec={"schedule": "@daily", "configRef": {"name": "config-1"}},
+        status={"phase": "Scheduled", "observedGeneration": 1},
     )
     child = run_of(reads, 1, "nightly-1", phase="Running", owner="nightly")
     async with shim_beside_finished_runs(reads, nightly, child) as (cluster, schedules, _):

@@ -34,6 +34,7 @@ def matches(calendar: CronTimes, moment: datetime) -> bool:
         and moment.day in calendar.days_of_month
         and moment.month in calendar.months
         and moment.isoweekday() % 7 in calendar.days_of_week
+        and (not calendar.years or moment.year in calendar.years)
     )
 
 
@@ -139,9 +140,6 @@ def test_fields_of_the_spec_are_in_the_schedule() -> None:
     assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (10, 60, True)
     assert "0 9 * * MON (Europe/Rome)" in schedule.note
 
-
-STEP = timedelta(minutes=5)
-"""All of these expressions fire at multiples of it."""
 
 STEP = timedelta(minutes=5)
 """All times of the expressions below are multiples of it."""

@@ -27,7 +27,7 @@ from tests.unit.launches import live_run
 from tests.unit.objects import RUN
 from workflows.messages import SubmissionState
 
-DUE = datetime(2026, 11, 21, 9, 0, 0, 123456, tzinfo=UTC)
+DUE = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
 SPEC = {
     "configRef": {"name": "iris", "namespace": "models"},
     "parameters": {"day": "monday"},

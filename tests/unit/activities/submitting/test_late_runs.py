@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from activities.submitting.child_runs import missed_because
+from activities.submitting.child_runs import is_accounted, missed_because
+from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.timestamps import parse
 
@@ -29,8 +30,9 @@ def test_a_run_is_created_until_its_starting_deadline(late: int) -> None:
 def test_a_run_is_missed_after_its_starting_deadline(deadline: int | None, late: int) -> None:
     missed = missed_because(schedule(startingDeadlineSeconds=deadline), nominal_time=DUE, now=after(late))
     assert missed is not None
-    assert "2026-11-21T09:00:00Z" in missed
-    assert f"{late} s" in missed
+    assert missed[0] is Reason.MISSED
+    assert "2026-11-21T09:00:00Z" in missed[1]
+    assert f"{late} s" in missed[1]
 
 
 def test_the_starting_deadline_counts_after_the_jitter() -> None:
@@ -42,7 +44,10 @@ def test_the_starting_deadline_counts_after_the_jitter() -> None:
 def test_a_suspended_schedule_creates_no_run() -> None:
     missed = missed_because(schedule(suspend=True), nominal_time=DUE, now=after(1))
     assert missed is not None
-    assert "suspended" in missed
+    assert missed == (
+        Reason.SUSPENDED,
+        "the run due at 2026-11-21T09:00:00Z was not created: the schedule is suspended",
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +68,7 @@ def test_a_run_is_not_created_beside_another_one_unless_it_replaces_it(policy: s
         {"metadata": {"name": "nightly-1", "namespace": "team", "uid": "v"}, "spec": {"configRef": {"name": "iris"}}}
     )
     missed = missed_because(hourly, nominal_time=DUE, now=after(1), others=[other])
-    assert (missed is not None and "nightly-1 is still in progress" in missed) is is_missed
+    assert (missed is not None and missed[0] is Reason.SKIPPED and "nightly-1 was still" in missed[1]) is is_missed
 
 
 def test_the_later_time_is_in_the_schedules_time_zone() -> None:
@@ -71,3 +76,12 @@ def test_the_later_time_is_in_the_schedules_time_zone() -> None:
     twice = schedule("0 10,18 * * *", timeZone="Europe/Rome", concurrencyPolicy="Allow", startingDeadlineSeconds=86400)
     assert missed_because(twice, nominal_time=DUE, now=after(8 * 3600 - 1)) is None
     assert missed_because(twice, nominal_time=DUE, now=after(8 * 3600)) is not None
+
+
+@pytest.mark.parametrize(("until", "expected"), [("08:59:59", False), ("09:00:00", True), ("10:00:00", True)])
+def test_a_time_that_is_accounted_for_gets_no_run_any_more(until: str, *, expected: bool) -> None:
+    stored = schedule().model_dump(by_alias=True)
+    accounted = parse_run({**stored, "status": {"times": {"until": f"2026-11-21T{until}Z"}}})
+    assert is_accounted(accounted, DUE) is expected
+    assert not is_accounted(accounted, DUE - timedelta(seconds=7))  # somebody triggered it
+    assert not is_accounted(schedule(), DUE)

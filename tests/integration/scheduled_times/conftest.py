@@ -1,0 +1,28 @@
+"""A shim and a worker that serve one namespace. No config exists, so every run stays in progress until a test ends it."""
+
+from tests.integration.entry.conftest import served, temporal
+from tests.integration.shim.conftest import (
+    api,
+    far_side,
+    namespace,
+    plane,
+    schedules,
+    start_shim,
+    until,
+    wire,
+    workflows,
+)
+
+__all__ = [
+    "api",
+    "far_side",
+    "namespace",
+    "plane",
+    "schedules",
+    "served",
+    "start_shim",
+    "temporal",
+    "until",
+    "wire",
+    "workflows",
+]
