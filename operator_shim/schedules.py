@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from activities.objects.events import EventRecorder
+from activities.submitting.due_times import DueTime, due_times
 from control.informer import Key
 from control.work_queue import WorkQueue
 from inferrun import wellknown
@@ -26,13 +27,11 @@ from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.schedule_status import rejected_status, schedule_status
 from operator_shim.scheduled_times import (
     STARTED,
-    DueTime,
     Settled,
     Unsettled,
     account_of,
     advanced,
     corrected,
-    due_times,
     end_of_jitter,
     notices,
     settle,
