@@ -31,7 +31,7 @@ from runner.network.retries import with_retries
 from runner.protocols.model_urls import base_url
 from runner.protocols.openai.requests import (
     InvalidRequest,
-    Request,
+    OpenAiRequest,
     error_body,
     parse_request,
     parse_response,
@@ -82,7 +82,7 @@ class OpenAiRest:
             text = f"{self._target('/v1/models')} returned {response.status} with {size_of(response.body)}"
             raise fault_of_status(response.status, response.headers, InferenceError(text))
 
-    def _rejection(self, request: Request, response: Response, request_id: str) -> Fault:
+    def _rejection(self, request: OpenAiRequest, response: Response, request_id: str) -> Fault:
         status = response.status
         self._check_access(request.path, status)
         reason = reason_of(response.body, request=request.body)
