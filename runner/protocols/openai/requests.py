@@ -1,7 +1,7 @@
 """Requests and responses of OpenAI's API. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from inferrun.runner_report import MAX_COUNT
 from inferrun.text import one_line
 from runner.protocols.model_urls import OPENAI_PATHS
 
-_RESULTS = ("choices", "data", "output")
+_RESULTS = ("choices", "data", "output", "results")
 """The members of responses of which one has the result."""
 
 _WORD: Final = re.compile(r"\w+")
@@ -90,13 +90,18 @@ def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
 
     A line break in valid JSON stands between its values, so the line says the same without it.
     """
-    body = body.removeprefix(BOM)
-    value = load_any(body)
+    value = load_response(body)
+    return body.removeprefix(BOM).translate(None, b"\r\n"), usage_of(value)
+
+
+def load_response(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
+    """Return a response, whose numbers may be texts if Python does not have them. Raises ValueError as `parse_response`."""
+    value = load_any(body.removeprefix(BOM))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
     if value.get("error") and not any(value.get(member) for member in _RESULTS):
         raise ValueError("an error in spite of its status")
-    return body.translate(None, b"\r\n"), _usage_of(value.get("usage"))
+    return value
 
 
 def result_text(status: int, request_id: str, body: bytes) -> bytes:
@@ -155,8 +160,9 @@ def _words_in(value: Any) -> Iterator[str]:  # Any: foreign JSON
         yield from (word for word in words if len(word) > _SHORT_WORD or not word.isalpha())
 
 
-def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON
+def usage_of(response: Mapping[str, Any]) -> TokenUsage:  # Any: foreign JSON
     """Return the usage. The Responses API names its members differently."""
+    found = response.get("usage")
     if not isinstance(found, dict):
         return NO_USAGE
     prompt = _count(found.get("prompt_tokens", found.get("input_tokens")))

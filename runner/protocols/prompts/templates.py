@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, nodes
 from jinja2.exceptions import SecurityError, UndefinedError
 from jinja2.meta import find_undeclared_variables
@@ -161,14 +162,16 @@ class Templates:
 def json_text(value: Any) -> str:  # Any: what a column has
     """Return a value as JSON, in which integers have any size. Raises InvalidRecord for what JSON does not have."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which JSON has as an escape
+        text = orjson.dumps(value, default=_plain)
+        if b"null" not in text:  # which would stand for NaN, too
+            return text.decode()
+    except orjson.JSONEncodeError:  # such as a long integer
+        pass
+    try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
         why = "NaN or infinity" if "JSON compliant" in str(error) else f"a value of type {_kind(error)}"
         raise InvalidRecord(f"contains {why}, which JSON does not have") from error
-    return text
 
 
 def _kind(error: Exception) -> str:
