@@ -169,7 +169,9 @@ class Request(BaseModel):
     max_tokens: int = Field(default=0, description="Maximum number of tokens of an answer; 0: that of the server")
     response_schema: FreeForm = Field(default_factory=dict, description="JSON schema of the answer")
     response_retries: int = Field(default=2, description="How often an answer that violates the schema is asked again")
-    body: FreeForm = Field(default_factory=dict, description="Further members of the request; its strings are templates")
+    body: FreeForm = Field(
+        default_factory=dict, description="Further members of the request; its strings are templates"
+    )
     path: str = Field(default="", description="Path and query of the request; empty: those of the task")
     outputs: tuple[RequestOutput, ...] = Field(default=(), description="Values of the response in the prediction")
 

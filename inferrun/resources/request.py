@@ -4,13 +4,18 @@ Only what the API calls differently per task, or what the runner itself has to k
 `body` under the name that the API has for it.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
+from inferrun.resources.problems import Problem, invalid
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName
+
+HTTP: Final = "http"
+"""The protocol of servers to which any JSON is posted."""
 
 MAX_TEMPLATE: Final = 65_536
 MAX_SCHEMA_BYTES: Final = 32 * 1024
@@ -148,3 +153,60 @@ class RequestTemplate(ResourceModel):
     outputs: Annotated[tuple[ResponseOutput, ...], Field(min_length=1, max_length=64)] | None = None
     """Values of the response that become members of the prediction. Required with the protocol http; with openai, further
     ones."""
+
+
+WITH_MESSAGES: Final = (Task.CHAT, Task.RESPONSE)
+WITH_TEXT: Final = (*WITH_MESSAGES, Task.COMPLETION)
+WITH_DOCUMENTS: Final = (Task.RERANK, Task.SCORE)
+_ONLY_WITH: Final = {
+    "messages": WITH_MESSAGES,
+    "images": WITH_MESSAGES,
+    "system": WITH_MESSAGES,
+    "systemFrom": WITH_MESSAGES,
+    "maxTokens": WITH_TEXT,
+    "responseSchema": WITH_TEXT,
+    "documentsColumn": WITH_DOCUMENTS,
+}
+"""The tasks that have a field."""
+
+_OF_HTTP: Final = ("path", "body", "outputs")
+
+
+def request_problems(request: RequestTemplate, *, protocol: str) -> Iterator[Problem]:
+    """What is wrong with the fields together. The syntax of templates is not known here."""
+    given = request.to_manifest()
+    if protocol == HTTP:
+        for name in given.keys() - set(_OF_HTTP):
+            yield invalid(
+                f"spec.request.{name}",
+                given[name],
+                f"not allowed with the protocol http, which has {', '.join(_OF_HTTP)}",
+            )
+        for name in ("body", "outputs"):
+            if name not in given:
+                yield invalid(f"spec.request.{name}", None, "required with the protocol http")
+        return
+    task = request.task or Task.CHAT
+    for name, tasks in _ONLY_WITH.items():
+        if name in given and task not in tasks:
+            yield invalid(
+                f"spec.request.{name}", given[name], f"not allowed with the task {task}; it is for {', '.join(tasks)}"
+            )
+    if task in WITH_DOCUMENTS and request.documents_column is None:
+        yield invalid("spec.request.documentsColumn", None, f"required by the task {task}")
+    if request.prompt is None and request.messages is None:
+        yield invalid("spec.request.prompt", None, 'required, such as "Translate: {{ text }}"')
+    for one, other in (("prompt", "messages"), ("system", "systemFrom")):
+        if one in given and other in given:
+            yield invalid(
+                f"spec.request.{one}", given[one], f"but spec.request.{other} is set, too; set only one of them"
+            )
+    body, schema = request.body or {}, request.response_schema
+    if schema is not None and schema.get("type") != "object":
+        yield invalid(
+            "spec.request.responseSchema.type", schema.get("type"), "must be object, whose properties become columns"
+        )
+    if body.get("stream") not in (None, False):
+        yield invalid("spec.request.body.stream", body["stream"], "must be false")
+    if body.get("n") not in (None, 1):
+        yield invalid("spec.request.body.n", body["n"], "must be 1: a record has one prediction")

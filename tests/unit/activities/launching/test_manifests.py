@@ -9,7 +9,7 @@ import pytest
 
 from activities.launching import manifests
 from activities.launching.manifests import deadline_margin
-from activities.launching.snapshot import CABundle, Claim, CompiledRun, Endpoint, HeaderSecret, ModelService
+from activities.launching.snapshot import Claim, CompiledRun, ConfigMapKey, Endpoint, HeaderSecret, ModelService
 from inferrun.resources import parse_run
 from tests.unit.objects import RUN, UID, Json, snapshot
 
@@ -432,7 +432,7 @@ def test_a_models_own_certificate_is_mounted_if_its_secret_can_be() -> None:
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
 def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: bool) -> None:
-    given = {"ca_bundle": CABundle(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
+    given = {"ca_bundle": ConfigMapKey(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
     run = CompiledRun("inf-iris", "{}", snapshot(warm_up_limit=600, warm_up_image="runner:1", **given))
     body = manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=None)
     verify = manifests.verify_job(RUN, run, installation="i", launch=1, attempt=1, is_final=True)
