@@ -7,7 +7,6 @@ with NaN. Each call is one try; the pipeline retries.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import ClassVar
 
 from inferrun.formats.json_text import json_texts
 from inferrun.formats.record_errors import not_sent
@@ -46,7 +45,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 class OpenAiRest:
     """A server with OpenAI's API."""
 
-    max_records: ClassVar[int | None] = 1
+    max_records: int | None = 1
 
     def __init__(self, model: Model, server: ModelServer) -> None:
         self._model = model.model_name
