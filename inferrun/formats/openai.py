@@ -17,8 +17,8 @@ import orjson
 from inferrun.formats.json_spans import members_of
 from inferrun.formats.json_text import error_of, json_texts
 from inferrun.formats.jsonl.bad_lines import id_of
-from inferrun.formats.jsonl.format import JsonlWriter
 from inferrun.formats.jsonl.line_ranges import plan_lines, read_lines
+from inferrun.formats.jsonl.results import JsonlWriter
 from inferrun.plugins import (
     ID_COLUMN,
     Batch,
@@ -75,7 +75,7 @@ _ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')
 class OpenAi:
     """Reads requests from and writes responses to JSON lines."""
 
-    suffix = ".jsonl"
+    suffixes: tuple[str, ...] = (".jsonl",)
     results_suffix = ".jsonl"
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:

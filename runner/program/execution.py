@@ -6,9 +6,11 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from inferrun.contract import Contract
-from inferrun.formats.named_columns import check_store, columns_of, use_tensors, with_columns
+from inferrun.formats.named_columns import check_store, columns_of, with_columns
 from inferrun.plugins import (
+    AdoptingSource,
     Checkpoint,
+    ColumnSelection,
     CommittedRun,
     Counts,
     Delivery,
@@ -54,20 +56,22 @@ async def execute(
     """
     _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
     registry = Registry()
-    context = store_context(contract, settings, registry)
     input_label, input_spec = only_label(contract.input, side="input")
     output_label, output_spec = only_label(contract.output, side="output")
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
-    model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
+    model_context = ModelContext(
+        limits=settings.limits, credentials_dir=settings.endpoints_dir / "model", contract=contract
+    )
     described = await with_protocol(contract.kserve, model_context)
     name, field = named_protocol(described)
     open_model = registry.model_protocol(name, field=field)
     budget_of(contract, total=0)  # raises ContractError before anything is opened
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(described, model_context))
-        use_tensors(model, contract)
+        columns = columns_of(contract, model)
+        context = store_context(contract, settings, registry, columns)
         sink = await stack.enter_async_context(open_output(output_spec, context))
-        check_store(sink, contract)
+        check_store(sink, contract, columns)
         if contract.dry_run:
             source = await stack.enter_async_context(open_input(input_spec, context))
             text = await checks.check_run(contract, settings, described, model=model, source=source, sink=sink)
@@ -146,7 +150,7 @@ async def _check_first(source: Source, model: ModelProtocol) -> bool:
     return True
 
 
-def store_context(contract: Contract, settings: Settings, registry: Registry) -> StoreContext:
+def store_context(contract: Contract, settings: Settings, registry: Registry, columns: ColumnSelection) -> StoreContext:
     """What a store of this run gets."""
     return StoreContext(
         contract=contract,
@@ -156,7 +160,8 @@ def store_context(contract: Contract, settings: Settings, registry: Registry) ->
         output_dir=settings.output_dir,
         endpoints_dir=settings.endpoints_dir,
         spool_dir=settings.spool_dir,
-        format_named=with_columns(registry.record_format, columns_of(contract)),
+        format_named=with_columns(registry.record_format, columns),
+        columns=columns,
     )
 
 
@@ -167,6 +172,8 @@ async def _adopt_plan(
     known = checkpoint.plan or (earlier.plan if earlier else None)
     proposed = await asyncio.to_thread(source.plan) if known is None else known
     plan = await sink.begin(proposed)
+    if isinstance(source, AdoptingSource):
+        await asyncio.to_thread(source.adopt, plan)
     if plan.fingerprint != source.fingerprint:
         raise InputError(
             "the input differs from the one this run started with, so its committed predictions no longer apply; "

@@ -6,7 +6,6 @@ instance.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import ClassVar
 
 from inferrun.formats.json_text import array_of, json_texts, texts_of
 from inferrun.formats.record_errors import predict_valid, without_infinity
@@ -21,7 +20,7 @@ from runner.protocols.v2.tensors import errors_of, load
 class V1Rest:
     """The model behind one predict URL."""
 
-    max_records: ClassVar[int | None] = None
+    max_records: int | None = None
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server

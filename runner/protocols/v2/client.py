@@ -3,7 +3,7 @@
 Each call is one try; the pipeline retries, which is safe because inference has no side effects.
 """
 
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from inferrun.plugins import Batch, Model, OutputTensor, Records, Results, Tensors
 from runner.protocols.v2.inputs import Tensor, map_of, mismatch_of, predict_tensors
@@ -28,17 +28,19 @@ class V2Transport(Protocol):
 class V2Client:
     """One model."""
 
-    max_records: ClassVar[int | None] = None
+    max_records: int | None = None
 
-    def __init__(self, model: Model, transport: V2Transport) -> None:
+    takes_any = False
+
+    def __init__(self, model: Model, transport: V2Transport, tensors: Tensors) -> None:
         self._wanted = model.model_input_name
         self._transport = transport
-        self._tensors = Tensors()
+        self._tensors = tensors
         self._map = map_of(self._tensors, None, self._wanted, target=transport.target)
 
-    def map_tensors(self, tensors: Tensors) -> None:
-        """Use these tensors."""
-        self._tensors = tensors
+    def fed_columns(self) -> tuple[str, ...]:
+        """Return the columns of the input tensors."""
+        return tuple(dict.fromkeys(name for tensor in self._tensors.inputs for name in tensor.columns))
 
     async def prepare(self) -> None:
         """Read the name, shape and datatype of the inputs from the model's metadata."""

@@ -249,7 +249,7 @@ async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Clie
     async with _open_transport(
         model, context.limits, endpoints=folder.parent, credentials=ModelCredentials(folder)
     ) as transport:
-        yield V2Client(model, transport)
+        yield V2Client(model, transport, context.contract.tensors)
 
 
 @asynccontextmanager

@@ -78,4 +78,4 @@ def _json_of(reply: Response) -> object:
 async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Client]:
     """Open the protocol `v2`."""
     async with open_model_server(model, infer_url(model.model_url, model.model_name), context) as server:
-        yield V2Client(model, RestTransport(server))
+        yield V2Client(model, RestTransport(server), context.contract.tensors)

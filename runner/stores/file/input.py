@@ -29,11 +29,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     root = context.input_dir
 
     def current_fingerprint() -> str:
-        with _files(root, wanted, suffix=record_format.suffix) as (files, _):
+        with _files(root, wanted, suffix=record_format.suffixes[0]) as (files, _):
             return fingerprint_of(files)
 
     with (
-        _files(root, wanted, suffix=record_format.suffix) as (files, skipped),
+        _files(root, wanted, suffix=record_format.suffixes[0]) as (files, skipped),
         decompressed(files, context) as readable,
     ):
         yield FileRanges(

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 from pydantic import ValidationError
 
 from inferrun.contract import InputRun
-from inferrun.formats.named_columns import columns_of
 from inferrun.formats.stored_records import blocks_of
 from inferrun.manifest import ENDED_RUN, Manifest
 from inferrun.plugins import (
@@ -54,7 +53,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     open_results: OpenResults = import_module(f"runner.stores.{label}.results").open_results
     async with open_results(output, run, context) as results:
         manifest = await asyncio.to_thread(_manifest_of, run, results)
-        yield RunResults(run, manifest, results, context=context, columns=columns_of(context.contract))
+        yield RunResults(run, manifest, results, context=context, columns=context.columns)
 
 
 def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:

@@ -1,11 +1,12 @@
 """The JSON documents of a run's output beside its manifest: `run.json`, and one commit per chunk. Pure."""
 
 import hashlib
+from base64 import b64encode
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Base64Bytes, Field, TypeAdapter
 
 from inferrun.contract import dump_contract
 from inferrun.manifest import FILE_NAME, Document, Manifest, ManifestPart, ManifestRecords, StoredFile
@@ -17,6 +18,7 @@ from inferrun.plugins import (
     Counts,
     InputPlan,
     Member,
+    PlannedObject,
     ResultCounts,
     Skipped,
     TokenUsage,
@@ -43,6 +45,16 @@ class RunDocument(Document):
     skipped: tuple[Skipped, ...] | None = None
     """What is not read of the input."""
 
+    objects: tuple[tuple[str, int, str, dict[str, str | None]], ...] | None = None
+    """Name, size, tag and partition of each file that is read."""
+
+    boundaries: tuple[tuple[str, ...], ...] | None = None
+    """The keys at which the chunks begin."""
+
+    input_schema: Base64Bytes | None = None
+    result_schema: Base64Bytes | None = None
+    """The columns of the input and of the results, as Arrow's serialized schemas."""
+
     def plan(self) -> InputPlan:
         """Return the plan."""
         chunks: list[Chunk] = []
@@ -50,7 +62,15 @@ class RunDocument(Document):
         for index, (unit, start, end, records) in enumerate(self.chunks):
             chunks.append(Chunk(index, unit, start, end, first, records))
             first += records
-        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks), skipped=self.skipped or ())
+        return InputPlan(
+            fingerprint=self.fingerprint,
+            chunks=tuple(chunks),
+            skipped=self.skipped or (),
+            objects=tuple(PlannedObject(*one) for one in self.objects or ()),
+            boundaries=self.boundaries or (),
+            schema=self.input_schema or b"",
+            result_schema=self.result_schema or b"",
+        )
 
 
 def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
@@ -62,6 +82,10 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
         total=plan.total,
         chunks=tuple((chunk.unit, chunk.start, chunk.end, chunk.records) for chunk in plan.chunks),
         skipped=plan.skipped or None,
+        objects=tuple((one.name, one.size, one.tag, dict(one.partition)) for one in plan.objects) or None,
+        boundaries=plan.boundaries or None,
+        input_schema=b64encode(plan.schema) or None,
+        result_schema=b64encode(plan.result_schema) or None,
     )
 
 

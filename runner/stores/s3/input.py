@@ -31,7 +31,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     async with open_bucket(wanted, folder, context.limits, side="input", error=InputError) as bucket:
 
         def find() -> tuple[Sequence[ListedFile], tuple[Skipped, ...]]:
-            return _find(bucket, wanted, suffix=record_format.suffix)
+            return _find(bucket, wanted, suffix=record_format.suffixes[0])
 
         found, skipped = await asyncio.to_thread(find)
         files = [

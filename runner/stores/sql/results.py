@@ -9,7 +9,7 @@ from psycopg import sql
 
 from inferrun.contract import InputRun
 from inferrun.formats.json_text import error_of
-from inferrun.formats.jsonl.format import error_line, result_line
+from inferrun.formats.jsonl.results import error_line, result_line
 from inferrun.manifest import ManifestPart
 from inferrun.plugins import InputError, StorageObject, StoreContext
 from runner.stores.input_spool import InputSpool

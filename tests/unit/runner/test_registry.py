@@ -50,7 +50,7 @@ def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
 def test_an_implementation_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, group=registry.FORMATS, points="lines = inferrun.formats.jsonl.format:JSONL")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert registry.Registry().record_format("lines", "input.file.format").suffix == ".jsonl"
+    assert registry.Registry().record_format("lines", "input.file.format").suffixes == (".jsonl",)
 
 
 def test_a_package_must_not_reuse_a_built_in_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_results_can_be_read_again_with_ids_columns_and_errors(form: Written) ->
     results = Results(texts("a", None, [1.5]), {1: REJECTED})
     copied = [b'"n":1,"city":"Rome"', b'"n":null,"city":""', b'"n":{"a":[1]},"city":"1"']
     content, errors = written(
-        form, results, ids=["a", 5, "5"] if form is not PARQUET else ["a", "b", "5"], copied=copied
+        form, results, ids=["a", 5, "5"] if form is not PARQUET else ["a", "b", "5"], copied=JsonRecords(copied)
     )
     rows = list(form.read_results(io.BytesIO(content), io.BytesIO(errors)))
     assert [(row.index, row.prediction, row.error) for row in rows] == [
@@ -127,7 +127,7 @@ def test_results_can_be_read_again_with_ids_columns_and_errors(form: Written) ->
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
 def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
     results = Results(texts(0.5, None, 1.5), {1: REJECTED})
-    content, errors = written(form, results, ids=["a", None, "c"], copied=[b'"n":1', b'"n":2', b'"n":3'])
+    content, errors = written(form, results, ids=["a", None, "c"], copied=JsonRecords([b'"n":1', b'"n":2', b'"n":3']))
     assert predictions(form, content) == {7: b"0.5", 9: b"1.5"}
     assert orjson.loads(errors) == {
         "index": 8,
@@ -143,7 +143,7 @@ def test_pieces_of_a_chunk_may_have_different_columns(form: Written, monkeypatch
     writer = form.writer(out, io.BytesIO())
     for first, copied in enumerate((b"", b'"a":1', b'"b":"x, y"')):
         one = Results(texts(first + 0.5))
-        writer.write(Batch(first=first, records=one.values, copied=[copied] if copied else []), one)
+        writer.write(Batch(first=first, records=one.values, copied=JsonRecords([copied]) if copied else None), one)
     writer.close()
     assert predictions(form, out.getvalue()) == {0: b"0.5", 1: b"1.5", 2: b"2.5"}
     assert names_of(form, out.getvalue()) == ["index", "a", "b", "prediction", "error"]
@@ -171,7 +171,7 @@ def test_other_files_are_not_taken_for_results(form: Written, content: bytes) ->
 
 def tables() -> list[tuple[Written, pyarrow.Table]]:
     results = Results(texts([0.5, 1.0], None), {1: REJECTED})
-    batch: dict[str, Any] = {"ids": ["a", 5], "copied": [b'"city":"Rome","n":1', b'"n":2']}
+    batch: dict[str, Any] = {"ids": ["a", 5], "copied": JsonRecords([b'"city":"Rome","n":1', b'"n":2'])}
     parquet_file, _ = written(PARQUET, results, **batch)
     arrow_file, _ = written(ARROW, results, **batch)
     return [
@@ -199,7 +199,7 @@ def test_tables_have_typed_columns() -> None:
 
 def test_csv_has_a_header_and_a_line_per_record() -> None:
     results = Results(texts([0.5, 1.0], "a, b"), {})
-    content, _ = written(CSV, results, ids=["a", 5], copied=[b'"city":"Rome"', b'"n":2'])
+    content, _ = written(CSV, results, ids=["a", 5], copied=JsonRecords([b'"city":"Rome"', b'"n":2']))
     assert content.decode().splitlines()[0] == "index,custom_id,city,n,prediction,error"
     assert list(csv.reader(io.StringIO(content.decode())))[1:] == [
         ["7", "a", "Rome", "", "[0.5,1.0]", ""],

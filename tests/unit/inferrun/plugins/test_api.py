@@ -27,6 +27,15 @@ EXPORTS = {
         "StoredResult",
         "TokenUsage",
     ),
+    *(
+        "AdoptingSource",
+        "ColumnModel",
+        "DescribedModel",
+        "TypedFormat",
+        "TypedResultFormat",
+        "TypedStore",
+        "PlannedObject",
+    ),
     *("Delivery", "Output"),
     *(
         "ColumnFormat",
@@ -34,7 +43,6 @@ EXPORTS = {
         "CopyingStore",
         "ID_COLUMN",
         "InputTensor",
-        "MappedModel",
         "OutputTensor",
         "Tensors",
     ),
