@@ -4,7 +4,8 @@ Only what the API calls differently per task, or what the runner itself has to k
 `body` under the name that the API has for it.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -173,40 +174,41 @@ _OF_HTTP: Final = ("path", "body", "outputs")
 
 
 def request_problems(request: RequestTemplate, *, protocol: str) -> Iterator[Problem]:
-    """What is wrong with the fields together. The syntax of templates is not known here."""
+    """What is wrong with the fields together. The syntax of templates is not known here; the runner checks the same, and that."""
     given = request.to_manifest()
     if protocol == HTTP:
-        for name in given.keys() - set(_OF_HTTP):
-            yield invalid(
-                f"spec.request.{name}",
-                given[name],
-                f"not allowed with the protocol http, which has {', '.join(_OF_HTTP)}",
-            )
-        for name in ("body", "outputs"):
-            if name not in given:
-                yield invalid(f"spec.request.{name}", None, "required with the protocol http")
+        yield from _http_problems(given)
         return
     task = request.task or Task.CHAT
     for name, tasks in _ONLY_WITH.items():
         if name in given and task not in tasks:
-            yield invalid(
-                f"spec.request.{name}", given[name], f"not allowed with the task {task}; it is for {', '.join(tasks)}"
-            )
-    if task in WITH_DOCUMENTS and request.documents_column is None:
-        yield invalid("spec.request.documentsColumn", None, f"required by the task {task}")
-    if request.prompt is None and request.messages is None:
-        yield invalid("spec.request.prompt", None, 'required, such as "Translate: {{ text }}"')
+            allowed = f"not allowed with the task {task}; it is for {', '.join(tasks)}"
+            yield invalid(f"spec.request.{name}", given[name], allowed)
+    required = ["documentsColumn"] if task in WITH_DOCUMENTS else []
+    required += [] if "messages" in given else ["prompt"]
+    for name in required:
+        if name not in given:
+            yield invalid(f"spec.request.{name}", None, f"required by the task {task}")
     for one, other in (("prompt", "messages"), ("system", "systemFrom")):
         if one in given and other in given:
+            allowed = f"but spec.request.{other} is set, too; set only one of them"
+            yield invalid(f"spec.request.{one}", given[one], allowed)
+    if "images" in given and all(one.role is not Role.USER for one in request.messages or ()) and request.messages:
+        yield invalid("spec.request.images", given["images"], "but no message is of the user, of which they are part")
+    kind = (request.response_schema or {"type": "object"}).get("type")
+    if kind != "object":
+        yield invalid("spec.request.responseSchema.type", kind, "must be object, whose properties become columns")
+    for name, allowed_value in (("stream", False), ("n", 1)):
+        if (value := (request.body or {}).get(name)) not in (None, allowed_value):
             yield invalid(
-                f"spec.request.{one}", given[one], f"but spec.request.{other} is set, too; set only one of them"
+                f"spec.request.body.{name}", value, f"must be {json.dumps(allowed_value)}: a record has one answer"
             )
-    body, schema = request.body or {}, request.response_schema
-    if schema is not None and schema.get("type") != "object":
-        yield invalid(
-            "spec.request.responseSchema.type", schema.get("type"), "must be object, whose properties become columns"
-        )
-    if body.get("stream") not in (None, False):
-        yield invalid("spec.request.body.stream", body["stream"], "must be false")
-    if body.get("n") not in (None, 1):
-        yield invalid("spec.request.body.n", body["n"], "must be 1: a record has one prediction")
+
+
+def _http_problems(given: Mapping[str, JsonValue]) -> Iterator[Problem]:
+    for name in sorted(given.keys() - set(_OF_HTTP)):
+        allowed = f"not allowed with the protocol http, which has {', '.join(_OF_HTTP)}"
+        yield invalid(f"spec.request.{name}", given[name], allowed)
+    for name in ("body", "outputs"):
+        if name not in given:
+            yield invalid(f"spec.request.{name}", None, "required with the protocol http")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from inferrun.contract import Request
 from inferrun.plugins import ContractError
-from runner.protocols.prompts.predictions import JSON, Form
+from runner.protocols.prompts.predictions import JSON, Form, form_of_output
 
 _BASE: Final = {"text": "string", "finish_reason": "string", "prompt_tokens": "int64", "completion_tokens": "int64"}
 _ASKED_FOR: Final[dict[str, tuple[str, Form]]] = {
@@ -42,7 +42,7 @@ def members_of(request: Request, schema: Form) -> dict[str, Form]:
     for at, one in enumerate(request.outputs):
         if one.name in members:
             raise ContractError(f"request.outputs.{at}.name: a prediction has a member {one.name!r} in any case")
-        members[one.name] = one.type
+        members[one.name] = form_of_output(one.type, field=f"request.outputs.{at}.type")
     return members
 
 

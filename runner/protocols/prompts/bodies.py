@@ -47,11 +47,9 @@ _FIELD: Final = "request"
 
 
 class Bodies:
-    """Makes the bodies of the requests of a contract. The constructor raises ContractError with the field."""
+    """Makes the bodies of the requests of a contract, whose fields fit together. The constructor raises ContractError."""
 
     def __init__(self, request: Request, templates: Templates, *, model: str, system: str) -> None:
-        if request.task not in TASKS:
-            raise ContractError(f"{_FIELD}.task: unknown task {request.task!r}; allowed: {', '.join(TASKS)}")
         self.task = TASKS[request.task]
         self._request = request
         self._further = templates.value(request.body, field=f"{_FIELD}.body")
@@ -70,7 +68,6 @@ class Bodies:
         if request.documents_column:
             templates.read(request.documents_column)
         self._constant = self._constant_members(model)
-        self._check()
 
     @property
     def path(self) -> str:
@@ -87,25 +84,6 @@ class Bodies:
     def joined(self, bodies: Sequence[Members]) -> Members:
         """Return the body for several records of a batched task."""
         return {**bodies[0], self.task.prompt: [text for one in bodies for text in one[self.task.prompt]]}
-
-    def _check(self) -> None:
-        task, request = self._request.task, self._request
-        unfit = {
-            "messages": bool(request.messages) and not self.task.has_messages,
-            "images": bool(request.images) and not self.task.has_messages,
-            "system": bool(self._system) and not self.task.has_messages,
-            "maxTokens": bool(request.max_tokens) and not self.task.max_tokens,
-            "responseSchema": bool(request.response_schema) and not self.task.max_tokens,
-            "documentsColumn": bool(request.documents_column) != (task in DOCUMENTS),
-        }
-        for name, is_unfit in unfit.items():
-            if is_unfit:
-                needs = "required by" if name == "documentsColumn" and task in DOCUMENTS else "not allowed with"
-                raise ContractError(f"{_FIELD}.{name}: {needs} the task {task}")
-        if bool(request.messages) == bool(request.prompt):
-            raise ContractError(f"{_FIELD}.prompt: either prompt or messages is required, and not both")
-        if request.images and "user" not in [role for role, _ in self._messages]:
-            raise ContractError(f"{_FIELD}.images: they are part of the last message of the user, and there is none")
 
     def _constant_members(self, model: str) -> Members:
         request, members = self._request, Members()

@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from inferrun.contract import Request
 from inferrun.formats.record_errors import not_sent
 from inferrun.plugins import (
@@ -22,6 +24,9 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
+from inferrun.resources.problems import describe as describe_problems
+from inferrun.resources.request import RequestTemplate, request_problems
+from runner.contract_file import describe
 from runner.network.http_client import Response
 from runner.protocols.openai.requests import load_response, usage_of
 from runner.protocols.openai.server import RequestServer
@@ -183,10 +188,21 @@ class PromptModel:
 
 def prompt_model(model: Model, request: Request, server: RequestServer, context: ModelContext) -> PromptModel:
     """Compile the request of a contract. Raises ContractError with the field."""
+    check_request(request, protocol="openai")
     templates = templates_of(context)
     system = _mounted_system(context) if request.system_from else request.system
     bodies = Bodies(request, templates, model=model.model_name, system=system)
     return PromptModel(request, server, bodies, templates=templates, limits=context.limits)
+
+
+def check_request(request: Request, *, protocol: str) -> None:
+    """Raise ContractError if the fields of a request do not fit together: not every contract is made by the control plane."""
+    try:
+        given = RequestTemplate.model_validate(request.model_dump(by_alias=True, exclude_defaults=True))
+    except ValidationError as error:
+        raise ContractError(f"request.{describe(error)}") from error
+    if problems := tuple(request_problems(given, protocol=protocol)):
+        raise ContractError(describe_problems(problems))
 
 
 def templates_of(context: ModelContext) -> Templates:

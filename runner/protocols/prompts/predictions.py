@@ -3,7 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from inferrun.plugins import NO_USAGE, ArrowRecords, JsonRecords, RecordError, Records, Results, TokenUsage
+from inferrun.plugins import (
+    NO_USAGE,
+    ArrowRecords,
+    ContractError,
+    JsonRecords,
+    RecordError,
+    Records,
+    Results,
+    TokenUsage,
+)
 from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
 from runner.protocols.prompts.templates import InvalidRecord, json_text
 
@@ -43,6 +52,16 @@ def form_of_schema(schema: Any, root: Any = None, *, depth: int = 0) -> Form:  #
         case [str(name)]:
             return _SIMPLE.get(name, JSON)
     return JSON
+
+
+def form_of_output(name: str, *, field: str) -> Form:
+    """Return the form of a declared type. Raises ContractError with the field."""
+    from inferrun.formats.result_schema import parse_type  # noqa: PLC0415  imports pyarrow
+
+    try:
+        return JSON if name == JSON else parse_type(name)
+    except ValueError as error:
+        raise ContractError(f"{field}: {error}") from error
 
 
 def resolved(schema: Any, reference: str) -> Any:  # Any: a JSON schema

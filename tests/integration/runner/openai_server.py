@@ -50,7 +50,8 @@ class OpenAiServer:
                 return web.json_response({"error": {"message": "bad prompt", "code": None}}, status=400)
             self.prompts[prompt] += 1
             self.models[body["model"]] += 1
-            return web.json_response(_completion(body["model"], prompt), headers={"x-request-id": f"req-{prompt}"})
+            headers = {"x-request-id": f"req-{prompt}"} if prompt.isprintable() else {}
+            return web.json_response(_completion(body["model"], prompt), headers=headers)
         finally:
             self.in_flight -= 1
 

@@ -366,7 +366,7 @@ def test_an_unknown_protocol_is_reported_unless_an_image_may_provide_it() -> Non
     kserve = {"modelUrl": "http://llm:8000", "protocolVersion": "opanai"}
     (problem,) = config_problems(config(kserve=kserve))
     assert problem.field == "spec.kserve.protocolVersion"
-    assert "v1, v2, grpc-v2 and openai, did you mean openai?" in problem.allowed
+    assert "v1, v2, grpc-v2, openai and http, did you mean openai?" in problem.allowed
     assert config_problems(config(image="example.com/mine:1", kserve=kserve)) == ()
 
 

@@ -211,7 +211,11 @@ def test_a_property_must_not_have_the_name_of_another_member() -> None:
 
 def test_results_are_objects_or_columns() -> None:
     predictions = Predictions({"a": "int64", "b": "json"})
-    found = [{"a": 2**40, "b": {"c": 1}}, RecordError("invalid_answer", "x"), {"a": 2**70, "b": None}]
+    found: list[dict[str, Any] | RecordError | None] = [
+        {"a": 2**40, "b": {"c": 1}},
+        RecordError("invalid_answer", "x"),
+        {"a": 2**70, "b": None},
+    ]
     results = predictions.results(found)
     assert isinstance(results.values, JsonRecords)
     assert [json.loads(text) for text in results.values.texts] == [found[0], None, found[2]]

@@ -142,28 +142,11 @@ def test_what_is_no_image_is_an_error_of_its_record(value: object) -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({}, "request.prompt: either prompt or messages is required"),
-        ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, "request.prompt: either prompt or messages"),
-        ({"task": "Talk", "prompt": "a"}, "request.task: unknown task 'Talk'; allowed: Chat, Completion"),
-        (
-            {"task": "Completion", "prompt": "a", "images": [{"column": "b"}]},
-            "request.images: not allowed with the task Comp",
-        ),
-        (
-            {"task": "Embedding", "prompt": "a", "maxTokens": 1},
-            "request.maxTokens: not allowed with the task Embedding",
-        ),
-        ({"task": "Rerank", "prompt": "a"}, "request.documentsColumn: required by the task Rerank"),
-        ({"prompt": "a", "documentsColumn": "b"}, "request.documentsColumn: not allowed with the task Chat"),
         (
             {"task": "Embedding", "prompt": "a", "body": {"user": "{{ b }}"}},
             "request.body: reads columns, but a request",
         ),
         ({"prompt": "a", "body": {"x": ["{{ b"]}}, "request.body.x.0: line 1: unexpected end of template"),
-        (
-            {"messages": [{"role": "system", "content": "a"}], "images": [{"column": "b"}]},
-            "request.images: they are part of the last message of the user, and there is none",
-        ),
     ],
 )
 def test_a_request_that_cannot_be_made_names_its_field(request_: dict[str, Any], message: str) -> None:
