@@ -304,6 +304,9 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     elif own_runner and model.service_ref is not None and is_grpc:
         reason = "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
         yield invalid("spec.kserve.protocolVersion", protocol, reason)
+    elif own_runner and model.service_ref is not None and protocol == HTTP:
+        reason = "http requires modelUrl with the URL to which requests are posted instead of serviceRef"
+        yield invalid("spec.kserve.protocolVersion", protocol, reason)
     elif own_runner and protocol == HTTP and spec.request is None:
         yield invalid("spec.request", None, "the protocol http requires it, with body and outputs")
     elif own_runner and not url and model.service_ref is None:

@@ -79,7 +79,9 @@ class Bodies:
         members = {**self._constant, self.task.prompt: self._prompt_member(row)}
         if name := self._request.documents_column:
             members[DOCUMENTS[self._request.task]] = self._documents(row[name])
-        return {**members, **self._further(row)}
+        members |= self._further(row)
+        json_text(members)
+        return members
 
     def joined(self, bodies: Sequence[Members]) -> Members:
         """Return the body for several records of a batched task."""

@@ -4,29 +4,11 @@ A record is one request, or part of one if the task is to embed or to moderate t
 are asked again because they do not follow the schema.
 """
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from inferrun.contract import Request
-from inferrun.formats.record_errors import not_sent
-from inferrun.plugins import (
-    Batch,
-    ContractError,
-    JsonRecords,
-    Limits,
-    Model,
-    ModelContext,
-    RecordError,
-    Records,
-    Results,
-    TokenUsage,
-)
-from inferrun.resources.problems import describe as describe_problems
-from inferrun.resources.request import RequestTemplate, request_problems
-from runner.contract_file import describe
+from inferrun.plugins import Limits, Model, ModelContext, RecordError, Records, TokenUsage
 from runner.network.http_client import Response
 from runner.protocols.openai.requests import load_response, usage_of
 from runner.protocols.openai.server import RequestServer
@@ -36,7 +18,8 @@ from runner.protocols.prompts.asking import Answered, Reply, Validation, ask
 from runner.protocols.prompts.bodies import DOCUMENTS, Bodies, Members, encoded
 from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
 from runner.protocols.prompts.predictions import Prediction, Predictions, form_of_schema
-from runner.protocols.prompts.templates import InvalidRecord, Row, Templates
+from runner.protocols.prompts.row_model import RowModel, check_request, mounted_system, templates_of
+from runner.protocols.prompts.templates import Row, Templates
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,30 +28,23 @@ _BATCHED = 64
 """Records in a request that may have several, unless the config says another number."""
 
 
-class PromptModel:
+class PromptModel(RowModel):
     """A model with OpenAI's API."""
-
-    takes_any = True
 
     def __init__(
         self, request: Request, server: RequestServer, bodies: Bodies, *, templates: Templates, limits: Limits
     ) -> None:
+        schema = request.response_schema
+        super().__init__(templates, Predictions(answers.members_of(request, form_of_schema(schema) if schema else {})))
         self._request = request
         self._server = server
         self._bodies = bodies
-        self._templates = templates
-        schema = request.response_schema
         self._validation = Validation(schema) if schema else None
-        self._predictions = Predictions(answers.members_of(request, form_of_schema(schema) if schema else {}))
         self._outputs = [(one.name, parse_pointer(one.path)) for one in request.outputs]
         most = limits.batch_rows if "batch_rows" in limits.model_fields_set else _BATCHED
         self.max_records: int | None = most if bodies.task.is_batched else 1
         self._samples_length = False
         """Whether the first response says how long embeddings are."""
-
-    def fed_columns(self) -> tuple[str, ...]:
-        """Return the columns that the templates read; empty if they may read any."""
-        return self._templates.columns or ()
 
     async def prepare(self) -> None:
         """Check that the server can be reached and accepts the credentials."""
@@ -77,46 +53,27 @@ class PromptModel:
     def predicted(self) -> "pyarrow.DataType | None":
         """Return the type of a prediction; None for embeddings whose length the first response shows."""
         if self._request.task != "Embedding":
-            return self._predictions.predicted()
+            return super().predicted()
         length = self._request.body.get("dimensions")
         self._samples_length = not isinstance(length, int)
         return self._with_length(length) if isinstance(length, int) else None
 
     def use_type(self, stored: "pyarrow.DataType") -> None:
         """Return predictions of this type."""
-        self._predictions.use_type(stored)
+        super().use_type(stored)
         self._samples_length = False
 
-    def mismatch(self, records: Records) -> str:
-        """Return why no request can be made of the first record; empty if it can."""
-        first = rows_of(records.part(0, 1))[0]
-        made = first if isinstance(first, RecordError) else self._made_of(first)
-        return made.message if isinstance(made, RecordError) else ""
-
-    async def predict(self, batch: Batch) -> Results:
-        """Send the records for which a request can be made."""
-        made = [one if isinstance(one, RecordError) else self._made_of(one) for one in rows_of(batch.records)]
-        sent = [one for one in made if not isinstance(one, RecordError)]
-        if not sent:
-            return self._predictions.results([one for one in made if isinstance(one, RecordError)])
-        found, usage = await (self._predict_texts(sent) if self._bodies.task.is_batched else self._predict_one(sent[0]))
-        rest = iter(found)
-        return self._predictions.results(
-            [one if isinstance(one, RecordError) else next(rest) for one in made], usage=usage
-        )
-
-    def _made_of(self, row: Row) -> Members | RecordError:
+    def body_of(self, row: Row) -> Members:
         """Return the body for a record."""
-        try:
-            body = self._bodies.body_of(row)
-            encoded(body)
-        except InvalidRecord as error:
-            return not_sent(str(error))
-        return body
+        return self._bodies.body_of(row)
+
+    async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
+        """Send the bodies of records, of which there is one unless the task is batched."""
+        return await (self._predict_texts(bodies) if self._bodies.task.is_batched else self._predict_one(bodies[0]))
 
     async def _predict_texts(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
         """Send several records in one request."""
-        response, value = await self._post(self._bodies.joined(bodies), records=len(bodies))
+        response, value = await self._post(self._bodies.joined(bodies))
         try:
             if self._request.task == "Moderation":
                 found = answers.moderations_of(value, records=len(bodies))
@@ -125,7 +82,7 @@ class PromptModel:
         except InvalidAnswer as error:
             raise self._server.invalid(self._bodies.path, response, f"not valid: {error}") from error
         if self._samples_length:
-            self._predictions.use_type(self._with_length(len(found[0]["embedding"])))
+            self.predictions.use_type(self._with_length(len(found[0]["embedding"])))
         return list(found), usage_of(value)
 
     async def _predict_one(self, body: Members) -> tuple[list[Prediction | RecordError], TokenUsage]:
@@ -167,11 +124,11 @@ class PromptModel:
         for name, parts in self._outputs:
             found = at_pointer(answered.reply.response, parts)
             values[name] = None if found is MISSING else found
-        return {name: values.get(name) for name in self._predictions.members}
+        return {name: values.get(name) for name in self.predictions.members}
 
-    async def _post(self, body: Members, *, records: int = 1) -> tuple[Response, dict[str, Any]]:  # Any: foreign JSON
+    async def _post(self, body: Members) -> tuple[Response, dict[str, Any]]:  # Any: foreign JSON
         def nothing(_: Response) -> Records:
-            return self._predictions.results([None] * records).values
+            return self.predictions.results([None]).values
 
         path = self._bodies.path
         response = await self._server.post(path, encoded(body), in_place=nothing)
@@ -190,56 +147,6 @@ def prompt_model(model: Model, request: Request, server: RequestServer, context:
     """Compile the request of a contract. Raises ContractError with the field."""
     check_request(request, protocol="openai")
     templates = templates_of(context)
-    system = _mounted_system(context) if request.system_from else request.system
+    system = mounted_system(context) if request.system_from else request.system
     bodies = Bodies(request, templates, model=model.model_name, system=system)
     return PromptModel(request, server, bodies, templates=templates, limits=context.limits)
-
-
-def check_request(request: Request, *, protocol: str) -> None:
-    """Raise ContractError if the fields of a request do not fit together: not every contract is made by the control plane."""
-    try:
-        given = RequestTemplate.model_validate(request.model_dump(by_alias=True, exclude_defaults=True))
-    except ValidationError as error:
-        raise ContractError(f"request.{describe(error)}") from error
-    if problems := tuple(request_problems(given, protocol=protocol)):
-        raise ContractError(describe_problems(problems))
-
-
-def templates_of(context: ModelContext) -> Templates:
-    """Return what compiles the templates of a run."""
-    contract, span = context.contract, context.contract.interval
-    run = {"id": contract.run_id or contract.job_id, "job": contract.job_name}
-    if span is not None:
-        run |= {"start": span.start, "end": span.end}
-    return Templates(parameters=contract.parameters, run=run, max_bytes=context.limits.record_bytes)
-
-
-def _mounted_system(context: ModelContext) -> str:
-    path = context.credentials_dir.parent / "request" / "system"
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise ContractError(f"request.systemFrom: the text at {path} cannot be read: {why}") from error
-
-
-def rows_of(records: Records) -> list[Row | RecordError]:
-    """Return records as rows of Python values, because templates take nothing else."""
-    if isinstance(records, JsonRecords):
-        return [_row_of(text) for text in records.texts]
-    try:
-        rows: list[Row | RecordError] = records.table.to_pylist()
-    except (ValueError, OverflowError) as error:  # Python's times have neither nanoseconds nor years after 9999
-        if len(records) == 1:
-            return [
-                not_sent(
-                    f"a column has a value that a template cannot take, such as a time with nanoseconds ({type(error).__name__})"
-                )
-            ]
-        return [one for at in range(len(records)) for one in rows_of(records.part(at, at + 1))]
-    return rows
-
-
-def _row_of(text: bytes) -> Row | RecordError:
-    value = json.loads(text)  # integers of any size
-    return value if isinstance(value, dict) else not_sent("the record must be an object with named columns")

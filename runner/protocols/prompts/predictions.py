@@ -81,8 +81,10 @@ _DEPTH: Final = 16
 class Predictions:
     """Makes results of predictions that have the same members."""
 
-    def __init__(self, members: Mapping[str, Form]) -> None:
+    def __init__(self, members: Mapping[str, Form], *, is_checked: bool = False) -> None:
+        """`is_checked`: values must have the declared types also where the output has none."""
         self.members = members
+        self._is_checked = is_checked
         self._type: pyarrow.DataType | None = None
 
     def predicted(self) -> "pyarrow.DataType":
@@ -97,7 +99,12 @@ class Predictions:
         """Return the results of records, each with a prediction or an error."""
         errors = {at: one for at, one in enumerate(found) if isinstance(one, RecordError)}
         given = [None if isinstance(one, RecordError) else one for one in found]
-        values, more = self._texts(given) if self._type is None else self._columns(given, self._type)
+        if self._type is not None:
+            values, more = self._columns(given, self._type)
+        else:
+            unfit = self._columns(given, self.predicted())[1] if self._is_checked else {}
+            values, more = self._texts([None if at in unfit else one for at, one in enumerate(given)])
+            more |= unfit
         return Results(values, {**more, **errors}, usage)
 
     def _texts(self, given: Sequence[Prediction | None]) -> tuple[Records, dict[int, RecordError]]:

@@ -5,7 +5,7 @@ import json
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +82,20 @@ async def openai_server() -> AsyncIterator[OpenAiServer]:
     server.url = f"http://{host}:{port}"
     try:
         yield server
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def posted(path: str, answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    """Start a server that answers what is posted to a path, and return its URL."""
+    app = web.Application()
+    app.router.add_post(path, answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 

@@ -3,8 +3,7 @@
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from aiohttp import web
 
-from tests.integration.runner.openai_server import OpenAiServer, llama_server, openai_server
+from tests.integration.runner.openai_server import OpenAiServer, llama_server, openai_server, posted
 from tests.integration.runner.pods import Machine
 
 SCHEMA = {
@@ -177,7 +176,7 @@ async def test_a_rejected_prompt_costs_only_itself(tmp_path: Path, llm: OpenAiSe
     assert lines(machine)[2]["error"]["code"] == "http_400"
 
 
-FILES = {"jsonl": '{"a": 1, "odd name": "x\\ny", "c": 2}\n', "csv": 'a,odd name,c\n1,"x\ny",2\n'}
+FILES = {"jsonl": '{"a": 1, "odd name": "x, y", "c": 2}\n', "csv": 'a,odd name,c\n1,"x, y",2\n'}
 
 
 @pytest.mark.parametrize("form", FILES)
@@ -186,7 +185,7 @@ async def test_every_format_with_columns_feeds_a_prompt(tmp_path: Path, llm: Ope
     (machine.input / f"tickets.{form}").write_text(FILES[form])
     ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
-    assert list(llm.prompts) == ["x\ny of 1"]
+    assert list(llm.prompts) == ["x, y of 1"]
 
 
 async def test_an_image_of_a_column_is_part_of_the_message(tmp_path: Path, llm: OpenAiServer) -> None:
@@ -235,7 +234,7 @@ async def test_several_texts_are_embedded_in_one_request(tmp_path: Path, llm: Op
             {"data": data[::-1], "usage": {"prompt_tokens": len(texts), "total_tokens": len(texts)}}
         )
 
-    async with _at("/v1/embeddings", embed) as url:
+    async with posted("/v1/embeddings", embed) as url:
         machine = machine_of(tmp_path / "run", url, {"task": "Embedding", "prompt": "{{ n }}"})
         pq.write_table(pa.table({"n": list(range(200))}), machine.input / "tickets.parquet")
         ended = await machine.pod()
@@ -252,7 +251,7 @@ async def test_documents_are_ranked_in_their_order(tmp_path: Path) -> None:
         ranked = [{"index": at, "relevance_score": len(text) / 10} for at, text in enumerate(documents)]
         return web.json_response({"results": sorted(ranked, key=lambda one: -one["relevance_score"])})
 
-    async with _at("/v1/rerank", rank) as url:
+    async with posted("/v1/rerank", rank) as url:
         request = {"task": "Rerank", "prompt": "{{ q }}", "documentsColumn": "d"}
         machine = machine_of(tmp_path / "run", url, request)
         table = pa.table({"q": ["a", "b"], "d": pa.array([["x", "yyy"], []], pa.list_(pa.string()))})
@@ -260,20 +259,6 @@ async def test_documents_are_ranked_in_their_order(tmp_path: Path) -> None:
         ended = await machine.pod()
     assert ended.message == "1 of 2 records predicted; 1 failed, with their errors in the output"
     assert lines(machine)[0]["prediction"] == {"scores": [0.1, 0.3]}
-
-
-@asynccontextmanager
-async def _at(path: str, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
-    """A server with one path."""
-    app = web.Application()
-    app.router.add_post(path, handler)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 async def test_chats_and_embeddings_of_a_real_server(tmp_path: Path) -> None:

@@ -445,6 +445,18 @@ def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: 
             assert {"name": "INFERRUN_CA_BUNDLE", "value": "/etc/inferrun/ca-bundle/ca.crt"} in container["env"]
 
 
+def test_a_system_message_is_mounted_where_the_runner_reads_it_and_not_in_a_verification() -> None:
+    prompt = ConfigMapKey(config_map="prompts", key="sort.txt")
+    spec = job_of(system_prompt=prompt)["spec"]["template"]["spec"]
+    source = {"name": "prompts", "items": [{"key": "sort.txt", "path": "system"}]}
+    assert {"name": "system-prompt", "configMap": source} in spec["volumes"]
+    (container,) = spec["containers"]
+    mount = {"name": "system-prompt", "mountPath": "/etc/inferrun/endpoints/request", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    verify = verify_job_of(system_prompt=prompt)["spec"]["template"]["spec"]
+    assert "system-prompt" not in [volume["name"] for volume in verify["volumes"]]
+
+
 def manifest_of_secret(name: str) -> Json:
     return {
         "secretName": name,
