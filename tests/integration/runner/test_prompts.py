@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,10 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from aiohttp import web
 
+from inferrun.resources import parse_config
+from inferrun.resources.validation import config_problems
 from tests.integration.runner.openai_server import OpenAiServer, llama_server, openai_server, posted
-from tests.integration.runner.pods import Machine
+from tests.integration.runner.pods import REPOSITORY, Machine
 
 SCHEMA = {
     "type": "object",
@@ -53,8 +58,8 @@ def machine_of(folder: Path, url: str, request: dict[str, Any], *, form: str = "
     return machine
 
 
-def lines(machine: Machine, folder: str = "predictions") -> list[dict[str, Any]]:  # Any: JSON
-    paths = sorted((machine.output / "out" / "inf-tickets" / folder).iterdir())
+def lines(machine: Machine, out: str = "out") -> list[dict[str, Any]]:  # Any: JSON
+    paths = sorted((machine.output / out / "inf-tickets" / "predictions").iterdir())
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
@@ -124,6 +129,46 @@ async def test_an_answer_follows_the_schema_or_is_an_error_of_its_record(tmp_pat
         "the answer does not follow request.responseSchema: /team: not one of 2 values, asked 3 times"
     )
     assert "c4nary" not in json.dumps(found) + ended.stderr + ended.stdout
+
+
+async def test_the_documented_config_works(tmp_path: Path, llm: OpenAiServer) -> None:
+    text = (REPOSITORY / "docs" / "how-to" / "prompts.md").read_text()
+    manifest, rows, results = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[:3]
+    example = yaml.safe_load(manifest)
+    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "team"}})) == ()
+
+    async def answer(sent: web.Request) -> web.StreamResponse:
+        body = await sent.json()
+        assert body["messages"][0] == {"role": "system", "content": "You sort support tickets of Iris."}
+        is_crash = body["messages"][1]["content"] == "Crash\nThe app {{ crashes }}"
+        content = '{"team":"app","urgent":true}' if is_crash else '{"team":"web"}'
+        choice = {"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
+
+    llm.before = answer
+    spec = example["spec"]
+    machine = machine_of(tmp_path / "run", llm.url, spec["request"], **spec["storage"], passThroughColumns=["id"])
+    (machine.input / "tickets.csv").write_text(rows)
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    assert lines(machine, out="sorted") == [json.loads(line) for line in results.splitlines()]
+
+
+async def test_the_example_makes_prompts_of_tickets(tmp_path: Path, llm: OpenAiServer) -> None:
+    folder = REPOSITORY / "examples" / "tickets"
+    spec = yaml.safe_load((folder / "config.yaml").read_text())["spec"]
+    machine = machine_of(tmp_path / "run", llm.url, spec["request"], passThroughColumns=spec["passThroughColumns"])
+    making = await asyncio.create_subprocess_exec(
+        sys.executable, str(folder / "make_tickets.py"), "20", str(machine.input / "tickets.parquet")
+    )
+    assert await making.wait() == 0
+    machine.contract["output"]["file"]["format"] = "parquet"
+    ended = await machine.process()
+    assert (ended.code, ended.message) == (0, "20 of 20 records predicted"), ended.stderr
+    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
+    assert found.column("id").to_pylist() == list(range(20))
+    assert found.column("prediction").to_pylist()[1]["text"] == "Crash at start\nThis is ticket 1."
+    assert found.column("prediction").to_pylist()[9]["text"] == "Crash at start\n"
 
 
 async def test_a_missing_column_ends_the_run_before_the_first_request(tmp_path: Path, llm: OpenAiServer) -> None:
