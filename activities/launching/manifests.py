@@ -180,6 +180,7 @@ def verify_job(
             "resources": _resources(compiled.snapshot, "cpu", "memory"),
             "model_token_audience": "",
             "system_prompt": None,
+            "header_secrets": tuple(one for one in compiled.snapshot.header_secrets if one.end == "output"),
             "warm_up_limit": 0,
             "shards": 1,
         }
