@@ -171,6 +171,62 @@ async def test_the_example_makes_prompts_of_tickets(tmp_path: Path, llm: OpenAiS
     assert found.column("prediction").to_pylist()[9]["text"] == "Crash at start\n"
 
 
+TYPED = pa.struct(
+    [
+        ("text", pa.string()),
+        ("finish_reason", pa.string()),
+        ("prompt_tokens", pa.int64()),
+        ("completion_tokens", pa.int64()),
+        ("team", pa.string()),
+        ("urgent", pa.bool_()),
+    ]
+)
+
+
+async def test_answers_are_typed_columns_of_a_table(tmp_path: Path, llm: OpenAiServer) -> None:
+    async def answer(sent: web.Request) -> web.StreamResponse:
+        title = (await sent.json())["messages"][0]["content"]
+        content = "no" if "crash" in title else '{"team":"web"}'
+        choice = {"message": {"content": content}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
+
+    llm.before = answer
+    request = {"prompt": "{{ title }}", "responseSchema": SCHEMA, "responseRetries": 0}
+    machine = machine_of(tmp_path / "run", llm.url, request, passThroughColumns=["id", "price"])
+    machine.contract["output"]["file"]["format"] = "parquet"
+    ended = await machine.process(INFERRUN_CHUNK_BYTES="1")
+    assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
+    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
+    assert found.schema.field("prediction").type == TYPED
+    assert found.schema.field("id").type == pa.int64()
+    assert found.schema.field("price").type == pa.decimal128(9, 2)
+    teams = [one and one["team"] for one in found.sort_by("index").column("prediction").to_pylist()]
+    assert teams == ["web", None, "web"]
+
+
+async def test_embeddings_of_a_table_have_a_fixed_length(tmp_path: Path) -> None:
+    async def embed(sent: web.Request) -> web.StreamResponse:
+        texts = (await sent.json())["input"]
+        if "5" in texts:
+            return web.json_response({"error": {"message": "too long"}}, status=400)
+        data = [{"index": at, "embedding": [float(text), 0.1]} for at, text in enumerate(texts)]
+        data = [{**one, "embedding": [0.5]} if text == "7" else one for one, text in zip(data, texts, strict=True)]
+        return web.json_response({"data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}})
+
+    async with posted("/v1/embeddings", embed) as url:
+        machine = machine_of(tmp_path / "run", url, {"task": "Embedding", "prompt": "{{ n }}"})
+        machine.contract["output"]["file"]["format"] = "parquet"
+        pq.write_table(pa.table({"n": list(range(12))}), machine.input / "tickets.parquet")
+        ended = await machine.pod()
+    assert ended.message == "10 of 12 records predicted; 2 failed, with their errors in the output"
+    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
+    vector = pa.list_(pa.float32(), 2)
+    assert found.schema.field("prediction").type == pa.struct([("embedding", vector)])
+    assert found.column("prediction").to_pylist()[3] == {"embedding": [3.0, pa.scalar(0.1, pa.float32()).as_py()]}
+    errors = {at: one["code"] for at, one in enumerate(found.column("error").to_pylist()) if one}
+    assert errors == {5: "http_400", 7: "invalid_prediction"}
+
+
 async def test_a_missing_column_ends_the_run_before_the_first_request(tmp_path: Path, llm: OpenAiServer) -> None:
     ended = await machine_of(tmp_path / "run", llm.url, {"prompt": "{{ titel }} {{ id }}"}).pod()
     assert ended.code == 3
