@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import StorageSpec
+from inferrun.plugins.storage import StorageSpec
 
 
 class FileSpec(StorageSpec):

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import MountedRef, StorageSpec
+from inferrun.plugins.storage import MountedRef, StorageSpec
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
