@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
+from inferrun.resources.connection import MAX_HEADERS, ModelHeader
 from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.resource_model import ResourceModel
@@ -98,7 +99,16 @@ class KServeModel(ResourceModel):
 
     credentials_ref: SecretRef | None = None
     """Secret with the credentials for the model server, in the run's namespace. Keys: token (bearer token), or username and
-    password (basic authentication); ca.crt (authority of the server's certificate); tls.crt and tls.key (client certificate)."""
+    password (basic authentication); ca.crt (authority of the server's certificate); tls.crt and tls.key (client certificate);
+    proxy-url (proxyUrl, if it contains credentials)."""
+
+    headers: Annotated[tuple[ModelHeader, ...], Field(max_length=MAX_HEADERS)] | None = None
+    """Headers of each request to the model server, such as api-key or Host; with the protocol grpc-v2 its metadata. Headers that
+    frame a request or describe its body cannot be set."""
+
+    proxy_url: ModelText | None = None
+    """URL of the HTTP proxy through which the runner reaches the model server, such as http://proxy.egress:3128; not with the
+    protocol grpc-v2. Default: none; the proxies of the environment are not used."""
 
     token_audience: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^\S+$")] | None = None
     """Audience of a token of the Pod's service account, which the kubelet renews and the runner sends as bearer token. Requires

@@ -33,6 +33,7 @@ from inferrun.resources.config import (
     ResourceRequirements,
     RunnerLimits,
 )
+from inferrun.resources.connection import connection_problems
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
@@ -278,6 +279,9 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     if audience and API_SERVER_AUDIENCE.match(audience):
         reason = "is an audience of the API server: with the token, the model server could act as the service account"
         yield invalid("spec.kserve.tokenAudience", audience, reason)
+    yield from connection_problems(
+        model.headers or (), model.proxy_url, is_grpc=is_grpc, has_token=audience is not None
+    )
     if model.service_ref is not None and url:
         yield invalid(
             "spec.kserve.serviceRef", model.service_ref.name, "but modelUrl is set, too; set only one of them"

@@ -299,6 +299,17 @@ def test_the_secrets_of_headers_are_part_of_the_snapshot() -> None:
     ]
 
 
+def test_the_contract_has_no_secret_value_of_a_header_for_the_model_server() -> None:
+    reference = {"secretKeyRef": {"name": "gateway", "key": "api-key"}}
+    headers = [{"name": "Host", "value": "iris.example"}, {"name": "api-key", "valueFrom": reference}]
+    found = compile_of(spec={"kserve": {"modelUrl": "http://m", "headers": headers, "proxyUrl": "http://proxy:3128"}})
+    kserve = json.loads(found.contract_json)["kserve"]
+    assert kserve["headers"] == [{"name": "Host", "value": "iris.example"}, {"name": "api-key"}]
+    assert kserve["proxyUrl"] == "http://proxy:3128"
+    [secret] = found.snapshot.header_secrets
+    assert (secret.end, secret.index, secret.secret, secret.key) == ("model", 1, "gateway", "api-key")
+
+
 def s3(**more: object) -> dict[str, Any]:
     return {"s3": {"bucket": "data", "path": "in", "credentialsRef": {"name": "keys"}, **more}}
 

@@ -39,6 +39,7 @@ EXPORTS = {
     ),
     *(
         "AdoptingSource",
+        "ResultOptions",
         "ColumnModel",
         "DescribedModel",
         "TypedFormat",

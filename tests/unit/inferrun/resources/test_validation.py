@@ -57,6 +57,52 @@ def test_a_token_for_another_audience_is_allowed(audience: str) -> None:
     assert config_problems(config(kserve={**MODEL, "tokenAudience": audience}, serviceAccountName="caller")) == ()
 
 
+FROM_SECRET = {"secretKeyRef": {"name": "gateway", "key": "api-key"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "hint"),
+    [
+        ({"headers": [{"name": "Content-Length", "value": "1"}]}, "headers.0.name", "set by the HTTP client"),
+        ({"headers": [{"name": "content-type", "value": "text/plain"}]}, "headers.0.name", "set by the protocol"),
+        ({"headers": [{"name": "a b", "value": "1"}]}, "headers.0.name", "must consist of letters"),
+        ({"headers": [{"name": "api-key", "value": "c4nary"}]}, "headers.0.value", "use valueFrom with a Secret"),
+        ({"headers": [{"name": "X-A"}]}, "headers.0", "one of value and valueFrom"),
+        ({"headers": [{"name": "X-A", "value": "1", "valueFrom": FROM_SECRET}]}, "headers.0", "one of value"),
+        (
+            {"headers": [{"name": "X-A", "value": "1"}, {"name": "x-a", "valueFrom": FROM_SECRET}]},
+            "headers.1.name",
+            "set twice",
+        ),
+        (
+            {"headers": [{"name": "Authorization", "valueFrom": FROM_SECRET}], "tokenAudience": "models"},
+            "headers.0.name",
+            "tokenAudience is set",
+        ),
+        ({"headers": [{"name": "grpc-timeout", "value": "1"}], "protocolVersion": "grpc-v2"}, "headers.0.name", "gRPC"),
+        ({"headers": [{"name": "x-a-bin", "value": "1"}], "protocolVersion": "grpc-v2"}, "headers.0.name", "gRPC"),
+        ({"proxyUrl": "https://proxy:3128"}, "proxyUrl", "must be the http URL"),
+        ({"proxyUrl": "http://"}, "proxyUrl", "must be the http URL"),
+        ({"proxyUrl": "http://u:c4nary@proxy:3128"}, "proxyUrl", "key proxy-url"),
+        ({"proxyUrl": "http://proxy:3128", "protocolVersion": "grpc-v2"}, "proxyUrl", "uses no proxy"),
+    ],
+)
+def test_headers_and_proxies_that_cannot_be_used_are_reported_without_values(
+    model: dict[str, object], field: str, hint: str
+) -> None:
+    url = {"modelUrl": "iris:8081"} if model.get("protocolVersion") == "grpc-v2" else MODEL
+    [problem] = config_problems(config(kserve={**url, **model}, serviceAccountName="caller"))
+    assert problem.field == f"spec.kserve.{field}"
+    assert hint in problem.allowed
+    assert "c4nary" not in str(problem)
+
+
+def test_headers_may_have_values_or_secrets() -> None:
+    headers = [{"name": "Host", "value": "iris.example"}, {"name": "api-key", "valueFrom": FROM_SECRET}]
+    model = {**MODEL, "headers": headers, "proxyUrl": "http://proxy.egress:3128"}
+    assert config_problems(config(kserve=model)) == ()
+
+
 def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
     custom = config(image="example.com/mine:1", kserve=None, storage={"input": {"custom": {"s3": {"any": "thing"}}}})
     assert config_problems(custom) == ()
