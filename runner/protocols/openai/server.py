@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, RecordError, Records, Results
+from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_of, size_of
 from inferrun.text import public_url
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer
-from runner.network.network_failures import fault_of_status, kind_of_status, retry_after_of, size_of
 from runner.network.retries import with_retries
 from runner.protocols.openai.requests import reason_of
 
