@@ -18,9 +18,9 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
-from inferrun.resources.problems import describe as describe_problems
+from inferrun.plugins.storage import describe_invalid
+from inferrun.resources.problems import describe
 from inferrun.resources.request import RequestTemplate, request_problems
-from runner.contract_file import describe
 from runner.protocols.prompts.bodies import Members
 from runner.protocols.prompts.predictions import Prediction, Predictions
 from runner.protocols.prompts.templates import InvalidRecord, Row, Templates
@@ -88,9 +88,9 @@ def check_request(request: Request, *, protocol: str) -> None:
     try:
         given = RequestTemplate.model_validate(request.model_dump(by_alias=True, exclude_defaults=True))
     except ValidationError as error:
-        raise ContractError(f"request.{describe(error)}") from error
+        raise ContractError(f"request.{describe_invalid(error)}") from error
     if problems := tuple(request_problems(given, protocol=protocol)):
-        raise ContractError(describe_problems(problems))
+        raise ContractError(describe(problems))
 
 
 def templates_of(context: ModelContext) -> Templates:
