@@ -14,7 +14,7 @@ from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import predict_url, without_end
-from runner.protocols.v2.tensors import errors_of, load
+from runner.protocols.tensors.answers import errors_of, load
 
 
 class V1Rest:
