@@ -13,7 +13,7 @@ import orjson
 from inferrun.formats.json_text import json_of_bytes, json_texts, texts_of
 from inferrun.formats.number_text import number_of
 from inferrun.plugins import Json, JsonRecords, RecordError, Results
-from runner.protocols.tensors.datatypes import KINDS, Array, texts_of_rows, to_array, to_bytes
+from runner.protocols.tensors.datatypes import DATATYPES, KINDS, Array, texts_of_rows, to_array, to_bytes
 from runner.protocols.tensors.signature import OutputSpec, Signature
 
 if TYPE_CHECKING:
@@ -40,12 +40,18 @@ class Output:
 
 
 def results_of(
-    found: Sequence[Output], signature: Signature, *, records: int, stored: "pyarrow.DataType | None" = None
+    found: Sequence[Output],
+    signature: Signature,
+    *,
+    records: int,
+    is_typed: bool = False,
+    stored: "pyarrow.DataType | None" = None,
 ) -> Results:
-    """Return one prediction per record from the wanted outputs, or the first one; columns if all results of the run have a type.
+    """Return one prediction per record from the wanted outputs, or the first one.
 
     A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
-    size 1. A record with an invalid value (null, NaN, infinity) gets an error. Raises ValueError with what violates the protocol.
+    size 1. A record with an invalid value (null, NaN, infinity) gets an error. With `is_typed`, predictions are a column, of the
+    type `stored`, or without one of the datatypes of the response. Raises ValueError with what violates the protocol.
     """
     by_name = {one.name: one for one in found}
     wanted = signature.outputs
@@ -55,7 +61,7 @@ def results_of(
     if missing or not wanted:  # the first one, whatever the metadata calls it
         wanted, by_name = (OutputSpec(found[0].name, found[0].name),), {found[0].name: found[0]}
     shaped = {one: _shaped(by_name[one.name], records, has_batch=signature.has_batch) for one in wanted}
-    if stored is not None:
+    if is_typed and (stored is not None or all(one.datatype in DATATYPES for one in shaped.values())):
         from runner.protocols.tensors.arrow_answers import typed_results  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
 
         return typed_results(shaped, stored, is_chosen=signature.is_chosen)

@@ -1,12 +1,13 @@
 """Predictions as Arrow columns. Imports pyarrow, so only runs with typed results import it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import numpy
 import pyarrow
-from inferrun.formats.typed_values import array_of_column, array_of_texts
 
+from inferrun.formats.json_text import json_texts
+from inferrun.formats.typed_values import array_of_column, array_of_texts
 from inferrun.plugins import ArrowRecords, RecordError, Results
 from runner.protocols.tensors.answers import (
     INVALID,
@@ -50,23 +51,30 @@ def type_of(signature: Signature) -> pyarrow.DataType | None:
 def _type_of_output(output: OutputSpec) -> pyarrow.DataType | None:
     if not output.datatype or output.dimensions is None:
         return None
-    kind = TYPES.get(output.datatype) or (pyarrow.binary() if output.is_binary else pyarrow.string())
-    for size in reversed(without_ones(list(output.dimensions))):
+    return _type(output.datatype, without_ones(list(output.dimensions)), is_binary=output.is_binary)
+
+
+def _type(datatype: str, dimensions: Sequence[int], *, is_binary: bool) -> pyarrow.DataType:
+    kind = TYPES.get(datatype) or (pyarrow.binary() if is_binary else pyarrow.string())
+    for size in reversed(dimensions):
         kind = pyarrow.list_(kind, size) if size > 0 else pyarrow.list_(kind)
     return kind
 
 
-def typed_results(outputs: Mapping[OutputSpec, Output], stored: pyarrow.DataType, *, is_chosen: bool) -> Results:
-    """Return predictions of a type. What does not fit is an error of its record."""
-    columns, errors = list[pyarrow.Array](), dict[str, Mapping[int, RecordError]]()
+def typed_results(outputs: Mapping[OutputSpec, Output], stored: pyarrow.DataType | None, *, is_chosen: bool) -> Results:
+    """Return predictions of a type, or of that of the outputs. What does not fit is an error of its record."""
+    columns, errors = dict[str, pyarrow.Array](), dict[str, Mapping[int, RecordError]]()
     for spec, output in outputs.items():
-        kind = stored.field(spec.result_name).type if is_chosen else stored
-        column, errors[spec.result_name] = _typed(spec, output, kind)
-        columns.append(column)
+        if stored is None:
+            kind = _type(output.datatype, [0] * len(output.shape[1:]), is_binary=spec.is_binary)
+        else:
+            kind = stored.field(spec.result_name).type if is_chosen else stored
+        columns[spec.result_name], errors[spec.result_name] = _typed(spec, output, kind)
     if not is_chosen:
-        return Results(_records_of(columns[0]), next(iter(errors.values())))
-    whole = pyarrow.StructArray.from_arrays(columns, fields=[stored.field(one.result_name) for one in outputs])
-    return Results(_records_of(whole), joined_errors(errors))
+        ((name, column),) = columns.items()
+        return Results(_records_of(column), errors[name])
+    whole = pyarrow.StructArray.from_arrays(list(columns.values()), names=list(columns))
+    return Results(_records_of(whole if stored is None else whole.cast(stored)), joined_errors(errors))
 
 
 def _records_of(column: pyarrow.Array) -> ArrowRecords:
@@ -74,26 +82,24 @@ def _records_of(column: pyarrow.Array) -> ArrowRecords:
 
 
 def _typed(spec: OutputSpec, output: Output, kind: pyarrow.DataType) -> tuple[pyarrow.Array, dict[int, RecordError]]:
-    values, errors = output.values, dict[int, RecordError]()
-    if output.is_json:
-        if (known := array_of_json(output)) is None:
-            return _from_json(output, kind)
+    errors = dict[int, RecordError]()
+    known = array_of_json(output) if output.is_json else (cast("Array | list[bytes]", output.values), errors)
+    if known is None:
+        results = json_results(output)
+        errors = dict(results.errors)
+        column, misfits = array_of_texts(json_texts(results.values), kind)
+    else:
         values, errors = known
-    if isinstance(values, numpy.ndarray) and values.dtype.kind == "f":
-        errors = errors_of_array(values.reshape(output.shape)) | errors
-    column, misfits = array_of_column(_nested(values, output.shape[1:]), kind)
-    hint = f"; set {spec.field}.type to Binary" if isinstance(values, list) and not spec.is_binary else ""
+        if not isinstance(values, list) and values.dtype.kind == "f":
+            errors = errors_of_array(values.reshape(output.shape)) | errors
+        column, misfits = array_of_column(_nested(values, output.shape[1:]), kind)
+    hint = (
+        f"; set {spec.field}.type to Binary" if output.datatype == "BYTES" and spec.field and not spec.is_binary else ""
+    )
     for at in misfits:
         text = f"the model returned a value that is no {kind}, the type of all results of the run{hint}"
         errors.setdefault(at, RecordError(INVALID, text))
     return column, errors
-
-
-def _from_json(output: Output, kind: pyarrow.DataType) -> tuple[pyarrow.Array, dict[int, RecordError]]:
-    results = json_results(output)
-    column, misfits = array_of_texts(results.values.texts, kind)
-    text = f"the model returned a value that is no {kind}, the type of all results of the run"
-    return column, {at: RecordError(INVALID, text) for at in misfits} | dict(results.errors)
 
 
 def _nested(values: "Array | Sequence[bytes]", dimensions: Sequence[int]) -> pyarrow.Array:

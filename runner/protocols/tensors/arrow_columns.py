@@ -82,6 +82,7 @@ def values_of(column: pyarrow.Array, datatype: str, *, is_stated: bool) -> tuple
     if is_missing is not None:
         column = compute.fill_null(column, pyarrow.scalar(0).cast(column.type))
     numbers: Array = column.to_numpy(zero_copy_only=False)
+    found: Array | list[bytes]
     if datatype == "BYTES":
         found, faults = texts_of_rows(numbers) if len(numbers) else [], Faults()
     elif numbers.dtype == bool:

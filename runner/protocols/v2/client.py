@@ -41,6 +41,7 @@ class V2Client:
         self._transport = transport
         self._tensors = tensors
         self._signature = signature_of(tensors, None, self._wanted, target=transport.target)
+        self._is_typed = False
         self._stored: pyarrow.DataType | None = None
 
     @property
@@ -72,18 +73,19 @@ class V2Client:
         return mismatch_of(records, self._signature, target=self._transport.target, is_json=self._transport.is_json)
 
     def predicted(self) -> "pyarrow.DataType | None":
-        """Return the type of a prediction, according to the metadata or the contract."""
+        """Return the type of a prediction, according to the metadata or the contract. From now on, predictions have one."""
         from runner.protocols.tensors.arrow_answers import type_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
 
+        self._is_typed = True
         return type_of(self._signature)
 
     def use_type(self, stored: "pyarrow.DataType") -> None:
         """Return predictions as columns of this type."""
-        self._stored = stored
+        self._is_typed, self._stored = True, stored
 
     async def _send(self, tensors: list[Tensor], records: int) -> Results:
         found, response = await self._transport.infer(tensors, self._signature)
         try:
-            return results_of(found, self._signature, records=records, stored=self._stored)
+            return results_of(found, self._signature, records=records, is_typed=self._is_typed, stored=self._stored)
         except ValueError as error:
             raise self._transport.invalid(response, error) from error
