@@ -204,15 +204,15 @@ def _converted(values: Values, spec: TensorSpec, datatype: str, *, is_json: bool
             values = base64_of(values)
         found, faults = values_of(values, datatype, is_stated=spec.is_stated)
     if is_json and not faults:
-        faults = _unfit_for_json(found, datatype)
+        faults = _unfit_for_json(found, datatype, takes_bytes=spec.is_instance)
     return found, faults
 
 
-def _unfit_for_json(values: TensorValues, datatype: str) -> Faults:
+def _unfit_for_json(values: TensorValues, datatype: str, *, takes_bytes: bool) -> Faults:
     if datatype in FLOATS and isinstance(values, numpy.ndarray):
         text = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
         return dict.fromkeys(numpy.flatnonzero(numpy.isinf(values)).tolist(), text)
-    if datatype != "BYTES":
+    if datatype != "BYTES" or takes_bytes:
         return {}
     text = (
         "bytes that are not UTF-8, which JSON cannot represent; use the protocol grpc-v2, or set parameters.content_type of the "
@@ -266,7 +266,7 @@ def _dimensions_of(own: tuple[int, ...], spec: TensorSpec, *, where: str) -> tup
     """Return the dimensions in which a record is sent. Raises ValueError if it does not have those of the model."""
     wanted = spec.dimensions
     if wanted is None:
-        return own or (1,)
+        return own or (() if spec.is_instance else (1,))
     text = f"{spec.source} requires {{}} for the tensor {spec.name!r}"
     if len(own) > 1:
         if len(own) == len(wanted) and all(size < 1 or size == has for size, has in zip(wanted, own, strict=True)):

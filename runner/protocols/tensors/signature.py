@@ -43,6 +43,9 @@ class TensorSpec:
     is_stated: bool = False
     """Whether the contract states the datatype."""
 
+    is_instance: bool = False
+    """Whether it is part of an instance of V1: a single value is no array, and bytes may be an object with their base64."""
+
     source: str = _METADATA
     """Where the dimensions stand."""
 
@@ -104,8 +107,8 @@ class Signature:
 def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str, default: str = "FP32") -> Signature:
     """Compare the contract's tensors with the metadata. `wanted` is the name of an input that has none.
 
-    `default` is the datatype without metadata. Raises ContractError with the field for a tensor that the model does not have, and
-    InferenceError for an unknown datatype. Metadata that lists no tensors says nothing.
+    `default` is the datatype without metadata; empty for V1, which has none. Raises ContractError with the field for a tensor
+    that the model does not have, and InferenceError for an unknown datatype. Metadata that lists no tensors says nothing.
     """
     known = {str(one.get("name")): one for one in described(metadata, "inputs")}
     found = [
@@ -199,6 +202,7 @@ def _input(
         has_batch,
         given.columns,
         given.parameters,
+        is_instance=not default,
         is_stated=bool(given.datatype),
         source=source,
     )
