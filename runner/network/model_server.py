@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
 from inferrun.text import public_url
 from runner.network.http_client import (
+    Body,
     ExchangeFailed,
     HttpClient,
     Response,
@@ -74,7 +75,7 @@ class ModelServer:
         self,
         method: str,
         url: str,
-        body: bytes | None = None,
+        body: Body | None = None,
         *,
         headers: Mapping[str, str] = JSON_HEADERS,
     ) -> Response:
@@ -86,7 +87,7 @@ class ModelServer:
         return response
 
     async def send(
-        self, method: str, url: str, body: bytes | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
+        self, method: str, url: str, body: Body | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
     ) -> Response:
         """Send one request and return the response, whatever its status. Raises Fault if there is none."""
         authorization = self._credentials.authorization()
