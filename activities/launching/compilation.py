@@ -229,8 +229,11 @@ def _snapshot_of(
     backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
     seconds_kept = spec.ttl_seconds_after_finished
     limits: dict[str, float | None] = {}  # of the runner, by the names of its environment variables
-    if requests is not None and is_our_runner:
-        limits = {
+    if is_our_runner and spec.limits is not None:
+        sizes = spec.limits.to_manifest()
+        limits = {f"INFERRUN_{name.upper()}_BYTES": int(amount(size)) for name, size in sizes.items()}
+    if is_our_runner and requests is not None:
+        limits |= {
             "INFERRUN_BATCH_ROWS": requests.max_batch_records,
             "INFERRUN_REQUEST_SECONDS": requests.target_seconds,
             "INFERRUN_CONCURRENCY": requests.concurrency,

@@ -18,7 +18,6 @@ from inferrun.plugins import (
     InputError,
     InputFile,
     Json,
-    JsonRecords,
     Piece,
 )
 
@@ -88,10 +87,10 @@ def block_of(table: pyarrow.RecordBatch, columns: ColumnSelection) -> Block:
     names = table.schema.names
     copied = columns.copied_of(names)
     ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else ()
+    if copied and ID_COLUMN in names:
+        copied = [ID_COLUMN, *copied]
     return Block(
-        ArrowRecords(table.select(columns.fed_of(names))),
-        ids,
-        JsonRecords(members_of(table.select(copied))) if copied else None,
+        ArrowRecords(table.select(columns.fed_of(names))), ids, ArrowRecords(table.select(copied)) if copied else None
     )
 
 

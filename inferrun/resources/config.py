@@ -39,6 +39,14 @@ QUANTITY: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
 """What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes the API server more than half a
 minute to read it."""
 
+SIZE: Final = r"^[1-9][0-9]{0,12}([kMGT]|[KMGT]i)?$"
+"""What a size in bytes may look like: a quantity without fractions."""
+
+LEAST_SIZE: Final = "1Ki"
+LEAST_WINDOW: Final = "1Mi"
+LARGEST_SIZE: Final = "1Ti"
+
+Size = int | Annotated[str, Field(max_length=16)]
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 
 
@@ -144,6 +152,26 @@ class ModelRequests(ResourceModel):
     """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
 
 
+class RunnerLimits(ResourceModel):
+    """Memory, disk and sizes that the built-in runner observes: bytes, or quantities such as 64Mi."""
+
+    chunk: Size | None = None
+    """Input in one chunk, the unit of commit and resume. Default: a 128th of the input, between 16Ki and 4Mi."""
+
+    record: Size | None = None
+    """Maximum size of a record; longer ones are rejected. Default: 16Mi."""
+
+    window: Size | None = None
+    """Memory of the decoded records that are held between reading and writing, at least 1Mi. Default: 64Mi."""
+
+    response: Size | None = None
+    """Maximum size of a response of the model server. A request with a longer one is divided. Default: 64Mi."""
+
+    spool: Size | None = None
+    """Disk of the Pod for the input, and the same for the output. The installation's setting runnerTmpSize limits what the Pod
+    may use in total. Default: 8Gi."""
+
+
 class TensorInput(ResourceModel):
     """An input of the model, and the columns that feed it."""
 
@@ -229,6 +257,9 @@ class InferenceConfigSpec(ResourceModel):
 
     requests: ModelRequests | None = None
     """Size, number and timeouts of the requests that the built-in runner sends."""
+
+    limits: RunnerLimits | None = None
+    """Memory, disk and sizes that the built-in runner observes."""
 
     storage: Storage
     """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels file, http, krateo,

@@ -42,7 +42,7 @@ _FIXES: Final = {
     ),
     **dict.fromkeys((400, 422), "check kserve.modelInputName and the number of values per record"),
     404: "check kserve.modelUrl and that the model is loaded",
-    413: "the server or a proxy rejects requests of this size; set a smaller INFERRUN_BATCH_ROWS in the image",
+    413: "the server or a proxy rejects requests of this size; set a smaller requests.maxBatchRecords in the config",
 }
 """What to do about a status."""
 
@@ -98,7 +98,7 @@ class ModelServer:
         try:
             return await self._client.exchange(method, url, body, headers=headers, limit=limit, proxy=self._proxy)
         except ResponseTooLarge as error:
-            text = f"{self.target} returned more than {limit} bytes; set a larger INFERRUN_RESPONSE_BYTES in the image"
+            text = f"{self.target} returned more than {limit} bytes; set a larger limits.response in the config"
             raise error.fault(InferenceError(text, is_retryable=False)) from error
         except ExchangeFailed as error:
             raise error.fault(InferenceError(f"{self.target}: {error}")) from error

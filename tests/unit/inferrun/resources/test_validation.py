@@ -222,6 +222,16 @@ def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | s
     assert fits or problems[0].allowed == f"must be at most the limit, {limit}"
 
 
+@pytest.mark.parametrize(
+    ("limit", "size"),
+    [("chunk", 0), ("record", "1Xi"), ("window", "512Ki"), ("spool", "2Ti"), ("response", "1.5Gi"), ("chunk", -1)],
+)
+def test_a_limit_that_is_not_a_size_within_the_bounds_is_reported(limit: str, size: int | str) -> None:
+    (problem,) = config_problems(config(limits={limit: size}))
+    assert problem.field == f"spec.limits.{limit}"
+    assert "must be a size from 1" in problem.allowed
+
+
 @pytest.mark.parametrize("quantity", ["1e999999999", "1e1000000", "1e-999999999", "1E100", "many", "", "1Zi", "NaN"])
 def test_a_quantity_that_cannot_be_compared_in_a_moment_is_reported(quantity: str) -> None:
     resources = {"requests": {"cpu": quantity}, "limits": {"cpu": quantity}}
