@@ -21,7 +21,8 @@ from aiohttp.abc import AbstractStreamWriter, ResolveResult
 from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
-from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.plugins import FaultKind, Limits
+from inferrun.plugins.http import ExchangeFailed, read_start
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, lifetime_of, open_connections
 from runner.network.network_failures import (
     UNKNOWN_AUTHORITY,
@@ -61,20 +62,6 @@ class _Parts(aiohttp.Payload):
         for part in self._parts:
             for start in range(0, len(part), _SLICE):
                 await writer.write(part[start : start + _SLICE])
-
-
-class ExchangeFailed(Exception):
-    """There is no complete response. The text is for users and contains nothing that was sent or received."""
-
-    def __init__(self, text: str, *, kind: FaultKind, was_sent: bool = True) -> None:
-        """`was_sent` is False if the request certainly did not reach the server."""
-        super().__init__(text)
-        self.kind = kind
-        self.was_sent = was_sent
-
-    def fault(self, failed: RunnerError) -> Fault:
-        """The fault of the request; `failed` describes it."""
-        return Fault(failed, kind=self.kind, was_sent=self.was_sent)
 
 
 class Refused(ExchangeFailed):
@@ -233,16 +220,6 @@ def whole_timeout(seconds: float) -> aiohttp.ClientTimeout:
 def idle_timeout(seconds: float) -> aiohttp.ClientTimeout:
     """The time limit of requests that may take long, but send something every `seconds`."""
     return aiohttp.ClientTimeout(total=None, connect=min(CONNECT_SECONDS, seconds), sock_read=seconds)
-
-
-async def read_start(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Read a body to its end, or until it has more than `limit` bytes."""
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > limit:
-            break
-    return bytes(body)
 
 
 class _ShuffledResolver(aiohttp.ThreadedResolver):
