@@ -30,6 +30,7 @@ EXPORTS = {
     *(
         "AdoptingSource",
         "ResultOptions",
+        "PipelinedStore",
         "ColumnModel",
         "DescribedModel",
         "TypedFormat",
