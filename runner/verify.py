@@ -9,6 +9,7 @@ import asyncio
 import sys
 
 from inferrun.exitcodes import ExitCode
+from inferrun.formats.named_columns import columns_of
 from inferrun.plugins import AbortableStore, Contract
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
 from runner.contract_file import only_label, read_contract
@@ -28,7 +29,7 @@ async def verify(contract: Contract, settings: Settings, *, is_final: bool) -> O
     """What the output store says about the run. Raises RunnerError if it does not answer."""
     label, spec = only_label(contract.output, side="output")
     registry = Registry()
-    context = store_context(contract, settings, registry)
+    context = store_context(contract, settings, registry, columns_of(contract))
     async with registry.output_store(label)(spec, context) as sink:
         committed = await (sink.abort() if is_final and isinstance(sink, AbortableStore) else ask_commit(sink))
     if committed is not None:

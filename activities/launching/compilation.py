@@ -8,8 +8,8 @@ from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.retried_run import check_storage, retried_run
 from activities.launching.snapshot import (
     CONTRACT_KEY,
-    BundleKey,
     CompiledRun,
+    ConfigMapKey,
     End,
     EndpointSecret,
     HeaderSecret,
@@ -19,11 +19,11 @@ from activities.launching.snapshot import (
     hash_of,
 )
 from inferrun import contract as contracts
-from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, Tensors, dump_contract
+from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, ModelHeader, Request, Tensors, dump_contract
 from inferrun.kserve import ModelAddress
 from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
-from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun
+from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, connection
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
 from inferrun.resources.problems import describe
 from inferrun.resources.resolution import Resolved, resolve
@@ -186,6 +186,8 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
             model_version=model.model_version or "",
             model_input_name=model.model_input_name or "",
             protocol_version=model.protocol_version or "",
+            headers=tuple(ModelHeader(name=one.name, value=one.value or "") for one in model.headers or ()),
+            proxy_url=model.proxy_url or "",
         ),
         input=resolved.input,
         output=resolved.output,
@@ -193,6 +195,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
         interval=contracts.DataInterval(start=rfc3339(span.start), end=rfc3339(span.end)) if span is not None else None,
         error_threshold=next((str(one) for one in thresholds if one is not None), ""),
         canary_records=run.spec.canary_records or spec.canary_records or 0,
+        request=Request.model_validate(spec.request.to_manifest()) if spec.request else None,
         tensors=Tensors.model_validate(spec.tensors.to_manifest()) if spec.tensors else Tensors(),
         join_source="Input" if spec.join_source is JoinSource.INPUT else "",
         pass_through_columns=spec.pass_through_columns or (),
@@ -210,6 +213,8 @@ def _snapshot_of(
 ) -> Snapshot:
     spec, model, requests = config.spec, config.spec.model, config.spec.requests
     credentials, bundle = spec.credentials_ref, spec.ca_bundle
+    source = spec.request.system_from if spec.request else None
+    system = source.config_map_key_ref if source else None
     is_our_runner = spec.image in (None, defaults.runner_image)
     warm_up_limit = model.warm_up_seconds  # by default only a model of KServe is waited for
     if warm_up_limit is None:
@@ -227,8 +232,11 @@ def _snapshot_of(
     backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
     seconds_kept = spec.ttl_seconds_after_finished
     limits: dict[str, float | None] = {}  # of the runner, by the names of its environment variables
-    if requests is not None and is_our_runner:
-        limits = {
+    if is_our_runner and spec.limits is not None:
+        sizes = spec.limits.to_manifest()
+        limits = {f"INFERRUN_{name.upper()}_BYTES": int(amount(size)) for name, size in sizes.items()}
+    if is_our_runner and requests is not None:
+        limits |= {
             "INFERRUN_BATCH_ROWS": requests.max_batch_records,
             "INFERRUN_REQUEST_SECONDS": requests.target_seconds,
             "INFERRUN_CONCURRENCY": requests.concurrency,
@@ -249,7 +257,7 @@ def _snapshot_of(
         tmp_size=defaults.runner_tmp_size,
         is_root_read_only=is_our_runner,
         endpoints=tuple(endpoints),
-        header_secrets=_header_secrets_of(storage),
+        header_secrets=_header_secrets_of(storage, model.headers or ()),
         claims=tuple(MountedClaim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
         labels=propagated_labels(run, allowed=defaults.propagated_labels),
         annotations=propagated_annotations(run, excluded=defaults.excluded_annotations),
@@ -269,9 +277,10 @@ def _snapshot_of(
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
         is_dry_run=bool(run.spec.dry_run),
-        ca_bundle=BundleKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
+        ca_bundle=ConfigMapKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
         if bundle is not None
         else None,
+        system_prompt=ConfigMapKey(config_map=system.name, key=system.key) if system is not None else None,
         shards=1 if run.spec.dry_run else run.spec.shards or spec.shards or 1,  # a dry run reads only the first records
     )
 
@@ -308,8 +317,14 @@ def _endpoint_of(end: End, settings: dict[str, Any]) -> EndpointSecret | None:  
     return None
 
 
-def _header_secrets_of(storage: Iterable[_Storage]) -> tuple[HeaderSecret, ...]:
-    found = []
+def _header_secrets_of(
+    storage: Iterable[_Storage], headers: Iterable[connection.ModelHeader]
+) -> tuple[HeaderSecret, ...]:
+    found = [
+        HeaderSecret(end="model", index=index, secret=reference.name, key=reference.key)
+        for index, header in enumerate(headers)
+        if (reference := header.value_from.secret_key_ref if header.value_from else None) is not None
+    ]
     for end, label, settings in storage:
         call = settings.get("api") if label == KRATEO_LABEL else None
         sources = call.get("headersFrom") if isinstance(call, dict) else None

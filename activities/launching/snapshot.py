@@ -36,9 +36,9 @@ class EndpointSecret(Frozen):
 
 
 class HeaderSecret(Frozen):
-    """The key of a Secret that holds the value of a header of a `krateo` input or output; `index` is its place in the list."""
+    """The key of a Secret that holds the value of a header; `index` is its place in the list of the end's headers."""
 
-    end: End
+    end: Literal["input", "output", "model"]
     index: int
     secret: str
     key: str
@@ -51,8 +51,8 @@ class MountedClaim(Frozen):
     name: str
 
 
-class BundleKey(Frozen):
-    """The key of a ConfigMap with certificates of authorities."""
+class ConfigMapKey(Frozen):
+    """A key of a ConfigMap that is mounted: with certificates of authorities, or with a system message."""
 
     config_map: str
     key: str
@@ -120,7 +120,8 @@ class Snapshot(Frozen):
     """0: the Pod has no init container."""
 
     warm_up_image: str = ""
-    ca_bundle: BundleKey | None = None
+    ca_bundle: ConfigMapKey | None = None
+    system_prompt: ConfigMapKey | None = None
     is_dry_run: bool = False
     shards: int = 1
     """Number of Pods of a launch."""

@@ -5,8 +5,8 @@ from typing import BinaryIO, Final, Generic, TypeVar, cast
 
 import orjson
 
-from inferrun.formats.json_text import json_texts
-from inferrun.formats.jsonl.format import error_line
+from inferrun.formats.json_text import copied_texts, json_texts
+from inferrun.formats.jsonl.results import error_line
 from inferrun.plugins import ID_COLUMN, Batch, CustomId, Json, RecordError, ResultCounts, Results
 
 INDEX: Final = "index"
@@ -36,7 +36,7 @@ class CollectedResults:
         start = len(self.indexes)
         self.indexes += range(batch.first, batch.first + len(batch))
         self._ids += batch.ids or [None] * len(batch)
-        self._copied += batch.copied or [b""] * len(batch)
+        self._copied += copied_texts(batch) or [b""] * len(batch)
         self._predictions += json_texts(results.values)
         for at, error in sorted(results.errors.items()):
             row = start + at

@@ -10,10 +10,16 @@ from pyarrow import compute
 
 from inferrun.formats.json_text import json_of_bytes
 from inferrun.formats.named_columns import check_copied, check_names
-from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError, InputFile, Json, Piece
-
-ALL: Final = ColumnSelection()
-"""All columns feed the model."""
+from inferrun.plugins import (
+    ID_COLUMN,
+    ArrowRecords,
+    Block,
+    ColumnSelection,
+    InputError,
+    InputFile,
+    Json,
+    Piece,
+)
 
 ROWS_PER_BLOCK: Final = 16_384
 
@@ -79,9 +85,12 @@ def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:
 def block_of(table: pyarrow.RecordBatch, columns: ColumnSelection) -> Block:
     """Return rows with their ids and what is copied of them, if there is any."""
     names = table.schema.names
+    copied = columns.copied_of(names)
     ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else ()
+    if copied and ID_COLUMN in names:
+        copied = [ID_COLUMN, *copied]
     return Block(
-        ArrowRecords(table.select(columns.fed_of(names))), ids, _members(table.select(columns.copied_of(names)))
+        ArrowRecords(table.select(columns.fed_of(names))), ids, ArrowRecords(table.select(copied)) if copied else None
     )
 
 
@@ -99,7 +108,7 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
     check_copied(columns.copied_of(schema.names), file)
     for name in columns.fed_of(schema.names):
         field = schema.field(name)
-        if not (_is_tensor(field.type) if columns.fed else is_number(field.type)):
+        if not columns.takes_any and not (_is_tensor(field.type) if columns.fed else is_number(field.type)):
             allowed = (
                 "numbers, booleans, strings, bytes, and lists of these"
                 if columns.fed
@@ -146,7 +155,7 @@ def _is_tensor(kind: pyarrow.DataType) -> bool:
     return _is_tensor(kind.value_type) if is_list(kind) else is_number(kind) or _is_text(kind) or is_bytes
 
 
-def _members(table: pyarrow.RecordBatch) -> list[bytes]:
+def members_of(table: pyarrow.RecordBatch) -> list[bytes]:
     """Return each row as members of a JSON object; what JSON does not have, such as a time, is text. Raises InputError."""
     columns = [_values(column, name=name) for name, column in zip(table.schema.names, table.columns, strict=True)]
     rows = (dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True))

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from inferrun.formats.json_text import error_of, error_text, json_texts
+from inferrun.formats.json_text import copied_texts, error_of, error_text, json_texts
 from inferrun.plugins import Batch, ResultCounts, Results, StoredResult
 
 _NULL: Final = b"\\N"
@@ -38,7 +38,7 @@ class CopyLines:
         """Append the results of a batch."""
         ids = batch.ids or [None] * len(batch)
         texts = json_texts(results.values)
-        ends = [b"\t" + _escaped(b"{%b}" % one) + b"\n" for one in batch.copied] or [b"\n"] * len(batch)
+        ends = [b"\t" + _escaped(b"{%b}" % one) + b"\n" for one in copied_texts(batch)] or [b"\n"] * len(batch)
         lines: list[bytes] = []
         for at, (custom_id, text, end) in enumerate(zip(ids, texts, ends, strict=True)):
             error = results.errors.get(at)

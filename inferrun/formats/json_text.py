@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import orjson
 
-from inferrun.plugins import ArrowRecords, Json, JsonRecords, RecordError, Records
+from inferrun.plugins import ID_COLUMN, ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records
 
 _BYTES: Final = "b64"
 
@@ -42,6 +42,27 @@ def json_texts(records: Records) -> Sequence[bytes]:
             from inferrun.formats.columns import row_texts  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
             return row_texts(records.table)
+
+
+def prediction_texts(values: Records) -> Sequence[bytes]:
+    """Return one JSON text per prediction, which are texts already or a column."""
+    if isinstance(values, JsonRecords):
+        return values.texts
+    return texts_of(values.table.column(0).to_pylist())
+
+
+def copied_texts(batch: Batch | Block) -> Sequence[bytes]:
+    """Return what is copied of each record as members of a JSON object without the braces; empty if nothing is."""
+    match batch.copied:
+        case None:
+            return ()
+        case JsonRecords(texts):
+            return texts
+        case ArrowRecords(table):
+            from inferrun.formats.columns import members_of  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+            names = [name for name in table.schema.names if name != ID_COLUMN]
+            return members_of(table.select(names))
 
 
 def array_of(texts: Sequence[bytes]) -> bytes:

@@ -8,12 +8,12 @@ from inferrun.contract import RESULT_MEMBERS, Contract
 from inferrun.plugins import (
     ID_COLUMN,
     ColumnFormat,
+    ColumnModel,
     ColumnSelection,
     ContractError,
     CopyingStore,
     InputError,
     InputFile,
-    MappedModel,
     ModelProtocol,
     OutputStore,
     RecordFormat,
@@ -25,15 +25,25 @@ STORED_RESULTS: Final = "inputRun"
 """Begins the fields with the formats of stored results, which are read with all columns."""
 
 
-def columns_of(contract: Contract) -> ColumnSelection:
-    """Return the columns that the contract selects. Raises ContractError with the field."""
+def columns_of(contract: Contract, model: ModelProtocol | None = None) -> ColumnSelection:
+    """Return the columns that the contract selects; with the protocol of the model, also those that only it knows.
+
+    Raises ContractError with the field.
+    """
     copied = contract.pass_through_columns
     if contract.join_source and copied:
         raise ContractError("joinSource: Input copies all columns; remove passThroughColumns, or set joinSource: None")
     if fault := copied_fault(copied):
         raise ContractError(f"passThroughColumns: {fault}")
-    names = [name for tensor in contract.tensors.inputs for name in tensor.columns]
-    return ColumnSelection(tuple(dict.fromkeys(names)), copied, copies_all=bool(contract.join_source))
+    fed = tuple(dict.fromkeys(name for tensor in contract.tensors.inputs for name in tensor.columns))
+    takes_any = False
+    if isinstance(model, ColumnModel):
+        fed, takes_any = model.fed_columns(), model.takes_any
+    elif model and contract.tensors:
+        raise ContractError(
+            "tensors: only the protocols v1, v2 and grpc-v2 have named tensors; change kserve.protocolVersion"
+        )
+    return ColumnSelection(fed, copied, copies_all=bool(contract.join_source), takes_any=takes_any)
 
 
 def copied_fault(copied: Sequence[str]) -> str:
@@ -69,20 +79,9 @@ def with_columns(
     return named
 
 
-def use_tensors(model: ModelProtocol, contract: Contract) -> None:
-    """Give the contract's tensors to the protocol. Raises ContractError if it does not send columns as tensors."""
-    if not contract.tensors:
-        return
-    if not isinstance(model, MappedModel):
-        raise ContractError(
-            "tensors: only the protocols v2 and grpc-v2 have named tensors; change kserve.protocolVersion"
-        )
-    model.map_tensors(contract.tensors)
-
-
-def check_store(sink: OutputStore, contract: Contract) -> None:
+def check_store(sink: OutputStore, contract: Contract, columns: ColumnSelection) -> None:
     """Raise ContractError if columns are copied and the output has no place for them."""
-    if columns_of(contract).copies_any and not isinstance(sink, CopyingStore):
+    if columns.copies_any and not isinstance(sink, CopyingStore):
         label = next(iter(contract.output), "")
         raise ContractError(
             f"output.{label}: it does not store columns of the input; use file, s3 or sql, or remove joinSource and "
@@ -110,7 +109,9 @@ def check_names(names: Sequence[str], file: InputFile, columns: ColumnSelection)
 
 def field_of(name: str, columns: ColumnSelection) -> str:
     """Return the field of the contract that names a column."""
-    return "tensors.inputs" if name in columns.fed else "passThroughColumns"
+    if name not in columns.fed:
+        return "passThroughColumns"
+    return "request" if columns.takes_any else "tensors.inputs"
 
 
 def check_copied(copied: Sequence[str], file: InputFile) -> None:

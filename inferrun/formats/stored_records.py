@@ -60,7 +60,12 @@ def _block(rows: Sequence[StoredResult], columns: ColumnSelection, *, run: str) 
     example = next(iter(found.values()), b"null")
     records = [found.get(at, example) for at in range(len(rows))]
     ids = [row.custom_id for row in rows]
-    return Block(JsonRecords(records), ids if set(ids) - {None} else (), copied if any(copied) else (), errors=errors)
+    return Block(
+        JsonRecords(records),
+        ids if set(ids) - {None} else (),
+        JsonRecords(copied) if any(copied) else None,
+        errors=errors,
+    )
 
 
 def _record(row: StoredResult, columns: ColumnSelection) -> tuple[bytes, bytes]:

@@ -7,6 +7,9 @@ An implementation fills one of the seams in `inferrun.plugins.seams` and is regi
     inferrun.protocols       `kserve.protocolVersion`            OpenModel
     inferrun.formats         `format` of a storage object        RecordFormat
 
+`inferrun.plugins.storage` validates storage objects and reads mounted Secrets, `inferrun.plugins.http` describes the HTTP client
+that `StoreContext.services` opens.
+
 An opener receives the storage object of its label, or the model, together with a StoreContext or the Limits. It validates
 its arguments before doing any I/O, raising ContractError with the field and the allowed values, and yields the open object.
 It does not read the environment.
@@ -27,14 +30,16 @@ from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
     AbortableStore,
+    AdoptingSource,
     CheckedModel,
     ChunkWriter,
     ColumnFormat,
+    ColumnModel,
     CopyingStore,
+    DescribedModel,
     EarlierResults,
     InputFile,
     Json,
-    MappedModel,
     ModelContext,
     ModelProtocol,
     OpenInput,
@@ -43,6 +48,7 @@ from inferrun.plugins.seams import (
     OutputStore,
     PeekableSource,
     Piece,
+    PipelinedStore,
     ProbedStore,
     ReadableResults,
     RecordFormat,
@@ -50,8 +56,13 @@ from inferrun.plugins.seams import (
     RetriedStore,
     SharedStore,
     Source,
+    SpooledInput,
     StorageObject,
     StoreContext,
+    StoreServices,
+    TypedFormat,
+    TypedResultFormat,
+    TypedStore,
 )
 from inferrun.plugins.values import (
     NO_USAGE,
@@ -66,8 +77,10 @@ from inferrun.plugins.values import (
     CustomId,
     InputPlan,
     Member,
+    PlannedObject,
     RecordError,
     ResultCounts,
+    ResultOptions,
     Results,
     Skipped,
     StoredResult,
@@ -81,6 +94,7 @@ __all__ = [
     "ID_COLUMN",
     "NO_USAGE",
     "AbortableStore",
+    "AdoptingSource",
     "ArrowRecords",
     "Batch",
     "Block",
@@ -91,6 +105,7 @@ __all__ = [
     "ChunkWriter",
     "Claim",
     "ColumnFormat",
+    "ColumnModel",
     "ColumnSelection",
     "CommittedRun",
     "Contract",
@@ -99,6 +114,7 @@ __all__ = [
     "Counts",
     "CustomId",
     "Delivery",
+    "DescribedModel",
     "EarlierResults",
     "Fault",
     "FaultKind",
@@ -110,7 +126,6 @@ __all__ = [
     "Json",
     "JsonRecords",
     "Limits",
-    "MappedModel",
     "Member",
     "Model",
     "ModelContext",
@@ -124,12 +139,15 @@ __all__ = [
     "OutputTensor",
     "PeekableSource",
     "Piece",
+    "PipelinedStore",
+    "PlannedObject",
     "ProbedStore",
     "ReadableResults",
     "RecordError",
     "RecordFormat",
     "Records",
     "ResultCounts",
+    "ResultOptions",
     "ResultWriter",
     "Results",
     "RetriedRun",
@@ -138,12 +156,17 @@ __all__ = [
     "SharedStore",
     "Skipped",
     "Source",
+    "SpooledInput",
     "StorageObject",
     "StoreContext",
+    "StoreServices",
     "StoredResult",
     "Survey",
     "Tensors",
     "TokenUsage",
+    "TypedFormat",
+    "TypedResultFormat",
+    "TypedStore",
     "failed",
     "join_results",
 ]

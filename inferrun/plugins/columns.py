@@ -21,8 +21,16 @@ class ColumnSelection:
     copies_all: bool = False
     """Whether all columns are copied, except that of ids."""
 
+    takes_any: bool = False
+    """Whether the model takes columns of every type. Without `fed` these are all, and a record is an object or a row."""
+
     def __bool__(self) -> bool:
-        return bool(self.fed or self.copied or self.copies_all)
+        return bool(self.fed or self.copied or self.copies_all or self.takes_any)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether the records are objects or rows whose columns the model knows by name."""
+        return bool(self.fed or self.takes_any)
 
     @property
     def copies_any(self) -> bool:
@@ -40,4 +48,10 @@ class ColumnSelection:
 
     def fed_of(self, names: list[str]) -> list[str]:
         """Return which of the columns of a file feed the model."""
-        return list(self.fed) or [name for name in names if name != ID_COLUMN and name not in self.copied]
+        return list(self.fed) or [
+            name for name in names if name != ID_COLUMN and (self.takes_any or name not in self.copied)
+        ]
+
+
+ALL_COLUMNS: Final = ColumnSelection()
+"""All columns feed the model, as an array of numbers."""

@@ -1,13 +1,14 @@
 """The seams between the runner's pipeline and what can be added to it: formats, input stores, output stores, protocols."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from inferrun.contract import Contract, Model, RetriedRun, Tensors
-from inferrun.plugins.columns import ColumnSelection
+from inferrun.contract import Contract, Model, RetriedRun
+from inferrun.plugins.columns import ALL_COLUMNS, ColumnSelection
+from inferrun.plugins.http import HttpClient
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import Records
 from inferrun.plugins.values import (
@@ -22,11 +23,19 @@ from inferrun.plugins.values import (
     InputPlan,
     Member,
     ResultCounts,
+    ResultOptions,
     Results,
     StoredResult,
     Survey,
 )
 from inferrun.runner_report import Delivery
+
+if TYPE_CHECKING:
+    import ssl
+
+    import pyarrow
+
+T = TypeVar("T")
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -71,8 +80,8 @@ class RecordFormat(Protocol):
     All methods block; the pipeline calls them on a thread. OSError may be raised as it is.
     """
 
-    suffix: str
-    """The file name extension, with the dot."""
+    suffixes: tuple[str, ...]
+    """The file name extensions of its input, with the dot; empty: every file."""
 
     results_suffix: str
     """The extension of result files. Error files are JSON lines, whatever the format."""
@@ -87,11 +96,32 @@ class RecordFormat(Protocol):
         file and the place.
         """
 
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of results to `out`.
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: "pyarrow.Schema | None" = None) -> ResultWriter:
+        """Return a writer of results to `out`. `schema`: the columns of the results, for a `TypedResultFormat`.
 
         The errors of failed records are written to `errors`, too, or only to it, one JSON object per line.
         """
+
+
+@runtime_checkable
+class TypedFormat(Protocol):
+    """A format whose files say which columns they have, and of which types; optional for a `RecordFormat`."""
+
+    def schema(self, file: InputFile) -> "pyarrow.Schema":
+        """Return the columns of a file, without reading its records. Raises InputError."""
+
+    def with_schema(self, schema: "pyarrow.Schema") -> RecordFormat:
+        """Return the format that reads files as if all had these columns. A value that does not fit is an error of its record."""
+
+
+@runtime_checkable
+class TypedResultFormat(Protocol):
+    """A format whose result files have typed columns, which are the same in all files of a run; optional for a `RecordFormat`.
+
+    Its writers need a schema. A result that does not fit is an error of its record.
+    """
+
+    has_typed_results: Literal[True]
 
 
 @runtime_checkable
@@ -122,6 +152,14 @@ class Source(Protocol):
 
     def verify(self) -> None:
         """Raise InputError if the input has changed since it was opened."""
+
+
+@runtime_checkable
+class AdoptingSource(Protocol):
+    """A source that reads what the plan of the run says, not what it finds; optional for a `Source`."""
+
+    def adopt(self, plan: InputPlan) -> None:
+        """Read the objects and columns of a plan; called in every attempt before `read`. Raises InputError. Blocks."""
 
 
 @runtime_checkable
@@ -178,6 +216,16 @@ class OutputStore(Protocol):
 
 
 @runtime_checkable
+class PipelinedStore(Protocol):
+    """An opened output whose chunks are committed several at a time; optional for an `OutputStore`.
+
+    While chunks are being committed, the next one is written. They may complete in any order.
+    """
+
+    commits_at_a_time: int
+
+
+@runtime_checkable
 class AbortableStore(Protocol):
     """An opened output that can be asked about its run without executing it; optional for an `OutputStore`.
 
@@ -222,8 +270,9 @@ class ProbedStore(Protocol):
 class ModelProtocol(Protocol):
     """A connection to a model server."""
 
-    max_records: ClassVar[int | None]
-    """Maximum number of records in one request; None: whatever suits the server's speed."""
+    @property
+    def max_records(self) -> int | None:
+        """Maximum number of records in one request; None: whatever suits the server's speed. Valid after `prepare`."""
 
     async def prepare(self) -> None:
         """Query what the model expects, before the first batch. Raises InferenceError."""
@@ -267,11 +316,42 @@ class CopyingStore(Protocol):
 
 
 @runtime_checkable
-class MappedModel(Protocol):
-    """A protocol that sends named columns as tensors; optional for a `ModelProtocol`."""
+class TypedStore(Protocol):
+    """An opened output whose results have typed columns; optional for an `OutputStore`.
 
-    def map_tensors(self, tensors: Tensors) -> None:
-        """Use these tensors; called before `prepare`, which compares them with the model's metadata and raises ContractError."""
+    The plan that `begin` gets then has a `result_schema`.
+    """
+
+    result_options: ResultOptions | None
+    """None: the results have no typed columns after all."""
+
+
+@runtime_checkable
+class ColumnModel(Protocol):
+    """A protocol that sends named columns of the input; optional for a `ModelProtocol`."""
+
+    takes_any: bool
+    """Whether the columns may have any type."""
+
+    def fed_columns(self) -> tuple[str, ...]:
+        """Return the columns that it needs, each once, according to the contract; called before `prepare`.
+
+        Empty: all of them, as an array of numbers unless it takes any type. Raises ContractError.
+        """
+
+
+@runtime_checkable
+class DescribedModel(Protocol):
+    """A protocol that knows the type of its predictions; optional for a `ModelProtocol`."""
+
+    def predicted(self) -> "pyarrow.DataType | None":
+        """Return the type of a prediction; called after `prepare`. Several outputs are the members of a struct. None: unknown."""
+
+    def use_type(self, stored: "pyarrow.DataType") -> None:
+        """Return predictions of this type: what all attempts of the run agree on. Called before the first batch.
+
+        A prediction that does not fit is an error of its record, `invalid_prediction`, and is never rounded.
+        """
 
 
 @runtime_checkable
@@ -291,6 +371,39 @@ class CheckedModel(Protocol):
 
     def mismatch(self, records: Records) -> str:
         """Return how the metadata that `prepare` has read differs from the first records; empty if it does not."""
+
+
+class SpooledInput(Protocol):
+    """Input that can be read only once, on its way to the Pod's disk. Raises InputError over the limit or on a full disk."""
+
+    def opened(self) -> AbstractContextManager[object]:
+        """Begin the file, again if an earlier try has left a part of it."""
+
+    def write(self, piece: bytes) -> None:
+        """Append a piece."""
+
+    def source(self, record_format: RecordFormat) -> Source:
+        """Return the source that reads the complete file in a format."""
+
+
+class StoreServices(Protocol):
+    """What the runner does for stores, within the limits of the run."""
+
+    def http_client(self, *, tls: "ssl.SSLContext | None" = None) -> AbstractAsyncContextManager[HttpClient]:
+        """Open a client. A request fails after `handler_timeout` seconds without data. Without `tls`: the image's authorities."""
+
+    async def with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Call `attempt` until it raises no transient Fault, or raise the Fault's error after `retry_seconds`."""
+
+    def spooled(self, name: str, *, what: str, fix: str = "") -> AbstractContextManager[SpooledInput]:
+        """Create a file for input, which is deleted when the context ends.
+
+        `what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what helps besides a
+        larger limit.
+        """
+
+    def json_texts(self, records: Records) -> Sequence[bytes]:
+        """Return one JSON text per record; a row of columns is an array of their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,10 +432,20 @@ class StoreContext:
     format_named: Callable[[str, str], RecordFormat]
     """`format_named(name, field)` returns the record format of that name. Raises ContractError with the field if there is none."""
 
+    services: StoreServices
+    """What the runner does for stores."""
+
+    columns: ColumnSelection = ALL_COLUMNS
+    """The columns of the input that are used."""
+
 
 StorageObject: TypeAlias = Mapping[str, Json]
 OpenInput: TypeAlias = Callable[[StorageObject, StoreContext], AbstractAsyncContextManager[Source]]
 OpenOutput: TypeAlias = Callable[[StorageObject, StoreContext], AbstractAsyncContextManager[OutputStore]]
+
+
+NO_CONTRACT: Final = Contract(job_id="", job_name="")
+"""Of a model that is used outside a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +456,9 @@ class ModelContext:
 
     credentials_dir: Path
     """The mounted Secret of the model server, with one file per key; does not exist without one."""
+
+    contract: Contract = NO_CONTRACT
+    """What the run is to do."""
 
 
 OpenModel: TypeAlias = Callable[[Model, ModelContext], AbstractAsyncContextManager[ModelProtocol]]

@@ -42,8 +42,9 @@ class Block:
     ids: Sequence[CustomId] = ()
     """One id per record if the input has ids, otherwise empty."""
 
-    copied: Sequence[bytes] = ()
-    """Per record, the columns that are copied to its result, as members of a JSON object without the braces; otherwise empty."""
+    copied: Records | None = None
+    """The columns that are copied to the results: typed columns, or per record the members of a JSON object without the braces.
+    None: none are."""
 
     columns: Sequence[str] = ()
     """The names of the columns whose values the records are, in order, if the file names them and the records do not."""
@@ -56,7 +57,7 @@ class Block:
         return Block(
             self.records.part(start, stop),
             self.ids[start:stop],
-            self.copied[start:stop],
+            self.copied.part(start, stop) if self.copied is not None else None,
             self.columns,
             _part_of(self.errors, start, stop),
         )
@@ -74,8 +75,8 @@ class Batch:
     ids: Sequence[CustomId] = ()
     """One id per record if the input has ids, otherwise empty."""
 
-    copied: Sequence[bytes] = ()
-    """Per record, the columns that are copied to its result, as in a block."""
+    copied: Records | None = None
+    """The columns that are copied to the results, as in a block."""
 
     errors: Mapping[int, RecordError] = field(default_factory=dict)
     """The errors of records that are not sent, as in a block. A protocol never gets such a record."""
@@ -86,7 +87,7 @@ class Batch:
     @property
     def nbytes(self) -> int:
         """The memory of the records and of what is copied."""
-        return self.records.nbytes + (JsonRecords(self.copied).nbytes if self.copied else 0)
+        return self.records.nbytes + (self.copied.nbytes if self.copied is not None else 0)
 
     def part(self, start: int, stop: int) -> "Batch":
         """Return the records from position `start` up to `stop`."""
@@ -96,7 +97,7 @@ class Batch:
             first=self.first + start,
             records=self.records.part(start, stop),
             ids=self.ids[start:stop],
-            copied=self.copied[start:stop],
+            copied=self.copied.part(start, stop) if self.copied is not None else None,
             errors=_part_of(self.errors, start, stop),
         )
 
@@ -221,6 +222,20 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedObject:
+    """A file or object of the input, as it was when the run began."""
+
+    name: str
+    size: int
+
+    tag: str
+    """Differs if the content does."""
+
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    """The values of the columns that its path has, as texts."""
+
+
+@dataclass(frozen=True, slots=True)
 class InputPlan:
     """How a run divides its input into chunks. All attempts of a run use the same plan."""
 
@@ -233,10 +248,37 @@ class InputPlan:
     skipped: tuple[Skipped, ...] = ()
     """What the input contains and the chunks do not."""
 
+    objects: tuple[PlannedObject, ...] = ()
+    """The files that are read, in order, if the input is made of such."""
+
+    boundaries: tuple[tuple[str, ...], ...] = ()
+    """The keys at which the chunks begin, if the input is divided by keys."""
+
+    schema: bytes = b""
+    """The columns of the input, as Arrow's serialized schema; empty if the records have none."""
+
+    result_schema: bytes = b""
+    """The columns of the results, as `inferrun.formats.result_schema` serializes them; empty if the store does not need them.
+    Whoever begins the run decides, for all attempts."""
+
     @property
     def total(self) -> int:
         """The number of records in the input."""
         return self.chunks[-1].stop if self.chunks else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOptions:
+    """What the config says about the columns of the results."""
+
+    label: str
+    """The field of the contract that says it, such as `output.file`."""
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    """The types of columns, as `inferrun.formats.result_schema.parse_type` reads them, by their names."""
+
+    is_flat: bool = False
+    """Whether each output of the model is a column of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,15 @@ from pydantic import Field, JsonValue
 
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
+from inferrun.resources.connection import MAX_HEADERS, ModelHeader
 from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
+from inferrun.resources.request import RequestTemplate
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceConfigStatus
 from inferrun.resources.storage import SecretRef
+from inferrun.resources.tensors import ColumnName, TensorMapping
 
 RUN_AS_USER: Final = 65532
 AUTO_DELETE_DELAY_SECONDS: Final = 300
@@ -32,12 +35,18 @@ BackoffLimit = Annotated[int, Field(ge=0, le=100)]
 Threshold = int | Annotated[str, Field(max_length=16)]
 CanaryRecords = Annotated[int, Field(ge=1, le=1_000_000)]
 Shards = Annotated[int, Field(ge=1, le=MAX_SHARDS)]
-ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
-TensorName = Annotated[str, Field(min_length=1, max_length=256)]
 QUANTITY: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
 """What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes the API server more than half a
 minute to read it."""
 
+SIZE: Final = r"^[1-9][0-9]{0,12}([kMGT]|[KMGT]i)?$"
+"""What a size in bytes may look like: a quantity without fractions."""
+
+LEAST_SIZE: Final = "1Ki"
+LEAST_WINDOW: Final = "1Mi"
+LARGEST_SIZE: Final = "1Ti"
+
+Size = int | Annotated[str, Field(max_length=16)]
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 
 
@@ -90,7 +99,16 @@ class KServeModel(ResourceModel):
 
     credentials_ref: SecretRef | None = None
     """Secret with the credentials for the model server, in the run's namespace. Keys: token (bearer token), or username and
-    password (basic authentication); ca.crt (authority of the server's certificate); tls.crt and tls.key (client certificate)."""
+    password (basic authentication); ca.crt (authority of the server's certificate); tls.crt and tls.key (client certificate);
+    proxy-url (proxyUrl, if it contains credentials)."""
+
+    headers: Annotated[tuple[ModelHeader, ...], Field(max_length=MAX_HEADERS)] | None = None
+    """Headers of each request to the model server, such as api-key or Host; with the protocol grpc-v2 its metadata. Headers that
+    frame a request or describe its body cannot be set."""
+
+    proxy_url: ModelText | None = None
+    """URL of the HTTP proxy through which the runner reaches the model server, such as http://proxy.egress:3128; not with the
+    protocol grpc-v2. Default: none; the proxies of the environment are not used."""
 
     token_audience: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^\S+$")] | None = None
     """Audience of a token of the Pod's service account, which the kubelet renews and the runner sends as bearer token. Requires
@@ -134,41 +152,24 @@ class ModelRequests(ResourceModel):
     """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
 
 
-class TensorInput(ResourceModel):
-    """An input of the model, and the columns that feed it."""
+class RunnerLimits(ResourceModel):
+    """Memory, disk and sizes that the built-in runner observes: bytes, or quantities such as 64Mi."""
 
-    name: TensorName | None = None
-    """Name of the model's input. Default: kserve.modelInputName, or the model's only input."""
+    chunk: Size | None = None
+    """Input in one chunk, the unit of commit and resume. Default: a 128th of the input, between 16Ki and 4Mi."""
 
-    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=4096)]
-    """Columns of the input that feed it, in the order of the tensor. One column of arrays is allowed, too."""
+    record: Size | None = None
+    """Maximum size of a record; longer ones are rejected. Default: 16Mi."""
 
-    datatype: (
-        Annotated[str, Field(max_length=16, pattern=r"^(BOOL|U?INT(8|16|32|64)|FP16|BF16|FP32|FP64|BYTES)$")] | None
-    ) = None
-    """Datatype of the tensor. Default: that of the model's metadata, or FP32 without metadata."""
+    window: Size | None = None
+    """Memory of the decoded records that are held between reading and writing, at least 1Mi. Default: 64Mi."""
 
+    response: Size | None = None
+    """Maximum size of a response of the model server. A request with a longer one is divided. Default: 64Mi."""
 
-class TensorOutput(ResourceModel):
-    """An output of the model that becomes part of the predictions."""
-
-    name: TensorName
-    """Name of the model's output."""
-
-    result_name: TensorName | None = None
-    """Its name in the predictions. Default: the same."""
-
-
-class TensorMapping(ResourceModel):
-    """How columns become the model's inputs, and the model's outputs predictions."""
-
-    inputs: Annotated[tuple[TensorInput, ...], Field(max_length=64)] | None = None
-    """The model's inputs with their columns. Default: one input, which all columns feed that are not copied by
-    passThroughColumns."""
-
-    outputs: Annotated[tuple[TensorOutput, ...], Field(max_length=64)] | None = None
-    """The model's outputs that are stored: a prediction is then an object with a member for each. Default: the first output is
-    the prediction."""
+    spool: Size | None = None
+    """Disk of the Pod for the input, and the same for the output. The installation's setting runnerTmpSize limits what the Pod
+    may use in total. Default: 8Gi."""
 
 
 class JoinSource(StrEnum):
@@ -220,6 +221,9 @@ class InferenceConfigSpec(ResourceModel):
     requests: ModelRequests | None = None
     """Size, number and timeouts of the requests that the built-in runner sends."""
 
+    limits: RunnerLimits | None = None
+    """Memory, disk and sizes that the built-in runner observes."""
+
     storage: Storage
     """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels file, http, krateo,
     s3 and sql may contain placeholders such as $(params.region), $(interval.start:%Y-%m-%d) and $(run.name)."""
@@ -227,8 +231,12 @@ class InferenceConfigSpec(ResourceModel):
     parameters: Annotated[tuple[Parameter, ...], Field(max_length=MAX_PARAMETERS)] | None = None
     """Parameters that runs may set. A run that sets another one, or omits a required one, is rejected. Default: any are allowed."""
 
+    request: RequestTemplate | None = None
+    """How a record becomes a request, and its response a prediction: prompts from columns with the protocol openai, any JSON with
+    http. Custom images find it in the contract."""
+
     tensors: TensorMapping | None = None
-    """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v2 and grpc-v2. The
+    """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v1, v2 and grpc-v2. The
     names are compared with the model's metadata before the first request. Custom images find it in the contract."""
 
     join_source: JoinSource | None = None

@@ -22,17 +22,24 @@ from inferrun.http_headers import header_fault, is_credential, name_fault, split
 from inferrun.placeholders import has_placeholders
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import (
+    LARGEST_SIZE,
+    LEAST_SIZE,
+    LEAST_WINDOW,
     MODEL_FIELDS,
     MODEL_VERSIONS,
     QUANTITY,
+    SIZE,
     InferenceConfigSpec,
     JoinSource,
     ResourceRequirements,
+    RunnerLimits,
 )
+from inferrun.resources.connection import connection_problems
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
+from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
 from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.storage import (
     HTTP_VERBS,
@@ -53,8 +60,9 @@ API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc
 
 OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
 GRPC: Final = "grpc-v2"
-TENSOR_PROTOCOLS: Final = ("v2", GRPC)
-OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, "openai")
+TENSOR_PROTOCOLS: Final = ("v1", "v2", GRPC)
+REQUEST_PROTOCOLS: Final = ("openai", HTTP)
+OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, *REQUEST_PROTOCOLS)
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
 """Fields whose values may contain credentials: their problems are reported without the value."""
@@ -111,7 +119,9 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _threshold_problems(spec.error_threshold),
         _shard_problems(spec),
         _column_problems(spec),
+        _request_problems(spec),
         _resource_problems(spec.resources or ResourceRequirements()),
+        _limit_problems(spec.limits or RunnerLimits()),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -216,12 +226,12 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             yield invalid(f"spec.passThroughColumns.{at}", name, "but it is named twice")
     if spec.image is not None:
         return
-    # The built-in runner has no columns for other protocols than V2, and for data handlers.
+    # The built-in runner has no named columns for some protocols, and for data handlers.
     protocol = spec.model.protocol_version or spec.model.model_version
     fed = spec.tensors is not None and bool(spec.tensors.inputs)
-    has_tensors = fed or (spec.tensors is not None and bool(spec.tensors.outputs))
+    has_tensors = fed or (spec.tensors is not None and bool(spec.tensors.outputs or spec.tensors.parameters))
     if has_tensors and protocol and protocol not in TENSOR_PROTOCOLS:
-        supported = f"the built-in runner sends named tensors with {' and '.join(TENSOR_PROTOCOLS)}"
+        supported = f"the built-in runner sends named tensors with {', '.join(TENSOR_PROTOCOLS)}"
         yield Problem(field="spec.tensors", value=f"set with the protocol {shown(protocol)}", allowed=supported)
     copies = spec.join_source is JoinSource.INPUT or bool(copied)
     remedy = "rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns"
@@ -231,10 +241,32 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         yield invalid(f"spec.storage.output.{KRATEO_LABEL}", "used with columns", remedy)
 
 
-def _size_problems(field: str, value: object) -> Iterator[Problem]:
+def _request_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    """What is wrong with spec.request besides its templates, which the runner compiles."""
+    request, own_runner = spec.request, spec.image is None
+    if request is None:
+        return
+    protocol = spec.model.protocol_version or spec.model.model_version
+    if own_runner and protocol and protocol not in REQUEST_PROTOCOLS:
+        allowed = f"the built-in runner makes requests of columns with {' and '.join(REQUEST_PROTOCOLS)}"
+        yield Problem(field="spec.request", value=f"set with the protocol {shown(protocol)}", allowed=allowed)
+    if spec.tensors is not None:
+        yield Problem(field="spec.tensors", value="set with spec.request", allowed="remove one of them")
+    for label, storage in (spec.storage.input or {}).items() if own_runner else ():
+        if _at(storage, "format") == "openai":
+            allowed = (
+                "with spec.request the input must have columns: jsonl, csv, parquet or arrow; or remove spec.request"
+            )
+            yield invalid(f"spec.storage.input.{label}.format", "openai", allowed)
+    yield from request_problems(request, protocol=protocol or "")
+    yield from _size_problems("spec.request.body", request.body or {}, limit=MAX_BODY_BYTES)
+    yield from _size_problems("spec.request.responseSchema", request.response_schema or {}, limit=MAX_SCHEMA_BYTES)
+
+
+def _size_problems(field: str, value: object, *, limit: int = MAX_BYTES) -> Iterator[Problem]:
     size = len(json.dumps(value, ensure_ascii=False, default=str).encode())
-    if size > MAX_BYTES:
-        yield Problem(field=field, value=f"{size} bytes of JSON", allowed=f"at most {MAX_BYTES} bytes are allowed")
+    if size > limit:
+        yield Problem(field=field, value=f"{size} bytes of JSON", allowed=f"at most {limit} bytes are allowed")
 
 
 def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -279,6 +311,9 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     if audience and API_SERVER_AUDIENCE.match(audience):
         reason = "is an audience of the API server: with the token, the model server could act as the service account"
         yield invalid("spec.kserve.tokenAudience", audience, reason)
+    yield from connection_problems(
+        model.headers or (), model.proxy_url, is_grpc=is_grpc, has_token=audience is not None
+    )
     if model.service_ref is not None and url:
         yield invalid(
             "spec.kserve.serviceRef", model.service_ref.name, "but modelUrl is set, too; set only one of them"
@@ -286,6 +321,11 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     elif own_runner and model.service_ref is not None and is_grpc:
         reason = "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
         yield invalid("spec.kserve.protocolVersion", protocol, reason)
+    elif own_runner and model.service_ref is not None and protocol == HTTP:
+        reason = "http requires modelUrl with the URL to which requests are posted instead of serviceRef"
+        yield invalid("spec.kserve.protocolVersion", protocol, reason)
+    elif own_runner and protocol == HTTP and spec.request is None:
+        yield invalid("spec.request", None, "the protocol http requires it, with body and outputs")
     elif own_runner and not url and model.service_ref is None:
         yield invalid(
             "spec.kserve.modelUrl",
@@ -427,6 +467,13 @@ def _resource_problems(resources: ResourceRequirements) -> Iterator[Problem]:
             yield invalid(
                 f"spec.resources.requests.{resource}", value, f"must be at most the limit, {limits[resource]}"
             )
+
+
+def _limit_problems(limits: RunnerLimits) -> Iterator[Problem]:
+    for name, value in limits.to_manifest().items():
+        least = LEAST_WINDOW if name == "window" else LEAST_SIZE
+        if not re.fullmatch(SIZE, str(value)) or not amount(least) <= amount(value) <= amount(LARGEST_SIZE):
+            yield invalid(f"spec.limits.{name}", value, f"must be a size from {least} to {LARGEST_SIZE}, such as 64Mi")
 
 
 def amount(quantity: int | str) -> Decimal:

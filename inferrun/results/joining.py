@@ -91,8 +91,8 @@ def _reader_of_files(
         record_format = record_format.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
 
     def read() -> Iterator[InputRow]:
-        suffix = record_format.suffix
-        suffixes = (suffix, *(f"{suffix}{one}" for one in _COMPRESSED))
+        plain = record_format.suffixes
+        suffixes = (*plain, *(f"{suffix}{one}" for suffix in plain for one in _COMPRESSED))
         found = [
             one
             for one in files.find(path)
@@ -154,13 +154,14 @@ def _rows_of(block: Block, *, is_object: bool) -> Iterator[InputRow]:
         records: list[Json] = block.records.table.to_pylist()
     else:
         records = [loads(text) for text in block.records.texts]
+    copied = load("inferrun.formats.json_text", extra="results").copied_texts(block)
     for at, record in enumerate(records):
-        columns: Row = loads(b"{%b}" % block.copied[at]) if block.copied else {}
+        columns: Row = loads(b"{%b}" % copied[at]) if copied else {}
         if block.columns and isinstance(record, list):
             columns |= zip(block.columns, record, strict=True)
         elif isinstance(record, dict) and (is_object or isinstance(block.records, ArrowRecords)):
             columns |= record
-        elif not block.copied:
+        elif not copied:
             columns = {_RECORD: record}
         yield _named({} if at in block.errors else columns), block.ids[at] if block.ids else None
 

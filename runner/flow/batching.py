@@ -1,10 +1,10 @@
 """Cuts requests from blocks, across the borders of blocks and chunks. Pure."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from inferrun.plugins import Batch, Block
+from inferrun.plugins import Batch, Block, JsonRecords, Records
 
 
 @dataclass(slots=True)
@@ -93,13 +93,20 @@ def _joined(parts: list[Batch]) -> Batch:
         return first
     has_ids = any(part.ids for part in parts)
     ids = [one for part in parts for one in (part.ids or [None] * len(part))] if has_ids else ()
-    has_copied = any(part.copied for part in parts)
-    copied = [one for part in parts for one in (part.copied or [b""] * len(part))] if has_copied else ()
     errors = {part.first - first.first + at: error for part in parts for at, error in part.errors.items()}
     return Batch(
         first=first.first,
         records=first.records.join([part.records for part in parts[1:]]),
         ids=ids,
-        copied=copied,
+        copied=_copied_of(parts),
         errors=errors,
     )
+
+
+def _copied_of(parts: Sequence[Batch]) -> Records | None:
+    """Join what is copied of the parts, of which some may have nothing."""
+    first = next((part.copied for part in parts if part.copied is not None), None)
+    if first is None:
+        return None
+    found = [JsonRecords([b""] * len(part)) if part.copied is None else part.copied for part in parts]
+    return found[0].join(found[1:])

@@ -4,14 +4,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from inferrun.contract import Contract
-from inferrun.formats.named_columns import check_store, columns_of, use_tensors, with_columns
+from inferrun.formats.named_columns import check_store, columns_of, with_columns
 from inferrun.plugins import (
+    AdoptingSource,
     Checkpoint,
+    ColumnSelection,
     CommittedRun,
     Counts,
     Delivery,
+    DescribedModel,
     EarlierResults,
     InferenceError,
     InputError,
@@ -22,6 +26,7 @@ from inferrun.plugins import (
     RunnerError,
     Source,
     StoreContext,
+    TypedStore,
 )
 from inferrun.reasons import Reason
 from inferrun.runner_report import RecordCounts, RunnerResult
@@ -30,12 +35,15 @@ from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
 from runner.flow.pipeline import Pipeline
 from runner.program import checks
 from runner.program.committing import find_commit, finish
+from runner.program.pod_memory import memory_limit
+from runner.program.result_types import first_valid, predicted_type, typed_plan
 from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
 from runner.registry import Registry
 from runner.sending.error_budget import ErrorBudget, budget_of
 from runner.sending.recall import Recall
 from runner.settings import Settings
+from runner.stores.services import RunnerServices
 from runner.stores.skipped_files import describe
 
 _log = logging.getLogger(__name__)
@@ -54,20 +62,22 @@ async def execute(
     """
     _log.info("run started", extra={"job": contract.job_name, "attempt": settings.attempt})
     registry = Registry()
-    context = store_context(contract, settings, registry)
     input_label, input_spec = only_label(contract.input, side="input")
     output_label, output_spec = only_label(contract.output, side="output")
     open_input, open_output = registry.input_store(input_label), registry.output_store(output_label)
-    model_context = ModelContext(limits=settings.limits, credentials_dir=settings.endpoints_dir / "model")
+    model_context = ModelContext(
+        limits=settings.limits, credentials_dir=settings.endpoints_dir / "model", contract=contract
+    )
     described = await with_protocol(contract.kserve, model_context)
     name, field = named_protocol(described)
     open_model = registry.model_protocol(name, field=field)
     budget_of(contract, total=0)  # raises ContractError before anything is opened
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(open_model(described, model_context))
-        use_tensors(model, contract)
+        columns = columns_of(contract, model)
+        context = store_context(contract, settings, registry, columns)
         sink = await stack.enter_async_context(open_output(output_spec, context))
-        check_store(sink, contract)
+        check_store(sink, contract, columns)
         if contract.dry_run:
             source = await stack.enter_async_context(open_input(input_spec, context))
             text = await checks.check_run(contract, settings, described, model=model, source=source, sink=sink)
@@ -103,13 +113,15 @@ async def _predict(
     report: Callable[[Counts], None],
 ) -> CommittedRun:
     is_checked = checkpoint.plan is None and await _check_first(source, model)
-    earlier = await checks.find_earlier(contract, sink, source)
-    plan = await _adopt_plan(source, sink, checkpoint, earlier)
-    if not is_checked and len(checkpoint.committed) < len(plan.chunks):
+    if not is_checked and (checkpoint.plan is None or len(checkpoint.committed) < len(checkpoint.plan.chunks)):
         await model.prepare()
+    earlier = await checks.find_earlier(contract, sink, source)
+    plan = await _begin(source, model, sink, checkpoint, earlier, retry_seconds=settings.limits.retry_seconds)
     budget = budget_of(contract, total=plan.total)
     recall = Recall(earlier) if earlier else None
-    pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
+    limits = settings.limits
+    limits = limits.model_copy(update={"memory_bytes": limits.memory_bytes or memory_limit()})
+    pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget, recall=recall)
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
     from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
@@ -146,7 +158,7 @@ async def _check_first(source: Source, model: ModelProtocol) -> bool:
     return True
 
 
-def store_context(contract: Contract, settings: Settings, registry: Registry) -> StoreContext:
+def store_context(contract: Contract, settings: Settings, registry: Registry, columns: ColumnSelection) -> StoreContext:
     """What a store of this run gets."""
     return StoreContext(
         contract=contract,
@@ -156,17 +168,38 @@ def store_context(contract: Contract, settings: Settings, registry: Registry) ->
         output_dir=settings.output_dir,
         endpoints_dir=settings.endpoints_dir,
         spool_dir=settings.spool_dir,
-        format_named=with_columns(registry.record_format, columns_of(contract)),
+        format_named=with_columns(registry.record_format, columns),
+        services=RunnerServices(settings.limits, settings.spool_dir),
+        columns=columns,
     )
 
 
-async def _adopt_plan(
-    source: Source, sink: OutputStore, checkpoint: Checkpoint, earlier: EarlierResults | None
+async def _begin(
+    source: Source,
+    model: ModelProtocol,
+    sink: OutputStore,
+    checkpoint: Checkpoint,
+    earlier: EarlierResults | None,
+    *,
+    retry_seconds: float,
 ) -> InputPlan:
     """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
     known = checkpoint.plan or (earlier.plan if earlier else None)
-    proposed = await asyncio.to_thread(source.plan) if known is None else known
-    plan = await sink.begin(proposed)
+    plan = await asyncio.to_thread(source.plan) if known is None else known
+    await _adopt(source, plan)
+    if checkpoint.plan is None:
+        options = sink.result_options if isinstance(sink, TypedStore) else None
+        if options is None:
+            plan = replace(plan, result_schema=b"")
+        else:
+            first = await asyncio.to_thread(first_valid, source, plan)
+            plan = await typed_plan(plan, first, model, options, retry_seconds=retry_seconds)
+    stored = await sink.begin(plan)
+    if stored != plan:
+        await _adopt(source, stored)
+        plan = stored
+    if plan.result_schema and isinstance(model, DescribedModel):
+        model.use_type(predicted_type(plan.result_schema))
     if plan.fingerprint != source.fingerprint:
         raise InputError(
             "the input differs from the one this run started with, so its committed predictions no longer apply; "
@@ -181,6 +214,11 @@ async def _adopt_plan(
         },
     )
     return plan
+
+
+async def _adopt(source: Source, plan: InputPlan) -> None:
+    if isinstance(source, AdoptingSource):
+        await asyncio.to_thread(source.adopt, plan)
 
 
 async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from inferrun.plugins import InputError, StoreContext
+from inferrun.plugins import InputError
 from runner.stores.file.local_files import LocalFile
 
 
@@ -45,7 +45,7 @@ class InputSpool:
         self._size += len(piece)
         if self._others + self._size > self._limit:
             raise InputError(
-                f"{self._what} more than {self._limit} bytes; {self._fix}set a larger INFERRUN_SPOOL_BYTES in the image",
+                f"{self._what} more than {self._limit} bytes; {self._fix}set a larger limits.spool in the config",
                 is_retryable=False,
             )
         self._digest.update(piece)
@@ -65,10 +65,10 @@ class InputSpool:
 
 
 @contextmanager
-def spool_folder(context: StoreContext) -> Iterator[Path]:
+def spool_folder(parent: Path) -> Iterator[Path]:
     """Create a folder for spooled input, which is deleted when the context ends."""
-    with _disk_errors(context.spool_dir):
-        folder = tempfile.TemporaryDirectory(prefix="input-", dir=context.spool_dir)
+    with _disk_errors(parent):
+        folder = tempfile.TemporaryDirectory(prefix="input-", dir=parent)
     with folder:
         yield Path(folder.name)
 

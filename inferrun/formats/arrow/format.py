@@ -6,16 +6,14 @@ The format of streams cannot be read from the middle and is not supported. Resul
 too: see `inferrun.formats.result_table`. Imports pyarrow, so only runs that name this format load it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Final
+from typing import Final
 
-import pyarrow
 from pyarrow import ipc
 
-from inferrun.formats.collected_results import PiecewiseWriter
-from inferrun.formats.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
-from inferrun.formats.result_table import ROWS_AT_ONCE, joined, rows_of, table_of
+from inferrun.formats.arrow.results import SUFFIX, ArrowResults, valid_batch
+from inferrun.formats.columns import ROWS_PER_BLOCK, block_of, check_schema, group_pieces, reading
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -25,21 +23,19 @@ from inferrun.plugins import (
     Limits,
     Piece,
     RecordFormat,
-    ResultWriter,
-    StoredResult,
 )
+from inferrun.plugins.columns import ALL_COLUMNS
 
 _STREAM: Final = b"\xff\xff\xff\xff"
 """The beginning of a stream; a file begins with ARROW1."""
 
 
-class Arrow:
+class Arrow(ArrowResults):
     """Reads columns, and writes a table of results."""
 
-    suffix = ".arrow"
-    results_suffix = suffix
+    suffixes: tuple[str, ...] = (SUFFIX,)
 
-    def __init__(self, columns: ColumnSelection = ALL) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
         self._columns = columns
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
@@ -50,7 +46,7 @@ class Arrow:
         """Group record batches until they have about `chunk_bytes`."""
         with _opened(file) as content:
             check_schema(content.schema, file, self._columns)
-            batches = (_batch(content, index, is_read=False) for index in range(content.num_record_batches))
+            batches = (valid_batch(content, index, is_read=False) for index in range(content.num_record_batches))
             yield from group_pieces(((batch.nbytes, batch.num_rows) for batch in batches), chunk_bytes=chunk_bytes)
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
@@ -58,25 +54,9 @@ class Arrow:
         with _opened(file) as content:
             check_schema(content.schema, file, self._columns)
             for index in range(chunk.start, min(chunk.end, content.num_record_batches)):
-                batch = _batch(content, index, is_read=True)
+                batch = valid_batch(content, index, is_read=True)
                 for start in range(0, batch.num_rows, ROWS_PER_BLOCK):
                     yield block_of(batch.slice(start, ROWS_PER_BLOCK), self._columns)
-
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of one table."""
-        return PiecewiseWriter(out, errors, convert=table_of, encode=_encoded)
-
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
-        """Yield the rows of a result file."""
-        content = ipc.open_file(results)
-        for index in range(content.num_record_batches):
-            batch = _batch(content, index, is_read=True)
-            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-                yield from rows_of(batch.slice(start, ROWS_AT_ONCE))
-
-    def read_table(self, content: bytes) -> pyarrow.Table:
-        """Return the table in a result file."""
-        return ipc.open_file(pyarrow.BufferReader(content)).read_all()
 
 
 @contextmanager
@@ -88,23 +68,6 @@ def _opened(file: InputFile) -> Iterator[ipc.RecordBatchFileReader]:
                 is_retryable=False,
             )
         yield ipc.open_file(source)
-
-
-def _batch(content: ipc.RecordBatchFileReader, index: int, *, is_read: bool) -> pyarrow.RecordBatch:
-    """Return a record batch. The file says how many values its buffers have: without a check, memory behind them would be read.
-
-    Before the values are used, the texts in it are checked, too.
-    """
-    batch = content.get_batch(index)
-    batch.validate(full=is_read)
-    return batch
-
-
-def _encoded(tables: Sequence[pyarrow.Table]) -> memoryview:
-    sink, table = pyarrow.BufferOutputStream(), joined(tables)
-    with ipc.new_file(sink, table.schema) as file:
-        file.write_table(table, max_chunksize=ROWS_PER_BLOCK)
-    return memoryview(sink.getvalue())
 
 
 ARROW = Arrow()

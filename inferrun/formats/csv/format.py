@@ -10,11 +10,11 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Final
 
 import orjson
 
-from inferrun.formats.csv.results import csv_writer, read_rows
+from inferrun.formats.csv.results import SUFFIX, CsvResults
 from inferrun.formats.json_text import text_of, texts_of
 from inferrun.formats.jsonl.bad_lines import read_valid
 from inferrun.formats.jsonl.line_blocks import BOM
@@ -35,11 +35,8 @@ from inferrun.plugins import (
     Limits,
     Piece,
     RecordFormat,
-    ResultWriter,
-    StoredResult,
 )
-
-_ALL: Final = ColumnSelection()
+from inferrun.plugins.columns import ALL_COLUMNS
 
 ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 """How a table with escapes has a backslash and a line break; the backslash is replaced first."""
@@ -71,13 +68,12 @@ class _Header:
         return self.names.index(ID_COLUMN) if ID_COLUMN in self.names else None
 
 
-class Csv:
+class Csv(CsvResults):
     """Reads tables, and writes a table of results."""
 
-    suffix = ".csv"
-    results_suffix = suffix
+    suffixes: tuple[str, ...] = (SUFFIX,)
 
-    def __init__(self, columns: ColumnSelection = _ALL, *, has_escapes: bool = False) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS, *, has_escapes: bool = False) -> None:
         self._columns = columns
         self._has_escapes = has_escapes
 
@@ -120,14 +116,6 @@ class Csv:
                         skipped=skipped,
                     )
             skipped = 0
-
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of one table."""
-        return csv_writer(out, errors)
-
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
-        """Yield the rows of a result file."""
-        return read_rows(results)
 
 
 def _read_names(file: InputFile, *, limits: Limits) -> list[str]:
@@ -179,14 +167,14 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
             raise BadLine(at, f"has {len(cells)} values, the first line names {len(header.names)} columns")
         if id_column is not None:
             ids.append(cells[id_column])
-        if columns.fed:
+        if columns.has_names:
             rows.append({header.names[position]: cells[position] or None for position in fed})
         else:
             rows.append([_value(cells[position], at, header.names[position]) for position in fed])
         if copied:
             members.append(text_of({name: cells[position] for name, position in copied})[1:-1])
-    fed_in_order = () if columns.fed else [header.names[position] for position in fed]
-    return Block(JsonRecords(texts_of(rows)), ids, members, fed_in_order)
+    fed_in_order = () if columns.has_names else [header.names[position] for position in fed]
+    return Block(JsonRecords(texts_of(rows)), ids, JsonRecords(members) if copied else None, fed_in_order)
 
 
 def _plain(texts: Sequence[bytes], header: _Header) -> Block | None:

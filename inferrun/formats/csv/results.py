@@ -10,7 +10,7 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import orjson
 
@@ -22,9 +22,21 @@ from inferrun.plugins import ID_COLUMN, Json, ResultWriter, StoredResult
 csv.field_size_limit(sys.maxsize)
 
 
-def csv_writer(out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-    """Return a writer of one file."""
-    return PiecewiseWriter(out, errors, convert=_converted, encode=_encoded)
+SUFFIX: Final = ".csv"
+
+
+class CsvResults:
+    """Writes a table of results, and reads it again."""
+
+    results_suffix = SUFFIX
+
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: object = None) -> ResultWriter:  # noqa: ARG002  the seam's
+        """Return a writer of one table."""
+        return PiecewiseWriter(out, errors, convert=_converted, encode=_encoded)
+
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+        """Yield the rows of a result file."""
+        return _rows_in(results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,7 @@ def _text(rows: Iterable[Iterable[object]]) -> str:
     return content.getvalue()
 
 
-def read_rows(file: BinaryIO) -> Iterator[StoredResult]:
+def _rows_in(file: BinaryIO) -> Iterator[StoredResult]:
     """Yield the results in a file. Raises ValueError for another file."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:

@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from inferrun.formats.json_text import bytes_in, json_texts
+from inferrun.formats.json_text import bytes_in, copied_texts, json_texts
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.record_errors import not_sent
 from inferrun.formats.row_validation import Form, form_of
@@ -44,11 +44,11 @@ def read_valid(
     ids = [
         next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[places[to]]) for to in range(len(found))
     ]
-    copied = [b"".join(blocks[to].copied) if to in blocks else b"" for to in range(len(found))]
+    copied = [b"".join(copied_texts(blocks[to])) if to in blocks else b"" for to in range(len(found))]
     return Block(
         JsonRecords(records),
         ids if set(ids) - {None} else (),
-        copied if any(copied) else (),
+        JsonRecords(copied) if any(copied) else None,
         example.columns,
         errors,
     )

@@ -7,19 +7,17 @@ is an object that has them as members. A result line is `{"index": n, "predictio
 record's position in the whole input, from 0. The lines of failed records are also in the error file.
 """
 
-import itertools
 from collections.abc import Iterator
-from typing import BinaryIO
 
 import orjson
 
-from inferrun.formats.json_text import bytes_in, error_of, error_text, json_texts, text_of, texts_of
+from inferrun.formats.json_text import bytes_in, json_texts, texts_of
 from inferrun.formats.jsonl.bad_lines import id_of, read_valid
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from inferrun.formats.jsonl.objects import objects_of
+from inferrun.formats.jsonl.results import SUFFIX, JsonlResults
 from inferrun.formats.row_validation import Form, RowFault, form_of, width_of
 from inferrun.plugins import (
-    Batch,
     Block,
     Chunk,
     ColumnSelection,
@@ -29,79 +27,19 @@ from inferrun.plugins import (
     JsonRecords,
     Limits,
     Piece,
-    RecordError,
     RecordFormat,
-    ResultCounts,
-    Results,
-    StoredResult,
 )
+from inferrun.plugins.columns import ALL_COLUMNS
 
 _FORMS = 'an array, a value, or an object {"custom_id": …, "inputs": …}'
 
 
-_ALL = ColumnSelection()
-
-_LINE = b'{"index":%d,"prediction":%b}\n'
-_LINE_WITH_ID = b'{"index":%d,"custom_id":%b,"prediction":%b}\n'
-
-
-class JsonlWriter:
-    """Writes one line per result."""
-
-    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
-        self._out = out
-        self._errors = errors
-        self._counts = ResultCounts(0)
-
-    def write(self, batch: Batch, results: Results) -> None:
-        """Append the lines of a batch."""
-        self._counts += results.counts
-        if not results.errors and not batch.copied and None not in batch.ids:
-            indexes, texts = itertools.count(batch.first), json_texts(results.values)
-            if batch.ids:
-                lines = map(_LINE_WITH_ID.__mod__, zip(indexes, texts_of(batch.ids), texts, strict=False))
-            else:
-                lines = map(_LINE.__mod__, zip(indexes, texts, strict=False))
-            self._out.write(b"".join(lines))
-            return
-        for at, text in enumerate(json_texts(results.values)):
-            custom_id, copied = batch.ids[at] if batch.ids else None, batch.copied[at] if batch.copied else b""
-            if error := results.errors.get(at):
-                line = error_line(batch.first + at, custom_id, copied, error)
-                self._out.write(line)
-                self._errors.write(line)
-            else:
-                self._out.write(result_line(batch.first + at, custom_id, copied, text))
-
-    def close(self) -> ResultCounts:
-        """Return the numbers of lines."""
-        return self._counts
-
-
-def result_line(index: int, custom_id: CustomId, copied: bytes, prediction: bytes) -> bytes:
-    """Return the line of a prediction; `copied` are members of the object, or empty."""
-    return b'%b,"prediction":%b}\n' % (_head(index, custom_id, copied), prediction)
-
-
-def error_line(index: int, custom_id: CustomId, copied: bytes, error: RecordError) -> bytes:
-    """Return the line of a failed record; `copied` are members of the object, or empty."""
-    return b'%b,"error":%b}\n' % (_head(index, custom_id, copied), error_text(error))
-
-
-def _head(index: int, custom_id: CustomId, copied: bytes) -> bytes:
-    head = b'{"index":%d' % index
-    if custom_id is not None:
-        head += b',"custom_id":%b' % orjson.dumps(custom_id)
-    return b"%b,%b" % (head, copied) if copied else head
-
-
-class Jsonl:
+class Jsonl(JsonlResults):
     """Reads records from and writes results to JSON lines."""
 
-    suffix = ".jsonl"
-    results_suffix = ".jsonl"
+    suffixes: tuple[str, ...] = (SUFFIX,)
 
-    def __init__(self, columns: ColumnSelection = _ALL) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
         self._columns = columns
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
@@ -126,42 +64,9 @@ class Jsonl:
         if not self._columns:
             return _checked(lines)
         block = objects_of(lines, self._columns)
-        if not self._columns.fed:
+        if not self._columns.has_names:
             _check_values(list(map(orjson.loads, json_texts(block.records))))
         return block
-
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
-        """Return a writer of one line per result."""
-        return JsonlWriter(out, errors)
-
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
-        """Yield the results in a file, with predictions as they were written."""
-        return map(_result, filter(bytes.strip, results))
-
-
-_PREDICTION = b',"prediction":'
-
-
-def _result(line: bytes) -> StoredResult:
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        value = None
-    is_result = (
-        isinstance(value, dict) and type(value.get("index")) is int and not {"prediction", "error"}.isdisjoint(value)
-    )
-    if not is_result:
-        raise ValueError("a line is not a result")
-    index, custom_id = value.pop("index"), value.pop("custom_id", None)
-    error, prediction = value.pop("error", None), value.pop("prediction", None)
-    copied = text_of(value)[1:-1]
-    if error is not None:
-        return StoredResult(index, custom_id, copied, error=error_of(error))
-    # As it was written: a quote in an id is escaped, so the first member of that name is the prediction. Only a column that was
-    # copied may contain an object, in which there may be a member of that name.
-    head, _, text = line.rstrip().partition(_PREDICTION)
-    is_first = head.count(b"{") == 1 and text.endswith(b"}")
-    return StoredResult(index, custom_id, copied, text[:-1] if is_first else text_of(prediction))
 
 
 def _checked(lines: Lines) -> Block:

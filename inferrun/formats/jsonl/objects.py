@@ -28,16 +28,17 @@ def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
         given = row.get(ID_COLUMN)
         if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
             raise BadLine(at, f'"{ID_COLUMN}" must be a string or an integer')
-        if not columns.fed and _INPUTS not in row:
+        if not columns.has_names and _INPUTS not in row:
             raise BadLine(at, f'has no "{_INPUTS}"; name the columns that feed the model in tensors.inputs')
         names = columns.copied_of(list(row))
         if columns.copies_all and (fault := copied_fault(names)):
             text = f"cannot be copied with joinSource: {fault}, or list the columns in passThroughColumns"
             raise BadLine(at, text)
         try:
-            records.append(text_of({name: row[name] for name in columns.fed} if columns.fed else row[_INPUTS]))
+            fed = {name: row[name] for name in columns.fed_of(list(row))} if columns.has_names else row[_INPUTS]
+            records.append(text_of(fed))
             copied.append(text_of({name: row[name] for name in names})[1:-1])
         except ValueError as error:
             raise BadLine(at, f"cannot be used: {error}") from error
         ids.append(given)
-    return Block(JsonRecords(records), ids if set(ids) - {None} else (), copied if any(copied) else ())
+    return Block(JsonRecords(records), ids if set(ids) - {None} else (), JsonRecords(copied) if any(copied) else None)

@@ -4,16 +4,13 @@ A column `custom_id` of strings or integers is copied to the results. Ranges are
 tables, too: see `inferrun.formats.result_table`. Imports pyarrow, so only runs that name this format load it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
 
-import pyarrow
 from pyarrow import parquet
 
-from inferrun.formats.collected_results import PiecewiseWriter
-from inferrun.formats.columns import ALL, ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
-from inferrun.formats.result_table import ROWS_AT_ONCE, joined, rows_of, table_of
+from inferrun.formats.columns import ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
+from inferrun.formats.parquet.results import SUFFIX, ParquetResults
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -22,18 +19,16 @@ from inferrun.plugins import (
     Limits,
     Piece,
     RecordFormat,
-    ResultWriter,
-    StoredResult,
 )
+from inferrun.plugins.columns import ALL_COLUMNS
 
 
-class Parquet:
+class Parquet(ParquetResults):
     """Reads columns, and writes a table of results."""
 
-    suffix = ".parquet"
-    results_suffix = suffix
+    suffixes: tuple[str, ...] = (SUFFIX,)
 
-    def __init__(self, columns: ColumnSelection = ALL) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
         self._columns = columns
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
@@ -61,30 +56,11 @@ class Parquet:
             ):
                 yield block_of(table, self._columns)
 
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of one table."""
-        return PiecewiseWriter(out, errors, convert=table_of, encode=_encoded)
-
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
-        """Yield the rows of a result file."""
-        for rows in parquet.ParquetFile(results).iter_batches(batch_size=ROWS_AT_ONCE, use_threads=False):
-            yield from rows_of(rows)
-
-    def read_table(self, content: bytes) -> pyarrow.Table:
-        """Return the table in a result file."""
-        return parquet.read_table(pyarrow.BufferReader(content))
-
 
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
     with file.open() as source, reading(file, form="Parquet"):
         yield parquet.ParquetFile(source)
-
-
-def _encoded(tables: Sequence[pyarrow.Table]) -> memoryview:
-    sink = pyarrow.BufferOutputStream()
-    parquet.write_table(joined(tables), sink)
-    return memoryview(sink.getvalue())
 
 
 PARQUET = Parquet()

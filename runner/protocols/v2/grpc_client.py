@@ -22,17 +22,19 @@ from inferrun.plugins import (
     Limits,
     Model,
     ModelContext,
-    OutputTensor,
-    Results,
 )
 from inferrun.text import public_url
 from runner.network.connections import AddressRefused, Connections, open_connections
 from runner.network.http_client import Refused
 from runner.network.model_credentials import ModelCredentials
+from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
 from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure, invalid_response
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
 from runner.protocols.readiness import Readiness
+from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.columns import Tensor
+from runner.protocols.tensors.signature import Signature
 from runner.protocols.v2.channels import Channels
 from runner.protocols.v2.client import V2Client
 from runner.protocols.v2.grpc_messages import (
@@ -45,7 +47,6 @@ from runner.protocols.v2.grpc_messages import (
     metadata_of,
     name_request,
 )
-from runner.protocols.v2.inputs import Tensor
 
 _FIELD: Final = "kserve.modelUrl"
 
@@ -102,6 +103,7 @@ class GrpcTransport:
         endpoints: Path,
         credentials: ModelCredentials | None,
     ) -> None:
+        """Without credentials, headers whose values are in Secrets are not sent either."""
         self._model = model.model_name
         self._url = server_of(model)
         self._connections = connections
@@ -109,6 +111,11 @@ class GrpcTransport:
         self._roots = root_certificates_of(model, endpoints)
         self._certificate = client_certificate_of(endpoints)
         self._credentials = credentials
+        self._headers = ModelHeaders(model, endpoints, has_secrets=credentials is not None, is_grpc=True)
+        if credentials is not None:
+            check_one_authorization(self._headers, credentials)
+        if proxy_of(model, endpoints):
+            raise ContractError("kserve.proxyUrl: the protocol grpc-v2 uses no proxy; remove it")
         self.target = f"model {self._model!r} at {public_url(self._url.geturl())}"
         self.channels = Channels(self._open, lifetime=limits.connection_seconds)
 
@@ -127,13 +134,17 @@ class GrpcTransport:
                 return None  # the first request reports a model that does not exist
             raise
 
-    async def infer(self, tensors: list[Tensor], outputs: tuple[OutputTensor, ...], *, records: int) -> Results:
+    async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
         """Send one request."""
-        response = await self._call(INFER, infer_request(self._model, tensors, outputs))
+        response = await self._call(INFER, infer_request(self._model, tensors, signature))
         try:
-            return decode_response(response, records=records, outputs=outputs)
+            return decode_response(response), response
         except ValueError as error:
-            raise invalid_response(self.target, "V2", response, error) from error
+            raise self.invalid(response, error) from error
+
+    def invalid(self, response: bytes, error: ValueError) -> Exception:
+        """Describe a response that violates the protocol."""
+        return invalid_response(self.target, "V2", response, error)
 
     async def probe(self) -> Readiness:
         """Ask whether the model is ready. Raises Refused."""
@@ -153,7 +164,10 @@ class GrpcTransport:
             async with self.channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
                 value = self._credentials.authorization() if self._credentials else ""
-                metadata = (("authorization", value),) if value else None
+                given = {name.lower(): text for name, text in self._headers.current().items()}
+                given |= {"authorization": value} if value else {}
+                given.pop("host", "")  # it is the authority of the channel
+                metadata = tuple(given.items()) or None
                 response: bytes | None = await call(request, timeout=self._limits.request_timeout, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
@@ -191,8 +205,10 @@ class GrpcTransport:
         is_ipv6 = ":" in addresses[0]
         same = [f"[{one}]:{port}" if is_ipv6 else f"{one}:{port}" for one in addresses if (":" in one) == is_ipv6]
         target = f"{'ipv6' if is_ipv6 else 'ipv4'}:{','.join(same)}"
+        headers = {name.lower(): text for name, text in self._headers.current().items()}
+        authority = headers.get("host") or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         options = [
-            ("grpc.default_authority", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"),
+            ("grpc.default_authority", authority),
             ("grpc.enable_http_proxy", 0),
             ("grpc.enable_retries", 0),
             ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
@@ -203,7 +219,7 @@ class GrpcTransport:
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
         key, chain = self._certificate or (None, None)
-        named = [*options, ("grpc.ssl_target_name_override", host)]
+        named = [*options, ("grpc.ssl_target_name_override", urlsplit(f"//{authority}").hostname or host)]
         return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named)
 
 
@@ -248,7 +264,7 @@ async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Clie
     async with _open_transport(
         model, context.limits, endpoints=folder.parent, credentials=ModelCredentials(folder)
     ) as transport:
-        yield V2Client(model, transport)
+        yield V2Client(model, transport, context.contract.tensors)
 
 
 @asynccontextmanager

@@ -10,13 +10,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
 from runner.stores.file.beneath import opened_folder, split_last, status_of
 from runner.stores.file.local_files import LocalFile, fingerprint_of
 from runner.stores.file.spec import FileSpec
 from runner.stores.file_ranges import FileRanges
 from runner.stores.skipped_files import HIDDEN, NESTED_FOLDER, listed, why_skipped
-from runner.stores.storage_object import read_spec
 
 _NAMES_SHOWN = 5
 
@@ -29,11 +29,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     root = context.input_dir
 
     def current_fingerprint() -> str:
-        with _files(root, wanted, suffix=record_format.suffix) as (files, _):
+        with _files(root, wanted, suffix=record_format.suffixes[0]) as (files, _):
             return fingerprint_of(files)
 
     with (
-        _files(root, wanted, suffix=record_format.suffix) as (files, skipped),
+        _files(root, wanted, suffix=record_format.suffixes[0]) as (files, skipped),
         decompressed(files, context) as readable,
     ):
         yield FileRanges(

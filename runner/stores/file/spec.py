@@ -4,7 +4,8 @@ from pathlib import PurePosixPath
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import StorageSpec
+from inferrun.plugins.storage import StorageSpec
+from runner.stores.run_folder.layout import ResultSpec
 
 
 class FileSpec(StorageSpec):
@@ -20,3 +21,7 @@ class FileSpec(StorageSpec):
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts or "\0" in path:
             raise ValueError('must be relative to the claim, without ".."')
         return path
+
+
+class FileOutputSpec(FileSpec, ResultSpec):
+    """The label under `output`."""

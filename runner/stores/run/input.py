@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 from pydantic import ValidationError
 
 from inferrun.contract import InputRun
-from inferrun.formats.named_columns import columns_of
 from inferrun.formats.stored_records import blocks_of
 from inferrun.manifest import ENDED_RUN, Manifest
 from inferrun.plugins import (
@@ -28,11 +27,11 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
+from inferrun.plugins.storage import read_spec
 from runner.contract_file import only_label
 from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
 from runner.stores.run_folder.results import StoredResults
-from runner.stores.storage_object import read_spec
 
 LABELS: Final = ("file", "s3", "sql")
 """The labels of outputs that can be read."""
@@ -54,7 +53,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     open_results: OpenResults = import_module(f"runner.stores.{label}.results").open_results
     async with open_results(output, run, context) as results:
         manifest = await asyncio.to_thread(_manifest_of, run, results)
-        yield RunResults(run, manifest, results, context=context, columns=columns_of(context.contract))
+        yield RunResults(run, manifest, results, context=context, columns=context.columns)
 
 
 def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:
@@ -106,7 +105,7 @@ class RunResults:
         """Yield the results in a part. Raises InputError if they are not what was committed."""
         part = self._parts[chunk.unit]
         with ExitStack() as opened:
-            folder = opened.enter_context(spool_folder(self._context))
+            folder = opened.enter_context(spool_folder(self._context.spool_dir))
             stored = self._results.spool(part, folder)
             results = opened.enter_context(stored.results.open())
             errors = opened.enter_context(stored.errors.open()) if stored.errors else None

@@ -20,8 +20,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import ValidationError
 
@@ -39,9 +40,11 @@ from inferrun.plugins import (
     Member,
     OutputError,
     RecordFormat,
+    ResultOptions,
     RetriedRun,
     StoreContext,
     Survey,
+    TypedResultFormat,
 )
 from runner.stores.run_folder.documents import (
     MEMBER,
@@ -54,7 +57,11 @@ from runner.stores.run_folder.documents import (
 )
 from runner.stores.run_folder.earlier import earlier_run
 from runner.stores.run_folder.files import RunFiles
+from runner.stores.run_folder.layout import ResultSpec
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _COMMIT_NAME: Final = re.compile(r"([0-9]{6,})\.json", re.ASCII)
 _CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json", re.ASCII)
@@ -77,14 +84,27 @@ class RunFolder:
 
     delivery: Delivery = "ExactlyOnce"
     commits_chunks = True
+    commits_at_a_time = 8
     stores_copied: Literal[True] = True
 
     def __init__(
-        self, files: RunFiles, record_format: RecordFormat, context: StoreContext, *, label: str, root: str, path: str
+        self,
+        files: RunFiles,
+        record_format: RecordFormat,
+        context: StoreContext,
+        spec: ResultSpec,
+        *,
+        label: str,
+        root: str,
+        path: str,
     ) -> None:
         """`label`: the field of the contract, such as `output.file`; `root`: what to show before the names of files."""
         self._files = files
         self._format = record_format
+        self.result_options = (
+            ResultOptions(label, spec.types, spec.flatten) if isinstance(record_format, TypedResultFormat) else None
+        )
+        self._schema: pyarrow.Schema | None = None
         self._contract = context.contract
         self._label = label
         self._root = root
@@ -92,7 +112,9 @@ class RunFolder:
         self._folder = self._folder_of(context.contract.job_name or run_id_of(context.contract))
         self._location = f"{root}/{self._folder}"
         self._spool = Spool(
-            context, foreign=f"{label}: {self._location} contains a file that this runner did not write; remove it"
+            context,
+            foreign=f"{label}: {self._location} contains a file that this runner did not write; remove it",
+            commits_at_a_time=self.commits_at_a_time,
         )
         self._plan: InputPlan | None = None
         self._commits: dict[int, ChunkDocument] = {}
@@ -105,11 +127,15 @@ class RunFolder:
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Store the plan unless another attempt did."""
         self._plan = await self._spool.on_thread(lambda: self._store_plan(plan))
+        if self.result_options:
+            self._schema = self._schema_of(self._plan)
         return self._plan
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
-        return SpooledChunk(self._spool, chunk, self._format.writer, self._commit_chunk)
+        schema = self._schema
+        writer = self._format.writer if schema is None else partial(self._format.writer, schema=schema)
+        return SpooledChunk(self._spool, chunk, writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Create the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""
@@ -213,6 +239,14 @@ class RunFolder:
             raise self._deleted("run.json")
         return stored
 
+    def _schema_of(self, plan: InputPlan) -> "pyarrow.Schema":
+        from inferrun.formats.result_schema import ResultSchema  # noqa: PLC0415  only runs with tables import pyarrow
+
+        if not plan.result_schema:
+            text = f"{self._label}: the run in {self._location} was begun by an older version or in another format; start a new one"
+            raise OutputError(text, is_retryable=False)
+        return ResultSchema.deserialized(plan.result_schema).arrow
+
     def _read_plan(self) -> InputPlan | None:
         content = self._files.read(self._name("run.json"))
         if content is None:
@@ -226,18 +260,16 @@ class RunFolder:
         name = f"part-{chunk.index:06}-{chunk.first:012}-{attempt}"
         own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
         commit = self._name(f"commits/{chunk.index:06}.json")
-        found = self._files.read(commit)
-        if found is None:
-            part = own.part
-            files = {self._name(part.file): draft.results.path}
-            if part.errors and draft.errors:
-                files[self._name(part.errors.file)] = draft.errors.path
-            for target, path in files.items():
-                self._files.put(target, path)
-            if self._files.create(commit, own.text()):
-                self._commits[chunk.index] = own
-                return own.commit(won=True)
-            self._files.delete(list(files))
+        part = own.part
+        files = {self._name(part.file): draft.results.path}
+        if part.errors and draft.errors:
+            files[self._name(part.errors.file)] = draft.errors.path
+        for target, path in files.items():
+            self._files.put(target, path)
+        if self._files.create(commit, own.text()):
+            self._commits[chunk.index] = own
+            return own.commit(won=True)
+        self._files.delete(list(files))
         self._commits[chunk.index] = self._read_commit_of(chunk.index)
         return self._commits[chunk.index].commit(won=False)
 

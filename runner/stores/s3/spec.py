@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import MountedRef, StorageSpec
+from inferrun.plugins.storage import MountedRef, StorageSpec
+from runner.stores.run_folder.layout import ResultSpec
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
@@ -50,3 +51,7 @@ class S3Spec(StorageSpec):
     def location(self) -> str:
         """The location to show."""
         return f"s3://{self.bucket}/{self.path}"
+
+
+class S3OutputSpec(S3Spec, ResultSpec):
+    """The label under `output`."""

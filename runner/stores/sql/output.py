@@ -22,7 +22,6 @@ from psycopg import sql
 from pydantic import ValidationError
 
 from inferrun.formats.copy_text import CopyLines
-from inferrun.formats.named_columns import columns_of
 from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
     Batch,
@@ -44,6 +43,7 @@ from inferrun.plugins import (
     StoreContext,
     failed,
 )
+from inferrun.plugins.storage import read_spec
 from runner.stores.run_folder.documents import (
     ChunkDocument,
     RunDocument,
@@ -57,7 +57,6 @@ from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
 from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlOutputSpec
-from runner.stores.storage_object import read_spec
 
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ class SqlOutput:
         self._database = database
         self._contract = context.contract
         self._run = run_id_of(context.contract)
-        self._copies_columns = bool(columns_of(context.contract).copies_any)
+        self._copies_columns = context.columns.copies_any
         self._location = f"{database.location}/{spec.table}"
         self._spool = Spool(
             context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"
@@ -161,7 +160,7 @@ class SqlOutput:
         )
         lines = io.BytesIO()
         writer = CopyLines(run, lines)
-        copied = [b'"probe":true'] if self._copies_columns else ()
+        copied = JsonRecords([b'"probe":true']) if self._copies_columns else None
         one = JsonRecords([b"1"])
         writer.write(Batch(first=0, records=one, ids=["probe"], copied=copied), Results(one))
         writer.write(Batch(first=1, records=one, copied=copied), failed(RecordError("probe", "")))

@@ -14,9 +14,9 @@ from inferrun.contract import InputTensor, OutputTensor, Tensors
 from inferrun.plugins import (
     ArrowRecords,
     Batch,
+    Contract,
     JsonRecords,
     Limits,
-    MappedModel,
     Model,
     ModelContext,
     Records,
@@ -47,15 +47,14 @@ class Judge:
     async def predict(self, model: str, records: Records, columns: tuple[str, ...] = ()) -> Results:
         """Send one request, as a Pod does; `columns` feed the model."""
         url = self.server.grpc if self.protocol == "grpc-v2" else self.server.rest
+        inputs = (InputTensor(columns=columns),) if columns else ()
         context = ModelContext(
             limits=Limits.model_validate({"allowed_addresses": "127.0.0.1", "retry_seconds": 0}),
             credentials_dir=Path("/nonexistent"),
+            contract=Contract(job_id="", job_name="", tensors=Tensors(inputs=inputs, outputs=OUTPUTS)),
         )
         opened = registry.Registry().model_protocol(self.protocol, field="kserve.protocolVersion")
         async with opened(Model(model_name=model, model_url=url), context) as found:
-            inputs = (InputTensor(columns=columns),) if columns else ()
-            assert isinstance(found, MappedModel)
-            found.map_tensors(Tensors(inputs=inputs, outputs=OUTPUTS))
             await found.prepare()
             return await found.predict(Batch(first=0, records=records))
 

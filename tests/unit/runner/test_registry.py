@@ -19,25 +19,30 @@ def install(site: Path, *, group: str, points: str) -> None:
 def test_every_built_in_implementation_can_be_loaded() -> None:
     assert [(point.group, point.name) for point in registry.BUILT_IN if point.load()] == [
         ("inferrun.stores.input", "file"),
-        ("inferrun.stores.input", "krateo"),
         ("inferrun.stores.input", "s3"),
         ("inferrun.stores.input", "http"),
         ("inferrun.stores.input", "sql"),
         ("inferrun.stores.input", "run"),
         ("inferrun.stores.output", "file"),
-        ("inferrun.stores.output", "krateo"),
         ("inferrun.stores.output", "s3"),
         ("inferrun.stores.output", "sql"),
         ("inferrun.protocols", "v1"),
         ("inferrun.protocols", "v2"),
         ("inferrun.protocols", "grpc-v2"),
         ("inferrun.protocols", "openai"),
+        ("inferrun.protocols", "http"),
         ("inferrun.formats", "jsonl"),
         ("inferrun.formats", "csv"),
         ("inferrun.formats", "openai"),
         ("inferrun.formats", "parquet"),
         ("inferrun.formats", "arrow"),
     ]
+
+
+def test_the_label_krateo_is_a_package_of_its_own() -> None:
+    found = registry.Registry()
+    assert found.input_store("krateo").__module__ == "inferrun_krateo.input"
+    assert found.output_store("krateo").__module__ == "inferrun_krateo.output"
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
@@ -50,7 +55,7 @@ def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
 def test_an_implementation_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, group=registry.FORMATS, points="lines = inferrun.formats.jsonl.format:JSONL")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert registry.Registry().record_format("lines", "input.file.format").suffix == ".jsonl"
+    assert registry.Registry().record_format("lines", "input.file.format").suffixes == (".jsonl",)
 
 
 def test_a_package_must_not_reuse_a_built_in_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

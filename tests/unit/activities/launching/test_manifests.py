@@ -10,8 +10,8 @@ import pytest
 from activities.launching import manifests
 from activities.launching.manifests import deadline_margin
 from activities.launching.snapshot import (
-    BundleKey,
     CompiledRun,
+    ConfigMapKey,
     EndpointSecret,
     HeaderSecret,
     MountedClaim,
@@ -308,9 +308,12 @@ def test_a_verifying_job_mounts_the_output_only() -> None:
     assert spec["restartPolicy"] == "Never"
 
 
-def test_a_verifying_job_has_no_token_for_the_model_server() -> None:
+def test_a_verifying_job_has_no_credentials_for_the_model_server() -> None:
     ends = (EndpointSecret(end="model", secret="keys"),)
-    made = verify_job_of(model_token_audience="models", service_account="caller", endpoints=ends)
+    headers = (HeaderSecret(end="model", index=0, secret="keys", key="api-key"),)
+    made = verify_job_of(
+        model_token_audience="models", service_account="caller", endpoints=ends, header_secrets=headers
+    )
     spec = made["spec"]["template"]["spec"]
     assert all("projected" not in volume for volume in spec["volumes"])
     assert "endpoint-model" not in {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
@@ -352,6 +355,15 @@ def test_header_values_are_mounted_from_the_keys_of_their_secrets() -> None:
     assert volume["projected"]["sources"][1]["secret"]["items"] == [{"key": "token", "path": "1"}]
     mount = next(mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "headers-input")
     assert (mount["mountPath"], mount["readOnly"]) == ("/etc/inferrun/endpoints/input-headers", True)
+
+
+def test_the_init_container_does_not_see_the_header_values_for_the_model_server() -> None:
+    secrets = (HeaderSecret(end="model", index=1, secret="gateway", key="api-key"),)
+    pod = pod_of(header_secrets=secrets, warm_up_limit=60, warm_up_image="runner:1")
+    main, first = pod["containers"][0], pod["initContainers"][0]
+    mount = next(mount for mount in main["volumeMounts"] if mount["name"] == "headers-model")
+    assert mount["mountPath"] == "/etc/inferrun/endpoints/model-headers"
+    assert "headers-model" not in {mount["name"] for mount in first["volumeMounts"]}
 
 
 def test_a_pod_that_waits_for_days_is_replaced_less_and_less_often() -> None:
@@ -439,7 +451,7 @@ def test_a_models_own_certificate_is_mounted_if_its_secret_can_be() -> None:
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
 def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: bool) -> None:
-    given = {"ca_bundle": BundleKey(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
+    given = {"ca_bundle": ConfigMapKey(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
     run = CompiledRun("inf-iris", "{}", snapshot(warm_up_limit=600, warm_up_image="runner:1", **given))
     body = manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=None)
     verify = manifests.verify_job(RUN, run, installation="i", launch=1, attempt=1, is_final=True)
@@ -450,6 +462,18 @@ def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: 
             mounted = [mount for mount in container["volumeMounts"] if mount["name"] == "ca-bundle"]
             assert mounted == [{"name": "ca-bundle", "mountPath": "/etc/inferrun/ca-bundle", "readOnly": True}]
             assert {"name": "INFERRUN_CA_BUNDLE", "value": "/etc/inferrun/ca-bundle/ca.crt"} in container["env"]
+
+
+def test_a_system_message_is_mounted_where_the_runner_reads_it_and_not_in_a_verification() -> None:
+    prompt = ConfigMapKey(config_map="prompts", key="sort.txt")
+    spec = job_of(system_prompt=prompt)["spec"]["template"]["spec"]
+    source = {"name": "prompts", "items": [{"key": "sort.txt", "path": "system"}]}
+    assert {"name": "system-prompt", "configMap": source} in spec["volumes"]
+    (container,) = spec["containers"]
+    mount = {"name": "system-prompt", "mountPath": "/etc/inferrun/endpoints/request", "readOnly": True}
+    assert mount in container["volumeMounts"]
+    verify = verify_job_of(system_prompt=prompt)["spec"]["template"]["spec"]
+    assert "system-prompt" not in [volume["name"] for volume in verify["volumes"]]
 
 
 def manifest_of_secret(name: str) -> Json:

@@ -1,5 +1,6 @@
 """Problems that the CRD's schema cannot detect: each names the field, its value and what is allowed."""
 
+import re
 import time
 from typing import Any
 
@@ -55,6 +56,52 @@ def test_a_token_for_the_api_server_is_not_sent_to_a_model(audience: str) -> Non
 @pytest.mark.parametrize("audience", ["models", "https://kubernetes.example", "kubernetes-models"])
 def test_a_token_for_another_audience_is_allowed(audience: str) -> None:
     assert config_problems(config(kserve={**MODEL, "tokenAudience": audience}, serviceAccountName="caller")) == ()
+
+
+FROM_SECRET = {"secretKeyRef": {"name": "gateway", "key": "api-key"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "hint"),
+    [
+        ({"headers": [{"name": "Content-Length", "value": "1"}]}, "headers.0.name", "set by the HTTP client"),
+        ({"headers": [{"name": "content-type", "value": "text/plain"}]}, "headers.0.name", "set by the protocol"),
+        ({"headers": [{"name": "a b", "value": "1"}]}, "headers.0.name", "must consist of letters"),
+        ({"headers": [{"name": "api-key", "value": "c4nary"}]}, "headers.0.value", "use valueFrom with a Secret"),
+        ({"headers": [{"name": "X-A"}]}, "headers.0", "one of value and valueFrom"),
+        ({"headers": [{"name": "X-A", "value": "1", "valueFrom": FROM_SECRET}]}, "headers.0", "one of value"),
+        (
+            {"headers": [{"name": "X-A", "value": "1"}, {"name": "x-a", "valueFrom": FROM_SECRET}]},
+            "headers.1.name",
+            "set twice",
+        ),
+        (
+            {"headers": [{"name": "Authorization", "valueFrom": FROM_SECRET}], "tokenAudience": "models"},
+            "headers.0.name",
+            "tokenAudience is set",
+        ),
+        ({"headers": [{"name": "grpc-timeout", "value": "1"}], "protocolVersion": "grpc-v2"}, "headers.0.name", "gRPC"),
+        ({"headers": [{"name": "x-a-bin", "value": "1"}], "protocolVersion": "grpc-v2"}, "headers.0.name", "gRPC"),
+        ({"proxyUrl": "https://proxy:3128"}, "proxyUrl", "must be the http URL"),
+        ({"proxyUrl": "http://"}, "proxyUrl", "must be the http URL"),
+        ({"proxyUrl": "http://u:c4nary@proxy:3128"}, "proxyUrl", "key proxy-url"),
+        ({"proxyUrl": "http://proxy:3128", "protocolVersion": "grpc-v2"}, "proxyUrl", "uses no proxy"),
+    ],
+)
+def test_headers_and_proxies_that_cannot_be_used_are_reported_without_values(
+    model: dict[str, object], field: str, hint: str
+) -> None:
+    url = {"modelUrl": "iris:8081"} if model.get("protocolVersion") == "grpc-v2" else MODEL
+    [problem] = config_problems(config(kserve={**url, **model}, serviceAccountName="caller"))
+    assert problem.field == f"spec.kserve.{field}"
+    assert hint in problem.allowed
+    assert "c4nary" not in str(problem)
+
+
+def test_headers_may_have_values_or_secrets() -> None:
+    headers = [{"name": "Host", "value": "iris.example"}, {"name": "api-key", "valueFrom": FROM_SECRET}]
+    model = {**MODEL, "headers": headers, "proxyUrl": "http://proxy.egress:3128"}
+    assert config_problems(config(kserve=model)) == ()
 
 
 def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
@@ -174,6 +221,16 @@ def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | s
     problems = config_problems(config(resources={"requests": {"cpu": request_}, "limits": {"cpu": limit}}))
     assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
     assert fits or problems[0].allowed == f"must be at most the limit, {limit}"
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"),
+    [("chunk", 0), ("record", "1Xi"), ("window", "512Ki"), ("spool", "2Ti"), ("response", "1.5Gi"), ("chunk", -1)],
+)
+def test_a_limit_that_is_not_a_size_within_the_bounds_is_reported(limit: str, size: int | str) -> None:
+    (problem,) = config_problems(config(limits={limit: size}))
+    assert problem.field == f"spec.limits.{limit}"
+    assert "must be a size from 1" in problem.allowed
 
 
 @pytest.mark.parametrize("quantity", ["1e999999999", "1e1000000", "1e-999999999", "1E100", "many", "", "1Zi", "NaN"])
@@ -366,7 +423,7 @@ def test_an_unknown_protocol_is_reported_unless_an_image_may_provide_it() -> Non
     kserve = {"modelUrl": "http://llm:8000", "protocolVersion": "opanai"}
     (problem,) = config_problems(config(kserve=kserve))
     assert problem.field == "spec.kserve.protocolVersion"
-    assert "v1, v2, grpc-v2 and openai, did you mean openai?" in problem.allowed
+    assert "v1, v2, grpc-v2, openai and http, did you mean openai?" in problem.allowed
     assert config_problems(config(image="example.com/mine:1", kserve=kserve)) == ()
 
 
@@ -486,7 +543,7 @@ FILES = {"input": FILE, "output": FILE}
         ({"joinSource": "Input", "passThroughColumns": ["a"]}, "spec.joinSource", "remove spec.passThroughColumns"),
         ({"passThroughColumns": ["a", "error"]}, "spec.passThroughColumns.1", "results have a member of that name"),
         ({"passThroughColumns": ["a", "a"]}, "spec.passThroughColumns.1", "named twice"),
-        ({"tensors": TENSORS, "kserve": {**MODEL, "protocolVersion": "v1"}}, "spec.tensors", "v2 and grpc-v2"),
+        ({"tensors": TENSORS, "kserve": {**MODEL, "protocolVersion": "openai"}}, "spec.tensors", "v2, grpc-v2"),
         ({"storage": {"input": KRATEO, "output": FILE}, "tensors": TENSORS}, "spec.storage.input.krateo", "no named"),
         (
             {"storage": {"input": FILE, "output": KRATEO}, "joinSource": "Input"},
@@ -499,6 +556,79 @@ def test_columns_that_cannot_be_used_are_reported(spec: dict[str, Any], field: s
     (problem,) = config_problems(config(**{"storage": FILES, **spec}))
     assert problem.field == field
     assert hint in str(problem)
+
+
+PROMPT = {"prompt": "{{ title }}"}
+OPENAI = {**MODEL, "protocolVersion": "openai"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"request": PROMPT, "kserve": {**MODEL, "protocolVersion": "v2"}}, "spec.request is .*with openai and http"),
+        ({"request": PROMPT, "tensors": TENSORS}, 'spec.tensors is "set with spec.request"; remove one of them'),
+        ({"request": {}}, "spec.request.prompt is not set; required by the task Chat"),
+        (
+            {"request": {**PROMPT, "messages": [{"role": "user", "content": "a"}]}},
+            "spec.request.prompt is .*messages is set",
+        ),
+        (
+            {"request": {**PROMPT, "system": "a", "systemFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}},
+            "spec.request.system is .*systemFrom is set, too",
+        ),
+        (
+            {"request": {"task": "Rerank", "prompt": "a"}},
+            "spec.request.documentsColumn is not set; required by the task Rerank",
+        ),
+        (
+            {"request": {**PROMPT, "task": "Embedding", "maxTokens": 7}},
+            'maxTokens is "7"; not allowed with the task Embedding',
+        ),
+        ({"request": {**PROMPT, "documentsColumn": "a"}}, 'documentsColumn is "a"; not allowed with the task Chat'),
+        (
+            {"request": {**PROMPT, "responseSchema": {"type": "array"}}},
+            'responseSchema.type is "array"; must be object',
+        ),
+        ({"request": {**PROMPT, "body": {"stream": True}}}, 'spec.request.body.stream is "true"; must be false'),
+        ({"request": {**PROMPT, "body": {"n": 2}}}, 'spec.request.body.n is "2"; must be 1'),
+        ({"request": {**PROMPT, "body": {"a": "x" * 70_000}}}, "spec.request.body is .*at most 65536 bytes"),
+        ({"request": {**PROMPT, "responseSchema": {"type": "object", "title": "x" * 40_000}}}, "at most 32768 bytes"),
+        (
+            {"request": {"messages": [{"role": "system", "content": "a"}], "images": [{"column": "b"}]}},
+            "spec.request.images is .*but no message is of the user",
+        ),
+        ({"kserve": {**MODEL, "protocolVersion": "http"}}, "spec.request is not set; the protocol http requires it"),
+        ({"request": PROMPT, "kserve": {**MODEL, "protocolVersion": "http"}}, "spec.request.prompt is .*protocol http"),
+        (
+            {"request": {"path": "/a"}, "kserve": {**MODEL, "protocolVersion": "http"}},
+            "spec.request.outputs is not set",
+        ),
+        (
+            {
+                "request": PROMPT,
+                "storage": {**FILES, "input": {"file": {"claimName": "a", "path": "b", "format": "openai"}}},
+            },
+            'spec.storage.input.file.format is "openai"; with spec.request the input must have columns',
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_made_is_reported(spec: dict[str, Any], problem: str) -> None:  # Any: JSON
+    found = "; ".join(map(str, config_problems(config(**{"kserve": OPENAI, "storage": FILES, **spec}))))
+    assert re.search(problem, found), found
+
+
+@pytest.mark.parametrize(
+    ("request_", "protocol"),
+    [
+        (PROMPT, "openai"),
+        ({**PROMPT, "responseSchema": {"type": "object"}, "system": "a", "images": [{"column": "b"}]}, "openai"),
+        ({"task": "Rerank", "prompt": "a", "documentsColumn": "b"}, "openai"),
+        ({"body": {"a": 1}, "outputs": [{"name": "a", "path": "/b", "type": "double"}]}, "http"),
+    ],
+)
+def test_a_request_that_can_be_made_has_no_problems(request_: dict[str, Any], protocol: str) -> None:  # Any: JSON
+    kserve = {**MODEL, "protocolVersion": protocol}
+    assert config_problems(config(kserve=kserve, storage=FILES, request=request_)) == ()
 
 
 def test_columns_of_a_custom_image_may_be_used_with_any_label_and_protocol() -> None:

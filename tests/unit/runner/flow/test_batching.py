@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from inferrun.plugins import Batch, Block, CustomId, RecordError
+from inferrun.formats.json_text import copied_texts
+from inferrun.plugins import Batch, Block, CustomId, JsonRecords, RecordError
 from runner.flow.batching import Batching
 from tests.unit.runner.batches import decoded, records
 
@@ -53,9 +54,9 @@ def test_a_request_has_at_least_one_record() -> None:
 def test_what_is_copied_stays_with_its_record_beside_a_block_without_any() -> None:
     batching = Batching(lambda: 3, max_bytes=1 << 20)
     batching.add(Block(records([[0]]), errors={0: RecordError("invalid_input", "bad")}), first=0)
-    batching.add(Block(records([[1], [2]]), copied=[b'"n":1', b'"n":2']), first=1)
+    batching.add(Block(records([[1], [2]]), copied=JsonRecords([b'"n":1', b'"n":2'])), first=1)
     (request,) = batching.full()
-    assert request.copied == [b"", b'"n":1', b'"n":2']
+    assert copied_texts(request) == [b"", b'"n":1', b'"n":2']
 
 
 def test_requests_of_an_input_without_ids_have_none() -> None:

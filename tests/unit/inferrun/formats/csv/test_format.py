@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferrun.formats.csv.format import CSV
+from inferrun.formats.json_text import copied_texts
 from inferrun.plugins import Chunk, ColumnSelection, InputError, Limits, RecordError
 from runner.stores.file.local_files import MemoryFile
 from tests.unit.runner.batches import chunks_of, decoded
@@ -67,7 +68,7 @@ def test_a_text_keeps_the_blanks_at_its_ends(end: str) -> None:
         form = CSV.with_columns(columns)
         (chunk,) = chunks_of(form, file, chunk_bytes=1 << 20)
         (block,) = form.read(file, chunk, limits=Limits())
-        copied = [orjson.loads(b"{%b}" % one) for one in block.copied]
+        copied = [orjson.loads(b"{%b}" % one) for one in copied_texts(block)]
         assert [one["a"] for one in copied] == [" 1 ", "  first"]
         assert [one["b"] for one in copied] == ["\tlast  ", ""]
     assert read(f"x,custom_id{end}1, a {end}2,b{end}")[1] == [" a ", "b"]

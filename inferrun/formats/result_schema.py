@@ -1,0 +1,235 @@
+"""The columns of the results of a run, and the names of types. Imports pyarrow, so only runs with typed results load it.
+
+The columns are decided once, when a run begins, and are the same in every file: `index`, the id of the record if the input has ids,
+the columns that are copied, `prediction` (or one column per output), and `error`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Final
+
+import pyarrow
+
+from inferrun.formats.typed_values import is_json, stored_type
+from inferrun.plugins import ID_COLUMN, ContractError
+
+ERROR_TYPE: Final = pyarrow.struct(
+    [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
+)
+
+JSON_TEXT: Final = {b"inferrun": b"json"}
+"""Metadata of a column of JSON texts."""
+
+_ROLE: Final = b"inferrun.role"
+
+
+class Role(StrEnum):
+    """What a column of the results is."""
+
+    INDEX = "index"
+    KEY = "key"
+    COPIED = "copied"
+    PREDICTION = "prediction"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class ResultSchema:
+    """The columns of the results. Each field has its role in its metadata."""
+
+    arrow: pyarrow.Schema
+
+    @staticmethod
+    def deserialized(content: bytes) -> "ResultSchema":
+        """Return what `serialized` returned."""
+        return ResultSchema(pyarrow.ipc.read_schema(pyarrow.py_buffer(content)))
+
+    def serialized(self) -> bytes:
+        """Return the columns for `InputPlan.result_schema`."""
+        return bytes(self.arrow.serialize())
+
+    def names(self, role: Role) -> tuple[str, ...]:
+        """Return the columns with a role."""
+        return tuple(one.name for one in self.arrow if (one.metadata or {}).get(_ROLE) == role.encode())
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether each output of the model is a column of its own."""
+        return self.names(Role.PREDICTION) != (Role.PREDICTION,)
+
+    @property
+    def predicted(self) -> pyarrow.DataType:
+        """The type of a prediction: of a flat schema, a struct of its columns."""
+        fields = [self.arrow.field(name) for name in self.names(Role.PREDICTION)]
+        return (
+            pyarrow.struct([(one.name, value_type(one)) for one in fields]) if self.is_flat else value_type(fields[0])
+        )
+
+
+def result_schema(
+    *,
+    key: pyarrow.DataType | None,
+    copied: Iterable[pyarrow.Field],
+    predicted: pyarrow.DataType,
+    types: Mapping[str, str],
+    is_flat: bool,
+    field: str,
+) -> ResultSchema:
+    """Return the columns of a run's results.
+
+    `key` is the type of the ids, None if there are none; `types` are those that the config in `field` declares by column. Raises
+    ContractError.
+    """
+    fields = [with_role(pyarrow.field(Role.INDEX, pyarrow.int64(), nullable=False), Role.INDEX)]
+    if key is not None:
+        fields.append(with_role(_column(ID_COLUMN, key), Role.KEY))
+    fields += [with_role(_column(one.name, one.type, one.metadata), Role.COPIED) for one in copied]
+    if is_flat and pyarrow.types.is_struct(predicted) and predicted.num_fields:
+        fields += [with_role(_column(one.name, one.type, one.metadata), Role.PREDICTION) for one in predicted]
+    else:
+        fields.append(with_role(_column(Role.PREDICTION, predicted), Role.PREDICTION))
+    fields.append(with_role(pyarrow.field(Role.ERROR, ERROR_TYPE), Role.ERROR))
+    names = [one.name for one in fields]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ContractError(
+            f"{field}.flatten: the model and the input have a column {twice!r}; rename one in tensors.outputs"
+        )
+    for name, text in types.items():
+        at = names.index(name) if name in names else -1
+        if at < 0 or name in (Role.INDEX, Role.ERROR):
+            raise ContractError(
+                f"{field}.types.{name}: the results have no such column; they have {', '.join(names[1:-1])}"
+            )
+        try:
+            kind = parse_type(text)
+        except ValueError as error:
+            raise ContractError(f"{field}.types.{name}: {error}") from error
+        fields[at] = with_role(
+            _column(name, kind), next(one for one in Role if name in ResultSchema(pyarrow.schema(fields)).names(one))
+        )
+    return ResultSchema(pyarrow.schema(fields))
+
+
+def _column(name: str, kind: pyarrow.DataType, metadata: Mapping[bytes, bytes] | None = None) -> pyarrow.Field:
+    """Return a column as files have it. JSON texts are strings with metadata, and only plain types are stored."""
+    kind = _plain(kind)
+    kept = {name: value for name, value in (metadata or {}).items() if name.startswith(b"inferrun.")}
+    return pyarrow.field(name, stored_type(kind), metadata={**kept, **(JSON_TEXT if is_json(kind) else {})})
+
+
+def _plain(kind: pyarrow.DataType) -> pyarrow.DataType:
+    """Return the type without encodings that only some readers know; what cannot be stored is JSON text."""
+    types = pyarrow.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_string_view(kind):
+        return pyarrow.large_string()
+    if types.is_binary_view(kind):
+        return pyarrow.large_binary()
+    if types.is_null(kind) or (types.is_struct(kind) and not kind.num_fields):
+        return pyarrow.json_()
+    return kind
+
+
+def value_type(field: pyarrow.Field) -> pyarrow.DataType:
+    """Return the type of the values in a column: that of JSON texts is not the stored one."""
+    return pyarrow.json_() if (field.metadata or {}).items() >= JSON_TEXT.items() else field.type
+
+
+def with_role(field: pyarrow.Field, role: Role) -> pyarrow.Field:
+    """Return a field with its role in the results."""
+    return field.with_metadata({**(field.metadata or {}), _ROLE: role.encode()})
+
+
+_SIMPLE: Final[dict[str, Callable[[], pyarrow.DataType]]] = {
+    "bool": pyarrow.bool_,
+    **{f"{sign}int{bits}": getattr(pyarrow, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "float16": pyarrow.float16,
+    "float": pyarrow.float32,
+    "float32": pyarrow.float32,
+    "double": pyarrow.float64,
+    "float64": pyarrow.float64,
+    "string": pyarrow.string,
+    "large_string": pyarrow.large_string,
+    "binary": pyarrow.binary,
+    "large_binary": pyarrow.large_binary,
+    "date32": pyarrow.date32,
+    "json": pyarrow.json_,
+}
+
+_ALLOWED: Final = (
+    f"allowed are {', '.join(_SIMPLE)}, decimal(precision, scale), timestamp[unit], timestamp[unit, zone], time32[unit], "
+    "time64[unit], duration[unit], list<type>, type[length], and struct<name: type, …>"
+)
+
+_WORD: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.]*)\s*")
+_DECIMAL: Final = re.compile(r"\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\s*")
+_UNIT: Final = re.compile(r"\[\s*(s|ms|us|ns)\s*(?:,\s*([A-Za-z0-9_+:/-]+)\s*)?\]\s*")
+_LENGTH: Final = re.compile(r"\[\s*(\d{1,9})\s*\]\s*")
+_TIMES: Final = {
+    "timestamp": pyarrow.timestamp,
+    "time32": pyarrow.time32,
+    "time64": pyarrow.time64,
+    "duration": pyarrow.duration,
+}
+
+
+def parse_type(text: str) -> pyarrow.DataType:
+    """Return the type of a name, such as `int32`, `decimal(20, 6)`, `timestamp[us, UTC]`, `list<float>`, `float[384]` or `struct<a:
+    int32, b: string>`. Raises ValueError, which names those that are allowed."""
+    try:
+        found, end = _type_at(text, 0)
+    except (ValueError, pyarrow.ArrowException) as error:
+        raise ValueError(f"{text[:80]!r} is no type; {_ALLOWED}") from error
+    if end != len(text):
+        raise ValueError(f"{text[:80]!r} is no type; {_ALLOWED}")
+    return found
+
+
+def _type_at(text: str, at: int) -> tuple[pyarrow.DataType, int]:
+    """Return the type that begins at a position, and where it ends. Raises ValueError."""
+    name, at = _word_at(text, at)
+    if name in _SIMPLE:
+        found = _SIMPLE[name]()
+    elif name == "decimal" and (given := _DECIMAL.match(text, at)):
+        precision, scale = int(given[1]), int(given[2])
+        found, at = (pyarrow.decimal128 if precision <= 38 else pyarrow.decimal256)(precision, scale), given.end()
+    elif name in _TIMES and (given := _UNIT.match(text, at)):
+        found, at = _TIMES[name](*filter(None, given.groups())), given.end()
+    elif name == "list" and text.startswith("<", at):
+        item, at = _type_at(text, at + 1)
+        found, at = pyarrow.list_(item), _after(">", text, at)
+    elif name == "struct" and text.startswith("<", at):
+        found, at = _struct_at(text, at + 1)
+    else:
+        raise ValueError(name)
+    while given := _LENGTH.match(text, at):
+        found, at = pyarrow.list_(found, int(given[1])), given.end()
+    return found, at
+
+
+def _struct_at(text: str, at: int) -> tuple[pyarrow.DataType, int]:
+    members: list[pyarrow.Field] = []
+    while True:
+        name, at = _word_at(text, at)
+        kind, at = _type_at(text, _after(":", text, at))
+        members.append(pyarrow.field(name, kind))
+        if not text.startswith(",", at):
+            return pyarrow.struct(members), _after(">", text, at)
+        at += 1
+
+
+def _word_at(text: str, at: int) -> tuple[str, int]:
+    if (found := _WORD.match(text, at)) is None:
+        raise ValueError(text)
+    return found[1], found.end()
+
+
+def _after(sign: str, text: str, at: int) -> int:
+    if not text.startswith(sign, at):
+        raise ValueError(text)
+    rest = text[at + 1 :]
+    return len(text) - len(rest.lstrip())

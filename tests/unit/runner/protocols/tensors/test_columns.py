@@ -1,0 +1,261 @@
+"""Records as the tensors of a request."""
+
+import orjson
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferrun.contract import InputTensor
+from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
+from runner.protocols.tensors.columns import Tensor, Unfit, predict_tensors, tensor_of
+from runner.protocols.tensors.datatypes import raw_of
+from runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
+from runner.protocols.v2.json_body import encode, text_of
+from tests.unit.runner.batches import decoded
+
+
+def input_of(metadata: object, wanted: str = "", *columns: str) -> TensorSpec:
+    inputs = (InputTensor(columns=columns),) if columns else ()
+    return signature_of(Tensors(inputs=inputs), metadata, wanted, target="model 'm'").inputs[0]
+
+
+def described(shape: list[object] | None, datatype: str = "FP32") -> TensorSpec:
+    return input_of({"inputs": [{"name": "x", "datatype": datatype, "shape": shape}]})
+
+
+def content_of(tensor: Tensor) -> bytes:
+    """The values as a request in JSON has them."""
+    return tensor.text or text_of(tensor.values)
+
+
+def sent(one: TensorSpec, *texts: bytes) -> tuple[list[int], object]:
+    """Shape and values of a tensor in JSON."""
+    tensor = tensor_of(JsonRecords(list(texts)), one, is_json=True)
+    return list(tensor.shape), orjson.loads(content_of(tensor))
+
+
+def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
+    tensor = tensor_of(JsonRecords([b"[1, 2.5]", b"[3,4]"]), TensorSpec("input-0"), is_json=True)
+    body = orjson.loads(encode([tensor], Signature((TensorSpec("input-0"),))))
+    assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, {}, [], {"inputs": None}, {"inputs": []}, {"inputs": ["x"]}, {"inputs": [{"name": "x"}]},
+     {"inputs": [{"name": "x", "shape": "?"}]}, {"inputs": [{"name": "x", "shape": ["x", 4]}]}],
+)  # fmt: skip
+def test_without_metadata_the_shape_is_that_of_the_records(metadata: object) -> None:
+    one = input_of(metadata, "input-0")
+    assert one == TensorSpec(name="input-0")
+    assert sent(one, b"[1,2]", b"[3,4]")[0] == [2, 2]
+    assert sent(one, b"[[1,2],[3,4]]")[0] == [1, 2, 2]
+    assert sent(one, b"5")[0] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "record", "expected"),
+    [
+        ([-1, 4], b"[1,2,3,4]", [1, 4]),
+        ([-1, 4, 1], b"[1,2,3,4]", [1, 4, 1]),
+        ([-1, -1], b"[1,2,3]", [1, 3]),
+        ([-1, -1, 1], b"[1,2,3]", [1, 3, 1]),
+        ([-1, 2, 2], b"[1,2,3,4]", [1, 2, 2]),
+        ([-1, 2, 2], b"[[1,2],[3,4]]", [1, 2, 2]),
+        ([-1, -1, 2], b"[[1,2],[3,4],[5,6]]", [1, 3, 2]),
+        ([-1, 1, 2, 2], b"[[1,2],[3,4]]", [1, 1, 2, 2]),
+        ([-1, 2, 2], b"[[[1,2],[3,4]]]", [1, 2, 2]),
+        ([-1, -1, -1], b"[[1,2,3],[4,5,6]]", [1, 2, 3]),
+        ([-1], b"7", [1]),
+        ([-1], b"[7]", [1]),
+        ([1, 3], b"[1,2,3]", [1, 3]),
+        ([4], b"[1,2,3,4]", [1, 4]),
+    ],
+)
+def test_a_record_gets_the_dimensions_of_the_metadata(shape: list[object], record: bytes, expected: list[int]) -> None:
+    assert sent(described(shape), record)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "record", "fault"),
+    [
+        ([-1, 4], b"[1,2,3]", "the record has 3 values, the model's metadata requires 4 for the tensor 'x'"),
+        ([-1, -1, 2], b"[1,2,3]", "has 3 values, the model's metadata requires a multiple of 2"),
+        ([-1], b"[1,2]", "has 2 values, the model's metadata requires 1"),
+        ([-1, 2, 3], b"[[1,2],[3,4],[5,6]]", r"has dimensions \[3, 2\], the model's metadata requires \[2, 3\]"),
+        ([-1, 4], b"[[1,2],[3,4]]", r"has dimensions \[2, 2\]"),
+        ([-1, -1, -1], b"[1,2,3,4]", "give it as nested arrays"),
+        ([-1, 2, 2], b"[[1,2],[3]]", "arrays of different lengths"),
+    ],
+)
+def test_a_record_of_another_shape_is_not_sent(shape: list[object], record: bytes, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        sent(described(shape), record)
+
+
+def test_the_named_input_is_found_among_several() -> None:
+    metadata = {"inputs": [{"name": "a", "shape": [-1, 4]}, {"name": "b", "datatype": "int64", "shape": [-1, 2, 1]}]}
+    assert input_of(metadata, "b") == TensorSpec("b", "INT64", (2, 1))
+    assert input_of(metadata).name == "a"
+    assert signature_of(Tensors(), metadata, "b", target="").mismatches == (
+        "the model's inputs 'a' are fed by no column; add them to tensors.inputs",
+    )
+    assert input_of(None).name == "input-0"
+
+
+def test_an_unknown_datatype_is_reported_before_anything_is_sent() -> None:
+    with pytest.raises(
+        InferenceError, match="model 'm': input 'x' has datatype TYPE_FP32; records can be sent as BF16"
+    ):
+        described([-1, 4], "TYPE_FP32")
+
+
+def test_short_numbers_are_sent_as_they_were_written() -> None:
+    rows = [b"[1, 2.50]", b"[3,-0.123456789012]", b"[null,1.5e-07]"]
+    tensor = tensor_of(JsonRecords(rows), described([-1, 2]), is_json=True)
+    assert content_of(tensor) == b"[1, 2.50,3,-0.123456789012,null,1.5e-07]"
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "FP64", "INT64", "INT8"])
+@given(
+    rows=st.lists(
+        st.lists(
+            st.integers() | st.floats(width=32, allow_nan=False, allow_infinity=False) | st.none(),
+            min_size=2,
+            max_size=2,
+        ),
+        min_size=1,
+    )
+)
+def test_json_and_bytes_have_the_same_values(datatype: str, rows: list[list[float | None]]) -> None:
+    records = JsonRecords([orjson.dumps(row) for row in rows if all(one is None or abs(one) < 2**63 for one in row)])
+    if not len(records):
+        return
+    one = described([-1, 2], datatype)
+    try:
+        raw = tensor_of(records, one, is_json=False)
+    except ValueError:
+        with pytest.raises(ValueError, match="cannot represent"):
+            tensor_of(records, one, is_json=True)
+        return
+    text = tensor_of(records, one, is_json=True)
+    again = tensor_of(JsonRecords([content_of(text)]), TensorSpec("x", datatype), is_json=False)
+    assert bytes(raw_of(again.values, datatype)) == bytes(raw_of(raw.values, datatype))
+
+
+@pytest.mark.parametrize("record", [b"16777217", b"-16777217", b"1e39", b"1.5E39", b"12345678901234567890"])
+def test_an_integer_that_would_be_rounded_is_not_sent_as_it_was_written(record: bytes) -> None:
+    for is_json in (True, False):
+        with pytest.raises(ValueError, match=r"the record has .*, which datatype FP32 cannot represent"):
+            tensor_of(JsonRecords([b"[0.5,%b]" % record]), described([-1, 2]), is_json=is_json)
+
+
+def test_an_integer_that_would_be_rounded_is_found_anywhere_in_a_long_request() -> None:
+    for at in range((1 << 18) - 20, (1 << 18) + 20):
+        text = b"[0.123456789," + b" " * at + b"16777217]"
+        with pytest.raises(Unfit):
+            tensor_of(JsonRecords([text]), TensorSpec("x"), is_json=True)
+
+
+def test_records_that_are_objects_are_rejected() -> None:
+    with pytest.raises(ContractError, match="need records that are arrays or single values"):
+        sent(TensorSpec("x"), b'{"custom_id": "a"}')
+
+
+async def predicted(records: Records, one: TensorSpec, *, is_json: bool = True) -> tuple[Results, list[Tensor]]:
+    """Results that are the positions among the records that were sent, and the tensors."""
+    given_tensors: list[Tensor] = []
+
+    async def send(tensors: list[Tensor], count: int) -> Results:
+        given_tensors.extend(tensors)
+        return Results(JsonRecords([b"%d" % at for at in range(count)]))
+
+    return await predict_tensors(records, [one], send, is_json=is_json), given_tensors
+
+
+async def test_only_the_records_that_fit_are_sent() -> None:
+    texts = [b"[1,2]", b"[1,null]", b"[1]", b'["a",1]', b"[3,4]", b"[1.5,2]"]
+    results, tensors = await predicted(JsonRecords(texts), described([-1, 2], "INT64"))
+    assert set(results.errors) == {1, 2, 3, 5}
+    assert [decoded(results)[at] for at in (0, 4)] == [0, 1]
+    assert [(one.shape, content_of(one)) for one in tensors] == [([2, 2], b"[1,2,3,4]")]
+    assert results.errors[1].message == "the record has null, which datatype INT64 cannot represent (tensor 'x')"
+
+
+async def test_without_metadata_the_shape_of_most_records_is_that_of_all() -> None:
+    texts = [b"[1]", b"[1,2]", b"[[1,2]]", b"[3,4]"]
+    results, (tensor,) = await predicted(JsonRecords(texts), TensorSpec("x"))
+    assert set(results.errors) == {0, 2}
+    assert results.errors[0].message == "the record has dimensions [1], others have [2]"
+    assert list(tensor.shape) == [2, 2]
+
+
+async def test_values_and_arrays_of_one_value_are_not_mixed_in_a_request() -> None:
+    results, _ = await predicted(JsonRecords([b"1", b"[2]", b"3"]), described([-1]))
+    assert set(results.errors) == {1}
+
+
+async def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
+    results, tensors = await predicted(JsonRecords([b"[null]", b"[0.5]"]), described([-1, 1], "INT64"))
+    assert (results.counts.completed, results.counts.failed) == (0, 2)
+    assert tensors == []
+
+
+COLUMNS = {
+    "numbers": (pyarrow.array([1, None, 3], pyarrow.int64()), "FP32", {}),
+    "integers that FP32 rounds": (pyarrow.array([16_777_216, 16_777_217, None], pyarrow.int64()), "FP32", {1}),
+    "a missing integer": (pyarrow.array([1, None, 3], pyarrow.int64()), "INT64", {1}),
+    "large integers": (pyarrow.array([2**63, 1, 2**64 - 1], pyarrow.uint64()), "UINT64", {}),
+    "out of range": (pyarrow.array([1.0, 1e300, float("inf")]), "FP32", {1}),
+    "fractions": (pyarrow.array([1.0, 1.5, 2.0]), "INT16", {1}),
+    "booleans": (pyarrow.array([True, None, False]), "BOOL", {1}),
+    "booleans as numbers": (pyarrow.array([True, False, None]), "UINT8", {2}),
+    "a dictionary": (pyarrow.array(["a", "b", "a"]).dictionary_encode(), "BYTES", {}),
+    "bytes": (pyarrow.array([b"\xff", None, b""]), "BYTES", {1}),
+    "texts of numbers": (pyarrow.array(["1", "x", "2.5"]), "FP64", {1}),
+    "texts that are views": (pyarrow.array(["1", "x", "2.5"], pyarrow.string_view()), "FP64", {1}),
+    "half precision": (pyarrow.array([1.5, None, 2.0], pyarrow.float16()), "FP16", {}),
+}
+
+
+@pytest.mark.parametrize(("column", "datatype", "unfit"), COLUMNS.values(), ids=COLUMNS)
+async def test_a_column_is_sent_as_its_values_are(column: pyarrow.Array, datatype: str, unfit: set[int]) -> None:
+    metadata = {"inputs": [{"name": "x", "datatype": datatype, "shape": [-1, 1]}]}
+    table = ArrowRecords(pyarrow.record_batch({"pad": pyarrow.array([0] * 3), "x": column}))
+    results, tensors = await predicted(table, input_of(metadata, "x", "x"), is_json=False)
+    assert set(results.errors) == set(unfit)
+    assert len(tensors) == 1
+    for error in results.errors.values():
+        assert error.message.startswith("column 'x' has ")
+
+
+async def test_list_columns_become_dimensions_and_others_are_errors() -> None:
+    metadata = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2, 2]}]}
+    lists = [[1, 2, 3, 4], [1, 2, 3], None, [5, 6, 7, 8], [], [1, 2, 3, None]]
+    for kind in (pyarrow.list_(pyarrow.int32()), pyarrow.large_list(pyarrow.float64())):
+        table = pyarrow.record_batch({"x": pyarrow.array([None, *lists], kind)}).slice(1)
+        results, (tensor,) = await predicted(ArrowRecords(table), input_of(metadata, "x", "x"))
+        assert set(results.errors) == {1, 2, 4}
+        assert list(tensor.shape) == [3, 2, 2]
+        assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, None]
+    fixed = pyarrow.array([[1.0, 2, 3, 4], None, [5, 6, 7, 8]], pyarrow.list_(pyarrow.float32(), 4))
+    results, (tensor,) = await predicted(ArrowRecords(pyarrow.record_batch({"x": fixed})), input_of(metadata, "x", "x"))
+    assert set(results.errors) == {1}
+    assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+async def test_several_columns_are_the_values_of_a_record() -> None:
+    metadata = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2]}]}
+    one = input_of(metadata, "x", "a", "b")
+    rows = [{"a": 1, "b": "2.5"}, {"a": [1], "b": 2}, {"a": None, "b": True}]
+    results, (tensor,) = await predicted(JsonRecords([orjson.dumps(row) for row in rows]), one)
+    assert orjson.loads(content_of(tensor)) == [1.0, 2.5, None, 1.0]
+    assert results.errors[1].message == "column 'a' has an array, which datatype FP64 cannot represent (tensor 'x')"
+
+
+async def test_infinity_is_sent_in_bytes_only() -> None:
+    table = ArrowRecords(pyarrow.record_batch({"x": [1.0, float("inf")]}))
+    assert not (await predicted(table, described([-1, 1]), is_json=False))[0].errors
+    results, _ = await predicted(table, described([-1, 1]))
+    assert "an infinite number, which JSON cannot represent; use the protocol grpc-v2" in results.errors[1].message
