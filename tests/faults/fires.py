@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page import replace_section
 from control.informer import Informer, Key
 from inferrun import wellknown
 from inferrun.kube.objects import RUNS, Object
@@ -25,12 +26,12 @@ from inferrun.resources import parse_run
 from inferrun.resources.status import ScheduledTimes, TimeOutcome
 from inferrun.timestamps import parse
 from tests.faults.node import Container
-from tests.faults.page import PAGE, machine, replace_section
+from tests.faults.page import PAGE, machine
 from tests.faults.recovery import DATABASE
 from tests.faults.scenarios import success_message
 from tests.faults.servers import Servers
 from tests.faults.users import create_config, create_run
-from tests.faults.world import Installation, World, until, world
+from tests.faults.world import Installation, NotInTime, World, until, world
 
 NAMESPACE = "fires"
 MINUTE = timedelta(minutes=1)
@@ -104,7 +105,10 @@ class Fires:
                 await self._ground.api.patch(RUNS, NAMESPACE, name, {"spec": {"suspend": True}})
             end = self._ground.api.now().replace(second=0, microsecond=0)
             await asyncio.sleep(20)
-            await until("all times are settled", lambda: self._are_settled(informer, end), seconds=SETTLE_SECONDS)
+            try:
+                await until("all times are settled", lambda: not self._unsettled(informer, end), seconds=SETTLE_SECONDS)
+            except NotInTime:
+                self._findings.problems += [f"{name}: not settled" for name in self._unsettled(informer, end)]
             self._check(informer)
         finally:
             watching.cancel()
@@ -165,15 +169,17 @@ class Fires:
         found = {name: informer.get(NAMESPACE, name) for name in self._names}
         return {name: parse_run(item).status.times if item is not None else None for name, item in found.items()}
 
-    def _are_settled(self, informer: Informer, end: datetime) -> bool:
-        return all(account is not None and account.until >= end for account in self._accounts(informer).values())
+    def _unsettled(self, informer: Informer, end: datetime) -> list[str]:
+        accounts = self._accounts(informer)
+        return [name for name, account in accounts.items() if account is None or account.until < end]
 
     def _check(self, informer: Informer) -> None:
         findings, started = self._findings, self._ground.node.starts
         for name, account in self._accounts(informer).items():
             item = informer.get(NAMESPACE, name)
-            assert item is not None
-            assert account is not None
+            if item is None or account is None:
+                findings.problems.append(f"{name}: has no account")
+                continue
             first = _minute_after(parse(item["metadata"]["creationTimestamp"]))
             expected = {first + number * MINUTE for number in range((account.until - first) // MINUTE + 1)}
             counts = {outcome: getattr(account, outcome.lower()) for outcome in TimeOutcome}
@@ -221,10 +227,13 @@ def main() -> int:
     """Draw up the account; the exit code is 0 if everything that is promised held."""
     parser = argparse.ArgumentParser(prog="tests.faults.fires", description="Kill programs around fire times")
     parser.add_argument("--schedules", type=int, default=200, help="number of schedules (default: 200)")
+    parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="inferrun-fires-") as folder:
-        findings = asyncio.run(fire(Path(folder), schedules=given.schedules))
+    with tempfile.TemporaryDirectory(prefix="inferrun-fires-") as temporary:
+        folder = given.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        findings = asyncio.run(fire(folder, schedules=given.schedules))
     section = findings.section(given.schedules)
     sys.stdout.write("\n".join([section, *findings.problems, ""]))
     if given.record:
