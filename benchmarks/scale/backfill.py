@@ -181,7 +181,7 @@ class Backfill:
 
     async def _kill_worker(self) -> int:
         """Kill the worker at two thirds, and start it again; returns how many runs were in progress."""
-        is_amid = lambda: self._count("succeeded") >= self._runs * 2 // 3 and self._count("running")  # noqa: E731
+        is_amid = lambda: self._count("succeeded") >= self._runs * 2 // 3 and self._count("running") > 0  # noqa: E731
         await self._watch.wait(is_amid, what="two thirds of the runs")
         in_progress = self._count("running")
         self._note_memory()

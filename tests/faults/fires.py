@@ -25,6 +25,7 @@ from inferrun.kube.objects import RUNS, Object
 from inferrun.resources import parse_run
 from inferrun.resources.status import ScheduledTimes, TimeOutcome
 from inferrun.timestamps import parse
+from tests.faults.duplicates import is_launch
 from tests.faults.node import Container
 from tests.faults.page import PAGE, machine
 from tests.faults.recovery import DATABASE
@@ -176,7 +177,10 @@ class Fires:
         return [name for name, account in accounts.items() if account is None or account.until < end]
 
     def _check(self, informer: Informer) -> None:
-        findings, started = self._findings, self._ground.node.starts
+        findings = self._findings
+        started = {
+            (run, launch): count for (run, launch), count in self._ground.node.starts.items() if is_launch(launch)
+        }
         executed = {run for run, _ in started}
         # Two submissions that each find the run of the other one delete theirs, before anything is executed.
         withdrawn = {one for one in self._seen if one not in executed and informer.get(NAMESPACE, one) is None}
