@@ -8,18 +8,17 @@ Temporal has not fired yet) is waited for, and so are the times after it.
 The worker reads the account before it creates the run of a time: one that is accounted for gets none any more.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from itertools import pairwise
 from typing import Final
 
 from activities.submitting.child_runs import later_time, missed_because
+from activities.submitting.due_times import DueTime, due_times
 from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun
 from inferrun.resources.cron import DEFAULT_TIME_ZONE
-from inferrun.resources.fire_times import fire_times
 from inferrun.resources.status import (
     RECENT_TIMES_LIMIT,
     TERMS_LIMIT,
@@ -46,14 +45,6 @@ OUTCOMES: Final = {
 
 REASONS: Final = {**OUTCOMES, Reason.REJECTED: TimeOutcome.REJECTED}
 """The reasons of the Events."""
-
-
-@dataclass(frozen=True)
-class DueTime:
-    """A time that is to be settled, and the terms by which it is one."""
-
-    time: datetime
-    terms: ScheduleTerms
 
 
 @dataclass(frozen=True)
@@ -107,16 +98,6 @@ def account_of(run: InferenceRun, *, now: datetime, is_valid: bool = True) -> Sc
         return stored.model_copy(update={"terms": (*stored.terms, terms)})
     *earlier, last = stored.terms
     return stored.model_copy(update={"terms": (*earlier, terms.model_copy(update={"since": last.since}))})
-
-
-def due_times(account: ScheduledTimes, *, now: datetime) -> Iterator[DueTime]:
-    """The times that are not accounted for, ascending."""
-    ends = [*(following.since for _, following in pairwise(account.terms)), now]
-    for terms, end in zip(account.terms, ends, strict=True):
-        for time in fire_times(terms.schedule, time_zone=terms.time_zone, after=max(account.until, terms.since)):
-            if time > end:
-                break
-            yield DueTime(time, terms)
 
 
 def wait_until(due: DueTime, schedule: InferenceRun) -> datetime:

@@ -11,6 +11,7 @@ from typing import Final
 from temporalio.service import RPCError
 
 from activities.objects.events import EventRecorder
+from activities.submitting.due_times import DueTime, due_times
 from control.informer import Key
 from control.work_queue import WorkQueue
 from inferrun import wellknown
@@ -28,13 +29,11 @@ from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.schedule_status import rejected_status, schedule_status
 from operator_shim.scheduled_times import (
     STARTED,
-    DueTime,
     Settled,
     Unsettled,
     account_of,
     advanced,
     corrected,
-    due_times,
     end_of_jitter,
     notices,
     settle,

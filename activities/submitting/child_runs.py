@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from activities.launching.inheritance import propagated_annotations, propagated_labels
 from activities.launching.manifests import owner_reference
+from activities.submitting.due_times import interval_start
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -61,8 +62,8 @@ def scheduled_run(
     parent: InferenceRun, *, workflow_id: str, nominal_time: datetime, defaults: Defaults, is_triggered: bool = False
 ) -> Object:
     """The child of a schedule for one nominal time; it inherits the labels and annotations that the operator's settings pass on.
-    Its interval is from the nominal time before to its own. With `is_triggered`, somebody triggered the schedule in Temporal; it
-    is that of the latest nominal time: the interval after it is not over yet.
+    Its interval is from the nominal time before to its own, also after an edit. With `is_triggered`, somebody triggered the
+    schedule in Temporal; it is that of the latest nominal time: the interval after it is not over yet.
     """
     due = rfc3339(nominal_time)
     inherited = propagated_labels(parent, allowed=defaults.propagated_labels)
@@ -82,8 +83,9 @@ def scheduled_run(
     end: datetime | None = nominal_time
     if is_triggered:
         end = previous_time(parent.spec.schedule or "", time_zone=zone, before=nominal_time)
-    start = previous_time(parent.spec.schedule or "", time_zone=zone, before=end) if end is not None else None
-    if start is not None and end is not None:
+    if end is not None and (
+        start := interval_start(parent.status.times, parent.spec.schedule or "", time_zone=zone, end=end)
+    ):
         spec["interval"] = {"start": rfc3339(start), "end": rfc3339(end), "timeZone": zone}
     return _run(metadata, spec)
 

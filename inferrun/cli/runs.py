@@ -1,6 +1,5 @@
 """The commands that start, show and control runs."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -22,12 +21,9 @@ from inferrun.cli.arguments import (
 from inferrun.cli.manifests import read_manifests
 from inferrun.cli.terminal import print_runs, stderr, title
 from inferrun.cli.waiting import named, report_started
-from inferrun.client import AsyncClient, ClientError, InvalidRequest
+from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.client.async_client import RunOptions
-from inferrun.kube.errors import KubeError, NotFound
-from inferrun.kube.objects import CONFIGS
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.suggestions import did_you_mean
 from inferrun.timestamps import rfc3339
 
 
@@ -83,7 +79,6 @@ async def run(
             options["interval"] = _interval(interval_start, interval_end, time_zone)
         given, marks = pairs(parameters, option="--parameter"), pairs(labels, option="--label")
         started = [await client.submit(str(config), given, name=name, labels=marks, **options)]
-        await _check_config(client, started[0])
     return await report_started(client, started, must_wait=wait, output=output)
 
 
@@ -156,20 +151,6 @@ async def retry(
     """
     new = await client.retry(name, name=new_name, all_records=all_records)
     return await report_started(client, [new], must_wait=wait, output=output)
-
-
-async def _check_config(client: AsyncClient, run: InferenceRun) -> None:
-    """Tell if there is no such config, for which the run waits: it may be a typing error."""
-    namespace, name = run.config_namespace, run.config_name
-    with suppress(
-        ClientError, KubeError
-    ):  # with Temporal alone, and without the permission, only the run's status tells
-        try:
-            await client.kube.get(CONFIGS, namespace, name)
-        except NotFound:
-            known = [item["metadata"]["name"] async for item in client.kube.items(CONFIGS, namespace, page_size=100)]
-            text = f"config {namespace}/{name} does not exist{did_you_mean(name, known)}"
-            stderr().print(f"{text} -- the run waits for it", style="yellow")
 
 
 async def _create_all(client: AsyncClient, file: Path, *, name: str | None) -> list[InferenceRun]:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Final
 
 from inferrun import wellknown
@@ -19,6 +20,7 @@ from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
 from inferrun.submission import Submission
+from inferrun.suggestions import did_you_mean
 
 OUTAGE_SECONDS: Final = 120.0
 """For so long a run is followed although the API server does not respond; it may be restarting."""
@@ -44,8 +46,16 @@ class KubernetesRuns:
             try:
                 await self.get(submission.namespace, name)  # a repeated request finds its run without its config, too
             except RunNotFound:
-                raise missing from None
+                raise await self._corrected(missing, run) from None
         return await self.create(run)
+
+    async def _corrected(self, missing: ConfigNotFound, run: InferenceRun) -> ConfigNotFound:
+        """The error with the name of the config that was probably meant."""
+        with suppress(KubeError):  # whoever may read one config need not be allowed to list all
+            found = self._api.items(CONFIGS, run.config_namespace, page_size=100)
+            hint = did_you_mean(run.config_name, [item["metadata"]["name"] async for item in found])
+            return ConfigNotFound(f"{missing}{hint}", fix=missing.fix)
+        return missing
 
     async def config(self, namespace: str, name: str) -> InferenceConfig:
         """A config. Raises ConfigNotFound."""

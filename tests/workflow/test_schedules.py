@@ -34,10 +34,14 @@ from inferrun.temporal.connection import CONFIG
 from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.schedule_status import NEXT_TIMES_SHOWN
 from operator_shim.temporal_schedules import TemporalSchedules
-from tests.unit.inferrun.resources.test_fire_times import EXPRESSIONS as CRON_EXPRESSIONS
-from tests.unit.inferrun.resources.test_fire_times import expected as cron_times
 from worker.caller_check import _is_fire_time
 from workflows.submit import SCHEDULED_START_TIME
+
+with (
+    workflow.unsafe.imports_passed_through()
+):  # the sandbox of `Recorder` imports this module, and croniter starts a program
+    from tests.unit.inferrun.resources.test_fire_times import EXPRESSIONS as CRON_EXPRESSIONS
+    from tests.unit.inferrun.resources.test_fire_times import expected as cron_times
 
 WAIT_SECONDS = 90
 

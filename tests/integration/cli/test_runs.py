@@ -117,9 +117,11 @@ async def test_a_mistyped_name_is_corrected(space: RunSpace) -> None:
     await space.api.create(
         CONFIGS, space.name, {**body, "spec": {"storage": {"input": {"x": {}}, "output": {"x": {}}}}}
     )
-    started = space.command("run", "irsi", "-o", "wide")
+    mistyped = space.command("run", "irsi")
+    assert mistyped.code == CommandExit.USAGE
+    assert f"config {space.name}/irsi does not exist, did you mean iris?" in mistyped.err
+    started = space.command("run", "iris", "-o", "wide")
     assert (started.code, started.out.split()[0]) == (CommandExit.OK, "NAME")
-    assert f"config {space.name}/irsi does not exist, did you mean iris?" in started.err
 
 
 async def test_control_characters_and_markup_in_a_status_are_shown_as_text(space: RunSpace) -> None:

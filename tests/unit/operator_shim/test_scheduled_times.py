@@ -5,19 +5,18 @@ from typing import Any
 
 import pytest
 
+from activities.submitting.due_times import DueTime, due_times
 from inferrun import wellknown
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.resources.status import ScheduledTimes, TimeOutcome
 from inferrun.timestamps import parse
 from operator_shim.scheduled_times import (
     STARTED,
-    DueTime,
     Settled,
     Unsettled,
     account_of,
     advanced,
     corrected,
-    due_times,
     end_of_jitter,
     notices,
     settle,

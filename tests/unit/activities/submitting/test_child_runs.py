@@ -97,6 +97,37 @@ def test_a_childs_interval_begins_with_the_time_before_its_own(
     assert made["spec"]["interval"] == {"start": start, "end": due, "timeZone": zone}
 
 
+@pytest.mark.parametrize(
+    ("until", "terms", "is_new", "start"),
+    [
+        pytest.param("2026-11-20T08:00:00Z", {"2026-11-01T00:00:00Z": "0 9 * * *"}, False, "08:00", id="not-edited"),
+        pytest.param("2026-11-20T02:00:00Z", {"2026-11-20T12:00:00Z": "0 9 * * *"}, False, "02:00", id="edited"),
+        pytest.param(
+            "2026-11-19T02:00:00Z",
+            {"2026-11-01T00:00:00Z": "0 3 * * *", "2026-11-20T12:00:00Z": "0 9 * * *"},
+            False,
+            "02:00",
+            id="edited-before-the-last-time-was-settled",
+        ),
+        pytest.param("2026-11-20T12:00:00Z", {"2026-11-20T12:00:00Z": "0 9 * * *"}, True, "08:00", id="new"),
+    ],
+)
+def test_an_edit_leaves_no_gap_between_intervals(
+    until: str, terms: dict[str, str], *, is_new: bool, start: str
+) -> None:
+    account = {
+        "until": until,
+        "terms": [
+            {"since": since, "schedule": schedule, "timeZone": "Europe/Rome"} for since, schedule in terms.items()
+        ],
+        "recent": [] if is_new else [{"time": until, "outcome": "Started"}],
+    }
+    edited = stored({"metadata": {"name": "nightly", "namespace": "team"}, "spec": SPEC}, times=account)
+    made = child(edited, workflow_id="w", nominal_time=DUE.replace(hour=8))
+    interval = {"start": f"2026-11-20T{start}:00Z", "end": "2026-11-21T08:00:00Z", "timeZone": "Europe/Rome"}
+    assert made["spec"]["interval"] == interval
+
+
 def test_a_schedules_child_is_named_after_parent_and_nominal_time_and_owned_by_the_parent() -> None:
     made = child(parent(), workflow_id="w", nominal_time=DUE)["metadata"]
     assert made["name"] == "nightly-20261121090000"
