@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.burst.job_watch import WaitTimeout
 from benchmarks.burst.run import Options, run
 from benchmarks.control_plane import MissingPrograms
+from benchmarks.page import replace_section
 from benchmarks.processes import StartFailed
 from benchmarks.runner.longer import KILLED_SECONDS, measure_long
 from benchmarks.runner.report import page
@@ -24,6 +25,10 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 RESULTS = CHECKOUT / "build-output"
 
 
+class ViolationsFound(Exception):
+    """Something that is promised did not hold."""
+
+
 def main() -> int:
     """Run a benchmark and return the exit code."""
     # Stop all processes on SIGTERM, as on Ctrl-C.
@@ -31,7 +36,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         arguments.run(arguments)
-    except (MissingPrograms, StartFailed, WaitTimeout) as error:
+    except (MissingPrograms, StartFailed, WaitTimeout, ViolationsFound) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     except KeyboardInterrupt:
@@ -57,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     backfill.add_argument("--runs", type=int, default=8760, help="number of runs (default: 8760)")
     backfill.add_argument("--concurrency", type=int, default=50, help="runs at a time (default: 50)")
     backfill.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
+    backfill.add_argument("--page", type=Path, help="page of the documentation whose section is replaced")
     backfill.set_defaults(run=_run_backfill)
     runner = commands.add_parser("runner", help="the runner beside a load generator")
     runner.add_argument("--passes", type=int, default=3, help="number of passes (default: 3)")
@@ -100,7 +106,13 @@ def _run_scale(arguments: argparse.Namespace) -> None:
 
 def _run_backfill(arguments: argparse.Namespace) -> None:
     options = ScaleOptions(_binaries(), RESULTS / "bench-backfill.json", keep=arguments.keep)
-    run_backfill(options, runs=arguments.runs, concurrency=arguments.concurrency)
+    figures = run_backfill(options, runs=arguments.runs, concurrency=arguments.concurrency)
+    print(figures.section())
+    if arguments.page:
+        page: Path = arguments.page
+        page.write_text(replace_section(page.read_text(), name="backfill", content=figures.section()))
+    if figures.problems:
+        raise ViolationsFound("; ".join(figures.problems))
 
 
 def _binaries() -> Path:

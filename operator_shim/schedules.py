@@ -8,6 +8,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
+from temporalio.service import RPCError
+
 from activities.objects.events import EventRecorder
 from activities.submitting.due_times import DueTime, due_times
 from control.informer import Key
@@ -147,7 +149,13 @@ class Schedules:
                 if left > 0:
                     wait = min(wait, left)
                     break
-                submission = await self._temporal.submission(schedule_id(run.ref), due.time)
+                try:
+                    submission = await self._temporal.submission(schedule_id(run.ref), due.time)
+                except (RPCError, TimeoutError):
+                    if not settled:
+                        raise
+                    wait = 0.0
+                    break  # what is settled is written: many times would never all be answered for by a busy server
                 found = settle(due, run, children=children, submission=submission, is_valid=wanted is not None, now=now)
             if isinstance(found, Unsettled):
                 if found is Unsettled.START and wanted is not None:

@@ -203,7 +203,7 @@ class Backfiller:
         assert backfill is not None  # noqa: S101 -- the caller has checked it
         which, room = backfill.which or BackfillSelection.MISSING, backfill.concurrency or 1
         tally, position = _Tally.of(progress, active=progress.active), progress.position
-        is_waiting, blocker = False, None
+        is_waiting, blocker, begun = False, None, rfc3339(self._api.now())
         for due in times[position : position + TIMES_PER_STEP]:
             if len(tally.active) >= room:
                 break
@@ -233,7 +233,7 @@ class Backfiller:
             else:
                 tally.active.append(name)
             position += 1
-        started = progress.started_at or (rfc3339(self._api.now()) if tally.active else "")
+        started = progress.started_at or (begun if tally.active else "")
         return tally.progress(progress, position=position, started_at=started), is_waiting, blocker
 
     async def _cancel(self, request: BackfillInput, run: InferenceRun | None) -> BackfillResult:

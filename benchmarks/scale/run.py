@@ -6,12 +6,10 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from temporalio.client import Client
-
 from benchmarks.burst.run import install
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.machine import machine
-from benchmarks.scale.backfill import BackfillFigures, measure
+from benchmarks.scale.backfill import Backfill, BackfillFigures
 from benchmarks.scale.crowd import WAIT_SECONDS, Crowd, Figures
 from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
@@ -71,8 +69,8 @@ async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Program
         await api.close()
 
 
-def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> None:
-    """Back-fill so many runs, and print the report."""
+def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> BackfillFigures:
+    """Back-fill so many runs."""
     with tempfile.TemporaryDirectory(prefix="inferrun-backfill-") as name:
         folder = options.keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,9 +80,7 @@ def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> None:
             ) as plane,
             Programs(folder, plane) as programs,
         ):
-            figures = asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
-    print("\n".join(figures.lines(runs=runs, concurrency=concurrency)))
-    print(machine())
+            return asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
 
 
 async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int) -> BackfillFigures:
@@ -94,7 +90,6 @@ async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concu
         for name in (SHIM, WORKER):
             programs.start(name)
             programs.wait_until_ready(name)
-        temporal = await Client.connect(plane.temporal_address)
-        return await measure(api, temporal, programs, runs=runs, concurrency=concurrency)
+        return await Backfill(api, plane, programs, runs=runs, concurrency=concurrency).measure()
     finally:
         await api.close()

@@ -6,8 +6,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.page import replace_section
 from tests.faults.matrix import Matrix, Options, execute
-from tests.faults.page import matrix_section, replace_section
+from tests.faults.page import matrix_section
 
 
 def main() -> int:

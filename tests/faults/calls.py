@@ -92,9 +92,6 @@ CALLS = frozenset(
 
 NOT_PLAYED = frozenset(
     {
-        ("activities.submitting.backfill:Backfiller._publish", "patch inferenceruns/status"),
-        ("activities.submitting.backfill:Backfiller._start_runs", "create inferenceruns"),
-        ("activities.submitting.backfill:Backfiller._start_runs", "delete inferenceruns"),
         ("activities.objects.signatures:Signatures.replace_job", "create jobs"),
         ("activities.objects.signatures:Signatures.replace_job", "delete jobs"),
         ("activities.objects.signatures:record_signer", "patch leases"),
@@ -110,11 +107,11 @@ NOT_PLAYED = frozenset(
         ("activities.judging.verify_output:OutputVerifier._finding", "delete pods"),
     }
 )
-"""Calls that no scenario makes. In this order, they are made when: a back-fill starts its runs (three calls); a worker died
-between creating a Job and naming it in the status (two calls); a worker starts that is not the first one of its
-installation; a launcher died after it had created a Job whose run was cancelled meanwhile; a workflow's task has failed for
-four minutes (two calls); a clean-up is two minutes overdue; a Pod has waited for ten minutes longer than it may run; two
-runs of a schedule are created at the same moment; a webhook puts a Job into a queue; a quota has room again; a verifying
-Job has not ended within 330 seconds, its run was cancelled meanwhile, or an injected container outlives it (two calls).
+"""Calls that no scenario makes. In this order, they are made when: a worker died between creating a Job and naming it in the
+status (two calls); a worker starts that is not the first one of its installation; a launcher died after it had created a Job
+whose run was cancelled meanwhile; a workflow's task has failed for four minutes (two calls); a clean-up is two minutes
+overdue; a Pod has waited for ten minutes longer than it may run; two runs of a schedule are created at the same moment; a
+webhook puts a Job into a queue; a quota has room again; a verifying Job has not ended within 330 seconds, its run was
+cancelled meanwhile, or an injected container outlives it (two calls).
 Tests of each are in tests/integration.
 """

@@ -30,13 +30,14 @@ from pathlib import Path
 from typing import Any
 
 from activities.launching.manifests import CONTAINER
+from benchmarks.page import replace_section
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.timestamps import parse
 from tests.faults.node import Container, PlayedNode, run_of
-from tests.faults.page import PAGE, machine, replace_section
+from tests.faults.page import PAGE, machine
 from tests.faults.scenarios import success_message
 from tests.faults.users import create_config, create_run, delete
 from tests.faults.world import World, create_namespace, until, world

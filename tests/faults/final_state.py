@@ -24,7 +24,17 @@ from tests.faults.recorder import Recorder
 
 State = dict[str, Any]  # Any: JSON
 
-STATUS_FIELDS = ("phase", "reason", "attempt", "exitCode", "records", "delivery", "output", "observedGeneration")
+STATUS_FIELDS = (
+    "phase",
+    "reason",
+    "attempt",
+    "exitCode",
+    "records",
+    "delivery",
+    "output",
+    "observedGeneration",
+    "backfill",
+)
 OF_SCHEDULE = re.compile(r"-\d{14}$")
 """In the name of a run: its nominal time."""
 

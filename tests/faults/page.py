@@ -17,16 +17,6 @@ PROBLEM_LIMIT = 160
 """Characters of a problem on the page; the output of the command has all of them."""
 
 
-def replace_section(page: str, *, name: str, content: str) -> str:
-    """The page with another content between the two comments that mark the section."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    if not rest:
-        raise ValueError(f"the page has no section {name}")
-    return f"{before}{begin}\n\n{content.strip()}\n\n{end}{after}"
-
-
 def machine() -> str:
     """The day, the commit, the machine and how busy it was in the last quarter of an hour, in one line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

@@ -24,11 +24,12 @@ from typing import Any
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
+from benchmarks.page import replace_section
 from inferrun.kube.objects import Object
 from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
 from tests.faults.node import Container
-from tests.faults.page import PAGE, machine, replace_section
+from tests.faults.page import PAGE, machine
 from tests.faults.scenarios import success_message
 from tests.faults.servers import Servers
 from tests.faults.users import create_config, create_run

@@ -347,6 +347,24 @@ async def _lose_fire(stage: Stage) -> None:
     await stage.until_gone()
 
 
+async def _back_fill(stage: Stage) -> None:
+    """Two runs for past times of a schedule that never fires; then the last time again, whose run is repeated."""
+    await stage.start(schedule="0 0 1 1 *", suspend=True)
+    await stage.until_phase("Suspended")
+    for suffix, start, which in (("first", 2024, "Missing"), ("again", 2025, "All")):
+        name = f"{stage.name}-{suffix}"
+        period = {"start": f"{start}-01-01T00:00:00Z", "end": "2025-01-01T01:00:00Z"}
+        spec = {"backfill": {"schedule": stage.name, "which": which, "concurrency": 2, **period}}
+        kind = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND}
+        await stage.world.api.create(RUNS, stage.namespace, {**kind, "metadata": {"name": name}, "spec": spec})
+
+        def has_succeeded(name: str = name) -> bool:
+            found = stage.world.recorder.run_named(stage.namespace, name) or {}
+            return (found.get("status") or {}).get("phase") == "Succeeded"
+
+        await stage.until(f"the back-fill {suffix} succeeded", has_succeeded)
+
+
 async def _trigger(stage: Stage) -> None:
     """Fire once the schedule exists and the submission of its last run is closed; before, the fire would be skipped."""
     handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
@@ -682,6 +700,7 @@ SCENARIOS = {
         Scenario("scheduled", _schedule, _succeeds, is_core=True, deletes=True),
         Scenario("keepsnone", _keep_none, _succeeds, deletes=True),
         Scenario("unfired", _lose_fire, _succeeds, deletes=True),
+        Scenario("backfilled", _back_fill, _succeeds),
         Scenario("autodeleted", _auto_delete, _succeeds, is_core=True),
         Scenario("submitted", _submit_run, _succeeds),
         Scenario("subcancelled", _submit_and_cancel, _runs_on),

@@ -22,13 +22,14 @@ from aiohttp import web
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from benchmarks.page import replace_section
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import job_base_name
 from tests.faults.duplicates import Duplicate, container_duplicates, is_launch, job_duplicates
-from tests.faults.page import PAGE, machine, replace_section
+from tests.faults.page import PAGE, machine
 from tests.faults.recorder import Traces
 from tests.faults.runner_node import Disk, RunnerNode
 from tests.faults.servers import Servers

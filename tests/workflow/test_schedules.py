@@ -356,7 +356,8 @@ async def test_temporal_fires_in_a_year_when_cron_does(
     temporal: Client, schedules: TemporalSchedules, zone: str
 ) -> None:
     """Compared with croniter: 50 expressions, each month with the description that the shim writes then."""
-    months = [datetime(2026, month, 1, tzinfo=UTC) for month in range(1, 13)] + [datetime(2026, 12, 31, tzinfo=UTC)]
+    days = [*((month, 1) for month in range(1, 13)), (12, 31)]  # of the zone's year, which is that of the oracle
+    months = [datetime(2026, month, day, tzinfo=ZoneInfo(zone)).astimezone(UTC) for month, day in days]
     for cron in CRON_EXPRESSIONS:
         metadata = {"name": "nightly", "namespace": "team", "uid": str(uuid.uuid4())}
         given = {"configRef": {"name": "iris"}, "schedule": cron, "timeZone": zone, "suspend": True}

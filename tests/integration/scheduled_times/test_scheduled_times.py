@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from inferrun.resources.status import ScheduledTimes
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import parse, rfc3339
 from operator_shim.shim import Shim
+from operator_shim.temporal_schedules import TemporalSchedules, TimeSubmission
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, edit, read
 from worker.composition import WorkerProcess
@@ -91,6 +93,28 @@ async def test_times_are_started_or_skipped_beside_a_run_in_progress(
     assert account.started == 1
     assert "was still in progress (concurrencyPolicy: Forbid)" in (account.recent[-1].message or "")
     assert "Skipped" in await reasons(api, namespace)
+
+
+@pytest.mark.thorough
+async def test_an_account_that_is_behind_catches_up_while_temporal_answers_every_second_time(
+    api: KubeClient, namespace: str, shim: Shim, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shim.is_ready
+    ask, asked, is_silent = TemporalSchedules.submission, count(), True
+
+    async def answer(self: TemporalSchedules, schedule: str, due: datetime) -> TimeSubmission:
+        if is_silent or next(asked) % 2:
+            raise TimeoutError
+        return await ask(self, schedule, due)
+
+    monkeypatch.setattr(TemporalSchedules, "submission", answer)
+    schedule = await create(api, namespace, "often", schedule=OFTEN)
+    await until(lambda: times(api, schedule), lambda found: found.started == 1, seconds=SECONDS)
+    behind = timedelta(seconds=40)
+    await until(lambda: times(api, schedule), lambda found: datetime.now(UTC) - found.until > behind, seconds=SECONDS)
+    is_silent = False
+    await until(lambda: times(api, schedule), lambda found: found.skipped >= 4, seconds=SECONDS)
+    await assert_complete(api, schedule)
 
 
 @pytest.mark.thorough

@@ -161,6 +161,25 @@ async def test_fresh_keys_precede_background_keys() -> None:
     assert order.index("newer") < 10
 
 
+async def test_a_key_that_failed_is_tried_again_although_fresh_keys_never_run_out() -> None:
+    tries: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        await asyncio.sleep(0)
+        if key == "bad":
+            tries.append(key)
+            if len(tries) == 1:
+                raise RuntimeError("Temporal is away")
+        else:
+            queue.add(key)  # it has changed again
+
+    async with working(reconcile, workers=2) as queue:
+        for number in range(10):
+            queue.add(f"busy-{number}")
+        queue.add("bad")
+        await until(lambda: len(tries) == 2)
+
+
 async def test_a_background_key_that_changes_becomes_fresh_and_is_reconciled_once() -> None:
     async with recording(workers=1) as (queue, order):
         for key in ("a", "b", "c"):
