@@ -256,3 +256,13 @@ def mismatched(workflow_id: str) -> SubmissionStatus:
 def rejected(reason: Reason, message: str) -> SubmissionStatus:
     """A submission that creates no run."""
     return SubmissionStatus(standing=SubmissionState.REFUSED, reason=reason, message=message)
+
+
+def is_late(run: RunRef, in_progress: Iterable[InferenceRun]) -> bool:
+    """Whether another run was created before this one, or in the same second.
+
+    The later one has certainly seen the earlier one. Of two within a second nothing tells which that is, so both may be deleted.
+    """
+    created = {one.metadata.uid: one.metadata.creation_timestamp for one in in_progress}
+    mine = created.pop(run.uid, None)
+    return mine is not None and any(other is not None and other <= mine for other in created.values())

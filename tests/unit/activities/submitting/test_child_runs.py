@@ -7,6 +7,7 @@ import pytest
 from activities.submitting.child_runs import (
     adopted,
     in_progress,
+    is_late,
     list_children,
     schedule_of,
     scheduled_run,
@@ -281,3 +282,13 @@ async def test_a_run_that_cannot_be_read_does_not_stop_its_schedule() -> None:
     run["metadata"]["labels"] = {wellknown.LABEL_SCHEDULE_UID: RUN.uid}
     [only] = await list_children(TwoRuns(inferenceruns=run), RUN)
     assert only.status.phase == "Running"
+
+
+@pytest.mark.parametrize(("other", "expected"), [("08:59:59", True), ("09:00:00", True), ("09:00:01", False)])
+def test_of_two_runs_created_at_the_same_moment_the_earlier_one_stays(other: str, expected: bool) -> None:  # noqa: FBT001  a parameter of the test
+    made = [child(parent(), workflow_id=f"w-{minute}", nominal_time=DUE.replace(minute=minute)) for minute in (0, 1)]
+    for manifest, created in zip(made, ("09:00:00", other), strict=True):
+        manifest["metadata"]["creationTimestamp"] = f"2026-11-21T{created}Z"
+    mine, another = stored(made[0], uid="mine"), stored(made[1], uid="another")
+    assert is_late(mine.ref, [mine, another]) is expected
+    assert not is_late(mine.ref, [mine])
