@@ -157,6 +157,8 @@ class HttpClient:
         """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the body exceeds `limit` bytes."""
         if isinstance(body, bytes) and len(body) > _SLICE:
             body = [memoryview(body)]
+        elif body is not None and not isinstance(body, bytes) and sum(part.nbytes for part in body) <= _SLICE:
+            body = b"".join(body)
         sent = body if body is None or isinstance(body, bytes) else _Parts(body)
         async with self.stream(method, url, headers=headers, body=sent, proxy=proxy) as response:
             received = await read_start(response, limit)

@@ -25,6 +25,8 @@ def provide() -> None:
         _provide_mlserver()
     if not kserve_python().exists():
         _install(kserve_python(), lock=_kserve_lock(), title="KServe's SDK")
+    if not triton_python().exists():
+        _install(triton_python(), lock=_triton_lock(), title="Triton's client")
 
 
 def _provide_s3() -> None:
@@ -55,6 +57,15 @@ def llama_python(layout: Layout = LAYOUT) -> Path:
 def kserve_python(layout: Layout = LAYOUT) -> Path:
     """The Python that has the model server of KServe's SDK, once `provide` has installed it."""
     return _python("kserve", lock=_kserve_lock(layout), layout=layout)
+
+
+def triton_python(layout: Layout = LAYOUT) -> Path:
+    """The Python that has Triton's client, once `provide` has installed it."""
+    return _python("triton", lock=_triton_lock(layout), layout=layout)
+
+
+def _triton_lock(layout: Layout = LAYOUT) -> Path:
+    return layout.checkout / "requirements" / "triton-client.txt"
 
 
 def _kserve_lock(layout: Layout = LAYOUT) -> Path:

@@ -16,6 +16,7 @@ from runner.protocols.tensors.datatypes import (
     Array,
     Faults,
     TensorValues,
+    faults_at,
     narrowed,
     texts_of_rows,
     to_array,
@@ -39,7 +40,7 @@ def natural_datatype(kind: pyarrow.DataType) -> str:
 
 
 def structure_of(column: pyarrow.Array) -> tuple[pyarrow.Array, Dimensions, Faults]:
-    """Return the values in lists of any depth, the dimensions of each record, and what is wrong with records.
+    """Return the values in lists of any depth, the dimensions of each record, or of all, and what is wrong with records.
 
     If anything is, the values and dimensions are incomplete.
     """
@@ -47,7 +48,7 @@ def structure_of(column: pyarrow.Array) -> tuple[pyarrow.Array, Dimensions, Faul
         if column.null_count:
             return column, [], _at(column.is_null(), "null instead of an array")
         values = column.to_numpy_ndarray()
-        return pyarrow.array(values.ravel()), [values.shape[1:]] * len(values), {}
+        return pyarrow.array(values.ravel()), [values.shape[1:]], {}
     dimensions: list[Array] = []
     rows, counts = len(column), numpy.ones(len(column), numpy.int64)
     column = _plain(column)
@@ -55,15 +56,16 @@ def structure_of(column: pyarrow.Array) -> tuple[pyarrow.Array, Dimensions, Faul
         sizes = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
         starts = numpy.cumsum(counts) - counts
         low, high = numpy.minimum.reduceat(sizes, starts), numpy.maximum.reduceat(sizes, starts)
-        faults = _where((low == 0) | (low != high), "arrays of different lengths, or empty ones")
-        faults |= _where(low < 0, "null instead of an array")
+        faults = faults_at((low == 0) | (low != high), "arrays of different lengths, or empty ones")
+        faults |= faults_at(low < 0, "null instead of an array")
         if faults:
             return column, [], faults
         dimensions.append(low)
         counts = counts * low
         column = _plain(column.flatten())
-    sizes_of_rows = numpy.stack(dimensions, axis=1).tolist() if dimensions else [()] * rows
-    return column, [tuple(one) for one in sizes_of_rows], {}
+    if all((one == one[0]).all() for one in dimensions):
+        return column, [tuple(one[0].tolist() for one in dimensions)], {}
+    return column, [tuple(one) for one in numpy.stack(dimensions, axis=1).tolist()], {}
 
 
 def values_of(column: pyarrow.Array, datatype: str, *, is_stated: bool) -> tuple[TensorValues, Faults]:
@@ -148,12 +150,8 @@ def base64_of(column: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.array(texts, pyarrow.binary())
 
 
-def _where(mask: Array, text: str) -> Faults:
-    return dict.fromkeys(numpy.flatnonzero(mask).tolist(), text)
-
-
 def _at(mask: pyarrow.BooleanArray, text: str) -> Faults:
-    return _where(mask.to_numpy(zero_copy_only=False), text)
+    return faults_at(mask.to_numpy(zero_copy_only=False), text)
 
 
 _VIEWS: Final = {pyarrow.string_view(): pyarrow.string(), pyarrow.binary_view(): pyarrow.binary()}

@@ -24,6 +24,7 @@ from runner.protocols.tensors.datatypes import (
     Array,
     Faults,
     TensorValues,
+    faults_at,
     to_array,
     to_bytes,
 )
@@ -58,12 +59,12 @@ def tensor_of(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor:
     Raises Unfit if some cannot be sent, or have other dimensions than most, and ContractError if they have no such form. When these
     records are omitted, more may be found.
     """
-    if plain := _plain_tensor(records, spec):
+    if plain := _plain_tensor(records, spec, is_json=is_json):
         return plain
     columns = _columns_in(records, spec)
     is_single = len(columns) == 1 and not (isinstance(records, ArrowRecords) and not spec.columns)
     parts = list[TensorValues]()
-    given: list[tuple[int, ...]] = [(len(columns),)] * len(records)
+    given: list[tuple[int, ...]] = [(len(columns),)]
     datatype = spec.datatype
     for name, column in columns:
         where = f"column {name!r}" if name else "the record"
@@ -72,7 +73,7 @@ def tensor_of(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor:
             values, given, faults = _structure_of(column)
             if faults:
                 raise Unfit(_named(faults, where, spec, width=1))
-            if len(set(given)) > 1:
+            if len(given) > 1:
                 break
         datatype = spec.datatype or _natural_datatype(column)
         found, faults = _converted(values, spec, datatype, is_json=is_json)
@@ -82,7 +83,8 @@ def tensor_of(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor:
         parts.append(found)
     if len(columns) > 1:
         where = f"the record (columns {listed(spec.columns)})" if spec.columns else "the record"
-    dimensions = _dimensions_of_all(given, spec, where=where if spec.columns else "the record")
+    where = where if spec.columns else "the record"
+    dimensions = _dimensions_of_all(given, spec, where=where, records=len(records))
     shape = [len(records), *dimensions] if spec.has_batch else list(dimensions)
     return Tensor(spec.name, datatype, shape, _row_by_row(parts), spec.parameters)
 
@@ -101,7 +103,7 @@ _IN_NUMBERS: Final = b"0123456789.-+eEnul \t"
 _COMMAS: Final = bytes.maketrans(b"\n", b",")
 
 
-def _plain_tensor(records: Records, spec: TensorSpec) -> Tensor | None:
+def _plain_tensor(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor | None:
     """Return rows of numbers of which none is larger than the integers that FP32 has exactly; otherwise None.
 
     Most records are of this form. Their values need no check, and JSON has them as they were written.
@@ -123,7 +125,9 @@ def _plain_tensor(records: Records, spec: TensorSpec) -> Tensor | None:
     if len(values) != width * len(records) or (numpy.abs(values) > EXACT["FP32"]).any():
         return None
     shape = [len(records), *dimensions] if spec.has_batch else list(dimensions)
-    return Tensor(spec.name, spec.datatype, shape, values.astype(KINDS[spec.datatype]), spec.parameters, content)
+    if not is_json:
+        values = values.astype(KINDS[spec.datatype])
+    return Tensor(spec.name, spec.datatype, shape, values, spec.parameters, content)
 
 
 Values = Any  # Any: a list of JSON, or an Arrow array
@@ -150,7 +154,7 @@ def _columns_in(records: Records, spec: TensorSpec) -> list[tuple[str, Values]]:
 
 
 def _structure_of(values: Values) -> tuple[Values, list[tuple[int, ...]], Faults]:
-    """Return the values without the lists around them, and the dimensions of each record.
+    """Return the values without the lists around them, the dimensions of each record, or of all, and what is wrong with records.
 
     If the records differ, or something is wrong with one, the values are incomplete.
     """
@@ -167,7 +171,7 @@ def _structure_of(values: Values) -> tuple[Values, list[tuple[int, ...]], Faults
         dimensions += sizes
         values = list(chain.from_iterable(values))
     if list not in set(map(type, values)):
-        return values, [tuple(dimensions)] * len(rows), {}
+        return values, [tuple(dimensions)], {}
     found = [_dimensions_in(row) for row in rows]
     text = "arrays of different lengths, or empty ones"
     return values, [one or () for one in found], {at: text for at, one in enumerate(found) if one is None}
@@ -211,7 +215,7 @@ def _converted(values: Values, spec: TensorSpec, datatype: str, *, is_json: bool
 def _unfit_for_json(values: TensorValues, datatype: str, *, takes_bytes: bool) -> Faults:
     if datatype in FLOATS and isinstance(values, numpy.ndarray):
         text = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
-        return dict.fromkeys(numpy.flatnonzero(numpy.isinf(values)).tolist(), text)
+        return faults_at(numpy.isinf(values), text)
     if datatype != "BYTES" or takes_bytes:
         return {}
     text = (
@@ -239,13 +243,15 @@ def _row_by_row(parts: Sequence[TensorValues]) -> TensorValues:
     return interleaved(parts)
 
 
-def _dimensions_of_all(given: Sequence[tuple[int, ...]], spec: TensorSpec, *, where: str) -> tuple[int, ...]:
+def _dimensions_of_all(
+    given: Sequence[tuple[int, ...]], spec: TensorSpec, *, where: str, records: int
+) -> tuple[int, ...]:
     """Return the dimensions in which records are sent: those that fit the model, and most of them have. Raises Unfit."""
     if len(set(given)) == 1:
         try:
             return _dimensions_of(given[0], spec, where=where)
         except ValueError as error:
-            raise Unfit(dict.fromkeys(range(len(given)), str(error))) from error
+            raise Unfit(dict.fromkeys(range(records), str(error))) from error
     faults: Faults = {}
     sendable: dict[tuple[int, ...], list[int]] = {}
     for at, one in enumerate(given):

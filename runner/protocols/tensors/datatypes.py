@@ -103,7 +103,7 @@ def narrowed(values: Array, datatype: str) -> tuple[Array, Faults]:
             rounded = ((bits + numpy.uint32(0x7FFF) + (bits >> 16 & 1)) & numpy.uint32(0xFFFF0000)).view("<f4")
             found = numpy.where(numpy.isnan(found), found, rounded)
         if values.dtype.kind == "f":
-            return found, _at(numpy.isinf(found) & numpy.isfinite(values), unfit("a number", datatype))
+            return found, faults_at(numpy.isinf(found) & numpy.isfinite(values), unfit("a number", datatype))
         big = numpy.flatnonzero((values > EXACT[datatype]) | (values < -EXACT[datatype])).tolist()
         text = f"an integer, which datatype {datatype} cannot represent exactly"
         pairs = zip(big, found[big].tolist(), values[big].tolist(), strict=True)
@@ -118,11 +118,12 @@ def narrowed(values: Array, datatype: str) -> tuple[Array, Faults]:
         return values.astype(kind), {}
     if misfits.any():
         values = numpy.where(misfits, values.dtype.type(0) if values.dtype != object else 0, values)
-    return values.astype(kind), _at(misfits, unfit("a number", datatype))
+    return values.astype(kind), faults_at(misfits, unfit("a number", datatype))
 
 
-def _at(misfits: Array, text: str) -> Faults:
-    return dict.fromkeys(numpy.flatnonzero(misfits).tolist(), text)
+def faults_at(misfits: Array, text: str) -> Faults:
+    """Return the places of true values, with a text."""
+    return dict.fromkeys(numpy.flatnonzero(misfits).tolist(), text) if misfits.any() else {}
 
 
 def to_bytes(values: Sequence[Json]) -> tuple[list[bytes], Faults]:

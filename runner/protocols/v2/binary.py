@@ -21,8 +21,8 @@ EXTENSION = "binary_tensor_data"
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
 
-def encode(tensors: Sequence[Tensor], signature: Signature) -> tuple[bytes, dict[str, str]]:
-    """Return the body and the headers of an infer request."""
+def encode(tensors: Sequence[Tensor], signature: Signature) -> tuple[list[memoryview], dict[str, str]]:
+    """Return the body, whose parts are not copied, and the headers of an infer request."""
     raws = [raw_of(one.values, one.datatype) for one in tensors]
     request: dict[str, object] = {
         "inputs": [head_of(one, binary_data_size=len(raw)) for one, raw in zip(tensors, raws, strict=True)],
@@ -38,7 +38,7 @@ def encode(tensors: Sequence[Tensor], signature: Signature) -> tuple[bytes, dict
         "Accept-Encoding": "identity",
         HEADER_LENGTH: str(len(head)),
     }
-    return b"".join([head, *raws]), headers
+    return [memoryview(part) for part in (head, *raws)], headers
 
 
 def decode_response(body: bytes, headers: Mapping[str, str]) -> list[Output]:

@@ -4,13 +4,13 @@ Values are sent as JSON, or as bytes if the server advertises the binary extensi
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import orjson
 
 from inferrun.plugins import Fault, Model, ModelContext
-from runner.network.http_client import Response
+from runner.network.http_client import Body, Response
 from runner.network.model_server import JSON_HEADERS, ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
@@ -52,6 +52,8 @@ class RestTransport:
 
     async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
         """Send one request."""
+        body: Body
+        headers: Mapping[str, str]
         if self.is_json:
             body, headers = json_body.encode(tensors, signature), JSON_HEADERS
         else:

@@ -38,8 +38,8 @@ DATATYPES = (
     ),
 )
 
-DIMENSIONS: dict[int, tuple[int, ...]] = {1: (), 2: (3,), 3: (2, 3), 4: (3, 2, 2)}
-"""Dimensions of a record by the rank of the tensor."""
+DIMENSIONS: dict[int, tuple[int, ...]] = {0: (), 1: (), 2: (3,), 3: (2, 3), 4: (3, 2, 2)}
+"""Dimensions of a record by the rank of the tensor. One of rank 0 has no dimension for records."""
 
 _KSERVE = """
 import json, sys
@@ -57,26 +57,38 @@ if is_binary:  # the SDK takes bytes, and does not say so
 class Echo(Model):
     def __init__(self, name, shape, datatype):
         super().__init__(name)
-        self.inputs, self.ready = [{"name": "given", "datatype": datatype, "shape": shape}], True
+        given = [("number", "INT64", [-1, 2]), ("text", "BYTES", [-1])] if name == "several" else [("given", datatype, shape)]
+        self.inputs = [{"name": one, "datatype": kind, "shape": size} for one, kind, size in given]
+        self.ready = True
 
     def get_input_types(self):
         return self.inputs
 
     def predict(self, request, headers=None, response_headers=None):
-        (one,) = request.inputs
-        values = one.as_numpy()
-        if self.name == "RAW":
-            values = numpy.array([bytes([value, 65]) for value in values], dtype=object)
-        seen = numpy.array([f"{one.datatype}{list(values.shape[1:])}"] * len(values), dtype=object)
+        if isinstance(request, dict):
+            return {"predictions": [{"echo": one, "seen": type(one).__name__} for one in request["instances"]]}
         outputs = []
-        for name, found in (("echo", values), ("seen", seen)):
-            output = InferOutput(name, list(found.shape), "BYTES" if found.dtype == object else one.datatype)
+        if self.name == "several":
+            given = {one.name: one for one in request.inputs}
+            parts = [(name.upper(), given[name].as_numpy(), given[name].datatype) for name in ("number", "text")]
+        else:
+            (one,) = request.inputs
+            parts = self.parts_of(one)
+        for name, found, datatype in parts:
+            output = InferOutput(name, list(found.shape), datatype)
             output.set_data_from_numpy(found, binary_data=request.use_binary_outputs)
             outputs.append(output)
         return InferResponse(
             response_id="1", model_name=self.name, infer_outputs=outputs,
             use_binary_outputs=request.use_binary_outputs, requested_outputs=request.request_outputs,
         )
+
+    def parts_of(self, one):
+        values = one.as_numpy()
+        if self.name == "RAW":
+            values = numpy.array([bytes([value, 65]) for value in values], dtype=object)
+        seen = numpy.array([f"{one.datatype}{list(values.shape[1:])}"] * (len(values) if values.ndim else 1), dtype=object)
+        return [("echo", values, "BYTES" if values.dtype == object else one.datatype), ("seen", seen, "BYTES")]
 
 ModelServer(http_port=http, grpc_port=grpc_port, workers=1).start([Echo(*model) for model in models])
 """
@@ -89,8 +101,13 @@ from mlserver.types import InferenceResponse
 
 class Echo(MLModel):
     async def predict(self, payload):
+        if self.name == "several":
+            given = {one.name: one for one in payload.inputs}
+            number = NumpyCodec.encode_output("NUMBER", NumpyCodec.decode_input(given["number"]))
+            text = StringCodec.encode_output("TEXT", StringCodec.decode_input(given["text"]), use_bytes=False)
+            return InferenceResponse(model_name=self.name, outputs=[text, number])
         (one,) = payload.inputs
-        seen = [f"{str(getattr(one.datatype, 'value', one.datatype))}{list(one.shape[1:])}"] * one.shape[0]
+        seen = [f"{str(getattr(one.datatype, 'value', one.datatype))}{list(one.shape[1:])}"] * (one.shape[0] if one.shape else 1)
         if one.datatype == "BYTES":
             echo = StringCodec.encode_output("echo", StringCodec.decode_input(one), use_bytes=False)
             echo.shape = one.shape
@@ -112,10 +129,11 @@ def models() -> Iterator[tuple[str, list[int], str]]:
     """Name, shape and datatype of each model."""
     for datatype in DATATYPES:
         for rank, dimensions in DIMENSIONS.items():
-            yield f"{datatype}-{rank}", [-1, *dimensions], datatype
+            yield f"{datatype}-{rank}", [-1, *dimensions] if rank else [], datatype
     yield "FP32-trailing", [-1, 4, 1], "FP32"
     yield "INT64-variable", [-1, -1, 2], "INT64"
     yield "RAW", [-1], "UINT8"
+    yield "several", [], ""
 
 
 @asynccontextmanager
@@ -139,8 +157,13 @@ async def echoing_ml_server(folder: Path) -> AsyncIterator[EchoServer]:
         pytest.skip("MLServer is required: python -m tools.devcluster test-servers")
     (folder / "echoing.py").write_text(_MLSERVER)
     for name, shape, datatype in models():
-        tensor = {"name": "given", "datatype": datatype, "shape": shape}
-        settings = {"name": name, "implementation": "echoing.Echo", "inputs": [tensor]}
+        tensors = [{"name": "given", "datatype": datatype, "shape": shape}]
+        if name == "several":
+            tensors = [
+                {"name": "number", "datatype": "INT64", "shape": [-1, 2]},
+                {"name": "text", "datatype": "BYTES", "shape": [-1]},
+            ]
+        settings = {"name": name, "implementation": "echoing.Echo", "inputs": tensors}
         (folder / name).mkdir()
         (folder / name / "model-settings.json").write_text(json.dumps(settings))
     http, grpc, metrics = free_ports(3)

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 import pytest_asyncio
 import yaml
+from pyarrow import parquet
 
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
@@ -83,6 +85,19 @@ async def test_columns_feed_tensors_and_are_copied(tmp_path: Path, two: TensorSe
     ]
     assert [[7, 2], [7]] in [[one["shape"] for one in head["inputs"]] for head in two.requests]
     assert all([one["name"] for one in head["outputs"]] == ["label", "sum"] for head in two.requests)
+
+
+async def test_predictions_are_columns_of_the_types_of_the_metadata(tmp_path: Path, two: TensorServer) -> None:
+    table = {**TABLE, "city": [None, *TABLE["city"][1:]]}
+    machine = machine_of(tmp_path / "run", two, "parquet", table, tensors=TENSORS)
+    machine.contract["output"]["file"]["format"] = "parquet"
+    ended = await machine.pod(INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7")
+    assert (ended.code, ended.message) == (0, "39 of 40 records predicted; 1 failed, with their errors in the output")
+    found = parquet.read_table(machine.output / "out" / machine.contract["jobName"] / "predictions")
+    assert found.schema.field("prediction").type == pyarrow.struct(
+        {"label": pyarrow.string(), "total": pyarrow.float64()}
+    )
+    assert found["prediction"].to_pylist() == [None, *map(expected, range(1, 40))]
 
 
 @pytest.mark.parametrize("name", FORMATS)
