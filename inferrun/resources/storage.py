@@ -26,6 +26,12 @@ SECRET_KEYS: Final = (("credentialsRef",), ("api", "endpointRef"))
 """Where a storage object may name the Secret that is mounted for it. A plug-in declares in this way what it needs."""
 
 
+ColumnTypes = Annotated[
+    dict[Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]],
+    Field(max_length=256),
+]
+
+
 class EndpointReference(ResourceModel):
     """Reference to the Secret that describes an HTTP endpoint."""
 
@@ -104,6 +110,14 @@ class FileStorage(ResourceModel):
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
     OpenAI's Batch API)."""
 
+    types: ColumnTypes | None = None
+    """Output in a table format: types of its columns by their names, such as prediction: double. Default: those of the input and of
+    the model."""
+
+    flatten: bool | None = None
+    """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
+    prediction."""
+
 
 class SecretRef(ResourceModel):
     """Reference to a Secret in the namespace of the run."""
@@ -135,6 +149,14 @@ class S3Storage(ResourceModel):
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
     OpenAI's Batch API)."""
+
+    types: ColumnTypes | None = None
+    """Output in a table format: types of its columns by their names, such as prediction: double. Default: those of the input and of
+    the model."""
+
+    flatten: bool | None = None
+    """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
+    prediction."""
 
 
 class HttpStorage(ResourceModel):

@@ -15,6 +15,7 @@ from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
+    FileStorage,
     HttpStorage,
     RunStorage,
     S3Storage,
@@ -44,6 +45,10 @@ class SettingFault:
 
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
+    if isinstance(storage, FileStorage | S3Storage) and end == "input":
+        for field, value in (("types", storage.types), ("flatten", storage.flatten)):
+            if value is not None:
+                yield SettingFault(field, "set", "is for an output")
     match storage:
         case HttpStorage():
             yield from _http(storage, end=end)

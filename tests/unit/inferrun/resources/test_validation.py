@@ -443,6 +443,8 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("input", {"sql": DATABASE}, "sql.query", "required for an input"),
         ("input", {"sql": {**DATABASE, "query": " ; "}}, "sql.query", "required for an input"),
         ("input", {"sql": {**DATABASE, "query": "select 1", "table": "t"}}, "sql.table", "is for an output"),
+        ("input", {"s3": {"bucket": "data", "path": "p", "types": {"a": "double"}}}, "s3.types", "is for an output"),
+        ("input", {"file": {"claimName": "data", "path": "p", "flatten": True}}, "file.flatten", "is for an output"),
         ("output", {"sql": DATABASE}, "sql.table", "required for an output"),
         ("output", {"sql": {**DATABASE, "table": "t; drop table t"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),
