@@ -111,9 +111,12 @@ class _Translation:
                     raise NotStructural(f"{path}.{name} has no description")
                 node["properties"][name] = {"description": description} | below
         for keyword in ("items", "additionalProperties"):
-            # An empty schema, such as JsonValue's, is not allowed in a CRD.
-            if isinstance(source.get(keyword), dict) and self._resolved(source[keyword], owner="")[0] != {}:
+            if not isinstance(source.get(keyword), dict):
+                continue
+            if self._resolved(source[keyword], owner="")[0] != {}:
                 node[keyword] = self.node(source[keyword], path=f"{path}[]", owner=owner)
+            elif keyword == "additionalProperties":
+                node["x-kubernetes-preserve-unknown-fields"] = True  # an empty schema is not allowed in a CRD
         _check_bounds(node, path=path)
         return node
 

@@ -43,7 +43,13 @@ def columns_of(contract: Contract, model: ModelProtocol | None = None) -> Column
         raise ContractError(
             "tensors: only the protocols v1, v2 and grpc-v2 have named tensors; change kserve.protocolVersion"
         )
-    return ColumnSelection(fed, copied, copies_all=bool(contract.join_source), takes_any=takes_any)
+    return ColumnSelection(
+        fed,
+        copied,
+        copies_all=bool(contract.join_source),
+        takes_any=takes_any,
+        fed_field="request" if contract.request else "tensors.inputs",
+    )
 
 
 def copied_fault(copied: Sequence[str]) -> str:
@@ -111,7 +117,7 @@ def field_of(name: str, columns: ColumnSelection) -> str:
     """Return the field of the contract that names a column."""
     if name not in columns.fed:
         return "passThroughColumns"
-    return "request" if columns.takes_any else "tensors.inputs"
+    return columns.fed_field
 
 
 def check_copied(copied: Sequence[str], file: InputFile) -> None:

@@ -24,6 +24,9 @@ class ColumnSelection:
     takes_any: bool = False
     """Whether the model takes columns of every type. Without `fed` these are all, and a record is an object or a row."""
 
+    fed_field: str = "tensors.inputs"
+    """The field of the contract that names the columns of `fed`, for messages."""
+
     def __bool__(self) -> bool:
         return bool(self.fed or self.copied or self.copies_all or self.takes_any)
 

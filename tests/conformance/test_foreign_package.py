@@ -74,7 +74,7 @@ async def test_a_run_sends_its_records_with_a_foreign_protocol(tmp_path: Path, s
         assert predictions == [index + 0.5 for index in range(200)]
         without = await machine.process()
     assert without.code == 2
-    assert "kserve.protocolVersion: unknown name 'lines'; allowed: grpc-v2, openai, v1, v2" in without.message
+    assert "kserve.protocolVersion: unknown name 'lines'; allowed: grpc-v2, http, openai, v1, v2" in without.message
 
 
 def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:

@@ -179,7 +179,7 @@ async def test_predictions_are_stored_in_order_even_if_responses_are_not(
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("modelVersion", "v9", "kserve.modelVersion: unknown name 'v9'; allowed: grpc-v2, openai, v1, v2"),
+        ("modelVersion", "v9", "kserve.modelVersion: unknown name 'v9'; allowed: grpc-v2, http, openai, v1, v2"),
         ("modelUrl", "", "kserve.modelUrl: required"),
         ("modelUrl", "ftp://host", "kserve.modelUrl: must be the http or https URL"),
     ],
