@@ -6,6 +6,7 @@ tables, too: see `inferrun.formats.result_table`. Imports pyarrow, so only runs 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pyarrow import parquet
 
@@ -21,6 +22,10 @@ from inferrun.plugins import (
     RecordFormat,
 )
 from inferrun.plugins.columns import ALL_COLUMNS
+from inferrun.plugins.limits import KIB
+
+_BUFFER: Final = 256 * KIB
+"""Bytes that are read of a column at a time."""
 
 
 class Parquet(ParquetResults):
@@ -60,7 +65,8 @@ class Parquet(ParquetResults):
 @contextmanager
 def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
     with file.open() as source, reading(file, form="Parquet"):
-        yield parquet.ParquetFile(source)
+        # Without a buffer, and with one that is filled ahead, all of a row group's columns are read at once.
+        yield parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False)
 
 
 PARQUET = Parquet()
