@@ -4,6 +4,7 @@ from pathlib import PurePosixPath
 
 from pydantic import Field, field_validator
 
+from runner.stores.dataset import DatasetSpec
 from runner.stores.storage_object import StorageSpec
 
 
@@ -20,3 +21,7 @@ class FileSpec(StorageSpec):
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts or "\0" in path:
             raise ValueError('must be relative to the claim, without ".."')
         return path
+
+
+class FileInputSpec(FileSpec, DatasetSpec):
+    """What is read of a claim."""

@@ -13,6 +13,7 @@ from inferrun.plugins import InputError, Source, StorageObject, StoreContext
 from runner.network.http_client import ExchangeFailed, read_start
 from runner.network.network_failures import fault_of_status, size_of
 from runner.network.retries import with_retries
+from runner.stores.dataset import spooled
 from runner.stores.file_ranges import FileRanges
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.krateo.handler import Handler, open_handler
@@ -45,8 +46,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 lambda: _fetch(handler, body, spool, row_limit=limits.record_bytes), budget=limits.retry_seconds
             )
         yield FileRanges(
-            [spool.file],
-            fingerprint=f"rows-sha256:{spool.digest}",
+            spooled(spool.file, f"rows-sha256:{spool.digest}"),
             record_format=context.format_named("jsonl", "input.krateo"),
             limits=limits,
         )

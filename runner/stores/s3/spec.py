@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from runner.stores.dataset import DatasetSpec
 from runner.stores.storage_object import MountedRef, StorageSpec
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
@@ -50,3 +51,7 @@ class S3Spec(StorageSpec):
     def location(self) -> str:
         """The location to show."""
         return f"s3://{self.bucket}/{self.path}"
+
+
+class S3InputSpec(S3Spec, DatasetSpec):
+    """What is read of a bucket."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from inferrun.formats import BUILT_IN
 from inferrun.plugins import Limits
+from runner.stores.dataset import spooled
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
 
@@ -18,7 +19,7 @@ def main(name: str, path: Path, chunk_bytes: int) -> None:
     module, _, attribute = next(one.value for one in BUILT_IN if one.name == name).partition(":")
     record_format = getattr(import_module(module), attribute)
     file = LocalFile(path.parent, path.name, path.stat().st_size)
-    source = FileRanges([file], fingerprint="", record_format=record_format, limits=Limits(chunk_bytes=chunk_bytes))
+    source = FileRanges(spooled(file, ""), record_format=record_format, limits=Limits(chunk_bytes=chunk_bytes))
     total = sum(len(block.records) for chunk in source.plan().chunks for block in source.read(chunk))
     (peak,) = (line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
     sys.stdout.write(f"{total} {int(peak) / 1024:.1f}\n")
