@@ -1,8 +1,8 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
 The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`, `tensors`, `joinSource` and `passThroughColumns`
-were added.
+`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`, `tensors`, `joinSource`, `passThroughColumns`,
+`kserve.headers` and `kserve.proxyUrl` were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
 maps, in which only placeholders were resolved.
 """
@@ -49,6 +49,17 @@ class ModelService(ServiceRef):
     )
 
 
+class ModelHeader(BaseModel):
+    """A header of the requests to the model server."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="Its name")
+    value: str = Field(
+        default="", description="Its value; empty: that of a Secret, mounted as `endpoints/model-headers/<index>`"
+    )
+
+
 class Model(BaseModel):
     """The model to call, as given in the InferenceConfig; every member is optional."""
 
@@ -61,6 +72,8 @@ class Model(BaseModel):
     protocol_version: str = Field(
         default="", description="Name of the protocol; absent in the Krateo controller's contracts"
     )
+    headers: tuple[ModelHeader, ...] = Field(default=(), description="Headers of each request")
+    proxy_url: str = Field(default="", description="URL of the HTTP proxy through which the server is reached")
     service: ModelService | None = Field(
         default=None, description="Only with kserve.serviceRef, which the members above were resolved from"
     )

@@ -52,6 +52,27 @@ def name_fault(name: str) -> str:
     return ""
 
 
+_OF_THE_PROTOCOL: Final = frozenset(
+    {"accept", "accept-encoding", "content-encoding", "content-type", "inference-header-content-length"}
+)
+"""Names in lower case of headers that describe what a protocol sends to a model server, and what it expects."""
+
+_METADATA_NAME: Final = re.compile(r"(?!grpc-)(?!.*-bin$)[0-9a-z_.-]+")
+"""Names that gRPC sends as they are."""
+
+
+def model_header_fault(name: str, *, is_grpc: bool) -> str:
+    """What is wrong with the name of a header of requests to a model server, empty if nothing is. `Host` is allowed."""
+    lower = name.lower()
+    if lower != "host" and (fault := name_fault(name)):
+        return fault
+    if lower in _OF_THE_PROTOCOL:
+        return f"the header {name} is set by the protocol and cannot be configured; remove it"
+    if is_grpc and not _METADATA_NAME.fullmatch(lower):
+        return "gRPC allows letters, digits and -._ in a name that neither begins with grpc- nor ends with -bin"
+    return ""
+
+
 def value_fault(value: str) -> str:
     """What is wrong with a header's value, empty if nothing is."""
     return "the value must not contain control characters such as line breaks" if _CONTROL.search(value) else ""
@@ -61,7 +82,7 @@ _DESCRIPTIVE: Final = frozenset(
     {
         *("accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-disposition"),
         *("content-encoding", "content-language", "content-type", "if-match", "if-modified-since", "if-none-match"),
-        *("if-unmodified-since", "pragma", "prefer", "range", "user-agent", "x-request-id", "x-requested-with"),
+        *("host", "if-unmodified-since", "pragma", "prefer", "range", "user-agent", "x-request-id", "x-requested-with"),
     }
 )
 """Names in lower case of headers that only describe a message."""

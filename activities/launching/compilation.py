@@ -19,11 +19,11 @@ from activities.launching.snapshot import (
     hash_of,
 )
 from inferrun import contract as contracts
-from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, Tensors, dump_contract
+from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, ModelHeader, Tensors, dump_contract
 from inferrun.kserve import ModelAddress
 from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
-from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun
+from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, connection
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
 from inferrun.resources.problems import describe
 from inferrun.resources.resolution import Resolved, resolve
@@ -186,6 +186,8 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
             model_version=model.model_version or "",
             model_input_name=model.model_input_name or "",
             protocol_version=model.protocol_version or "",
+            headers=tuple(ModelHeader(name=one.name, value=one.value or "") for one in model.headers or ()),
+            proxy_url=model.proxy_url or "",
         ),
         input=resolved.input,
         output=resolved.output,
@@ -227,8 +229,11 @@ def _snapshot_of(
     backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
     seconds_kept = spec.ttl_seconds_after_finished
     limits: dict[str, float | None] = {}  # of the runner, by the names of its environment variables
-    if requests is not None and is_our_runner:
-        limits = {
+    if is_our_runner and spec.limits is not None:
+        sizes = spec.limits.to_manifest()
+        limits = {f"INFERRUN_{name.upper()}_BYTES": int(amount(size)) for name, size in sizes.items()}
+    if is_our_runner and requests is not None:
+        limits |= {
             "INFERRUN_BATCH_ROWS": requests.max_batch_records,
             "INFERRUN_REQUEST_SECONDS": requests.target_seconds,
             "INFERRUN_CONCURRENCY": requests.concurrency,
@@ -249,7 +254,7 @@ def _snapshot_of(
         tmp_size=defaults.runner_tmp_size,
         is_root_read_only=is_our_runner,
         endpoints=tuple(endpoints),
-        header_secrets=_header_secrets_of(storage),
+        header_secrets=_header_secrets_of(storage, model.headers or ()),
         claims=tuple(Claim(end=end, name=str(item[CLAIM_KEY])) for end, item in ends if item.get(CLAIM_KEY)),
         labels=propagated_labels(run, allowed=defaults.propagated_labels),
         annotations=propagated_annotations(run, excluded=defaults.excluded_annotations),
@@ -308,8 +313,14 @@ def _endpoint_of(end: End, settings: dict[str, Any]) -> Endpoint | None:  # Any:
     return None
 
 
-def _header_secrets_of(storage: Iterable[_Storage]) -> tuple[HeaderSecret, ...]:
-    found = []
+def _header_secrets_of(
+    storage: Iterable[_Storage], headers: Iterable[connection.ModelHeader]
+) -> tuple[HeaderSecret, ...]:
+    found = [
+        HeaderSecret(end="model", index=index, secret=reference.name, key=reference.key)
+        for index, header in enumerate(headers)
+        if (reference := header.value_from.secret_key_ref if header.value_from else None) is not None
+    ]
     for end, label, settings in storage:
         call = settings.get("api") if label == KRATEO_LABEL else None
         sources = call.get("headersFrom") if isinstance(call, dict) else None

@@ -178,6 +178,7 @@ def verify_job(
             "claims": tuple(item for item in compiled.snapshot.claims if item.end == "output"),
             "resources": _resources(compiled.snapshot, "cpu", "memory"),
             "model_token_audience": "",
+            "header_secrets": tuple(one for one in compiled.snapshot.header_secrets if one.end == "output"),
             "warm_up_limit": 0,
             "shards": 1,
         }

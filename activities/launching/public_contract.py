@@ -57,8 +57,16 @@ def _public(value: Any, key: str = "") -> Any:  # Any: JSON
 def _headers(headers: Any) -> Any:  # Any: JSON
     if isinstance(headers, dict):
         return {name: value if is_descriptive(name) else HIDDEN for name, value in headers.items()}
-    shown = []
+    shown: list[Any] = []  # Any: JSON
     for header in headers:
+        if (
+            isinstance(header, dict)
+            and isinstance(name := header.get("name"), str)
+            and header.keys() <= {"name", "value"}
+        ):
+            is_shown = is_descriptive(name) or not header.get("value")
+            shown.append(header if is_shown else {"name": name, "value": HIDDEN})
+            continue
         is_header = isinstance(header, str) and ":" in header
         hidden = f"{header.partition(':')[0]}: {HIDDEN}" if is_header else HIDDEN
         shown.append(header if is_header and is_descriptive(split_header(header)[0]) else hidden)

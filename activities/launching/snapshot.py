@@ -36,9 +36,9 @@ class Endpoint(Frozen):
 
 
 class HeaderSecret(Frozen):
-    """The key of a Secret that holds the value of a header of a `krateo` input or output; `index` is its place in the list."""
+    """The key of a Secret that holds the value of a header; `index` is its place in the list of the end's headers."""
 
-    end: End
+    end: Literal["input", "output", "model"]
     index: int
     secret: str
     key: str

@@ -7,8 +7,9 @@ shim reports it on the config's status.
 from typing import Final
 
 from deploy.crds.rules import ERROR_THRESHOLD, Rule, either, text
-from inferrun.resources.config import MODEL_VERSIONS
+from inferrun.resources.config import LARGEST_SIZE, LEAST_SIZE, LEAST_WINDOW, MODEL_VERSIONS
 from inferrun.resources.config import QUANTITY as QUANTITY_PATTERN
+from inferrun.resources.config import SIZE as SIZE_PATTERN
 from inferrun.resources.storage import HTTP_VERBS
 
 
@@ -50,6 +51,21 @@ QUANTITY: Final = Rule(
         """such as 2, 500m, 1.5 in quotes, 256Mi'"""
     ),
 )
+
+
+def _size(least: str) -> Rule:
+    def within(found: str) -> str:
+        return f"!{found}.isLessThan(quantity('{least}')) && !{found}.isGreaterThan(quantity('{LARGEST_SIZE}'))"
+
+    return Rule(
+        holds=f"string(self).matches({text(SIZE_PATTERN)}) && {within('quantity(string(self))')}",
+        message=(
+            f"""'the size is "' + string(self) + '"; allowed are sizes from {least} to {LARGEST_SIZE}, """
+            """in bytes or with a unit, such as 64Mi'"""
+        ),
+    )
+
+
 FILE_PATH: Final = Rule(
     holds=r"!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",
     message="""'path is "' + self + '"; allowed are paths below the root of the claim: relative, without ".."'""",
@@ -76,5 +92,7 @@ CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "spec.errorThreshold": (ERROR_THRESHOLD,),
     "spec.resources.requests[]": (QUANTITY,),
     "spec.resources.limits[]": (QUANTITY,),
+    **{f"spec.limits.{name}": (_size(LEAST_SIZE),) for name in ("chunk", "record", "response", "spool")},
+    "spec.limits.window": (_size(LEAST_WINDOW),),
     **STORAGE_RULES,
 }

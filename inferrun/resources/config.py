@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
+from inferrun.resources.connection import MAX_HEADERS, ModelHeader
 from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.resource_model import ResourceModel
@@ -38,6 +39,14 @@ QUANTITY: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
 """What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes the API server more than half a
 minute to read it."""
 
+SIZE: Final = r"^[1-9][0-9]{0,12}([kMGT]|[KMGT]i)?$"
+"""What a size in bytes may look like: a quantity without fractions."""
+
+LEAST_SIZE: Final = "1Ki"
+LEAST_WINDOW: Final = "1Mi"
+LARGEST_SIZE: Final = "1Ti"
+
+Size = int | Annotated[str, Field(max_length=16)]
 Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 
 
@@ -90,7 +99,16 @@ class KServeModel(ResourceModel):
 
     credentials_ref: SecretRef | None = None
     """Secret with the credentials for the model server, in the run's namespace. Keys: token (bearer token), or username and
-    password (basic authentication); ca.crt (authority of the server's certificate); tls.crt and tls.key (client certificate)."""
+    password (basic authentication); ca.crt (authority of the server's certificate); tls.crt and tls.key (client certificate);
+    proxy-url (proxyUrl, if it contains credentials)."""
+
+    headers: Annotated[tuple[ModelHeader, ...], Field(max_length=MAX_HEADERS)] | None = None
+    """Headers of each request to the model server, such as api-key or Host; with the protocol grpc-v2 its metadata. Headers that
+    frame a request or describe its body cannot be set."""
+
+    proxy_url: ModelText | None = None
+    """URL of the HTTP proxy through which the runner reaches the model server, such as http://proxy.egress:3128; not with the
+    protocol grpc-v2. Default: none; the proxies of the environment are not used."""
 
     token_audience: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^\S+$")] | None = None
     """Audience of a token of the Pod's service account, which the kubelet renews and the runner sends as bearer token. Requires
@@ -132,6 +150,26 @@ class ModelRequests(ResourceModel):
 
     storage_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
+
+
+class RunnerLimits(ResourceModel):
+    """Memory, disk and sizes that the built-in runner observes: bytes, or quantities such as 64Mi."""
+
+    chunk: Size | None = None
+    """Input in one chunk, the unit of commit and resume. Default: a 128th of the input, between 16Ki and 4Mi."""
+
+    record: Size | None = None
+    """Maximum size of a record; longer ones are rejected. Default: 16Mi."""
+
+    window: Size | None = None
+    """Memory of the decoded records that are held between reading and writing, at least 1Mi. Default: 64Mi."""
+
+    response: Size | None = None
+    """Maximum size of a response of the model server. A request with a longer one is divided. Default: 64Mi."""
+
+    spool: Size | None = None
+    """Disk of the Pod for the input, and the same for the output. The installation's setting runnerTmpSize limits what the Pod
+    may use in total. Default: 8Gi."""
 
 
 class TensorInput(ResourceModel):
@@ -219,6 +257,9 @@ class InferenceConfigSpec(ResourceModel):
 
     requests: ModelRequests | None = None
     """Size, number and timeouts of the requests that the built-in runner sends."""
+
+    limits: RunnerLimits | None = None
+    """Memory, disk and sizes that the built-in runner observes."""
 
     storage: Storage
     """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels file, http, krateo,

@@ -21,13 +21,19 @@ from inferrun.error_threshold import ErrorThreshold
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import (
+    LARGEST_SIZE,
+    LEAST_SIZE,
+    LEAST_WINDOW,
     MODEL_FIELDS,
     MODEL_VERSIONS,
     QUANTITY,
+    SIZE,
     InferenceConfigSpec,
     JoinSource,
     ResourceRequirements,
+    RunnerLimits,
 )
+from inferrun.resources.connection import connection_problems
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
@@ -111,6 +117,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _shard_problems(spec),
         _column_problems(spec),
         _resource_problems(spec.resources or ResourceRequirements()),
+        _limit_problems(spec.limits or RunnerLimits()),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -272,6 +279,9 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     if audience and API_SERVER_AUDIENCE.match(audience):
         reason = "is an audience of the API server: with the token, the model server could act as the service account"
         yield invalid("spec.kserve.tokenAudience", audience, reason)
+    yield from connection_problems(
+        model.headers or (), model.proxy_url, is_grpc=is_grpc, has_token=audience is not None
+    )
     if model.service_ref is not None and url:
         yield invalid(
             "spec.kserve.serviceRef", model.service_ref.name, "but modelUrl is set, too; set only one of them"
@@ -420,6 +430,13 @@ def _resource_problems(resources: ResourceRequirements) -> Iterator[Problem]:
             yield invalid(
                 f"spec.resources.requests.{resource}", value, f"must be at most the limit, {limits[resource]}"
             )
+
+
+def _limit_problems(limits: RunnerLimits) -> Iterator[Problem]:
+    for name, value in limits.to_manifest().items():
+        least = LEAST_WINDOW if name == "window" else LEAST_SIZE
+        if not re.fullmatch(SIZE, str(value)) or not amount(least) <= amount(value) <= amount(LARGEST_SIZE):
+            yield invalid(f"spec.limits.{name}", value, f"must be a size from {least} to {LARGEST_SIZE}, such as 64Mi")
 
 
 def amount(quantity: int | str) -> Decimal:

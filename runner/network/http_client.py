@@ -135,12 +135,19 @@ class HttpClient:
                 await _close_if_unused(pool)
 
     async def exchange(
-        self, method: str, url: str, body: bytes | None, *, headers: Mapping[str, str], limit: int
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        *,
+        headers: Mapping[str, str],
+        limit: int,
+        proxy: str | None = None,
     ) -> Response:
         """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the body exceeds `limit` bytes."""
         is_large = body is not None and len(body) > _LARGE_BODY
         async with self.stream(
-            method, url, headers=headers, body=io.BytesIO(body) if body and is_large else body
+            method, url, headers=headers, body=io.BytesIO(body) if body and is_large else body, proxy=proxy
         ) as response:
             received = await read_start(response, limit)
             if len(received) > limit:

@@ -33,7 +33,7 @@ class ModelCredentials:
         """Return the value of the header Authorization; empty if there is none. Raises ContractError."""
         if self._token is None:
             return self._basic
-        return f"Bearer {_line(self._token)}"
+        return f"Bearer {line_of(self._token, _key(self._token))}"
 
 
 def _basic(folder: Path) -> str:
@@ -42,14 +42,20 @@ def _basic(folder: Path) -> str:
         return ""
     if not user.exists():
         raise ContractError(f"{_FIELD}: the Secret has a key password, but no key username")
-    return "Basic " + b64encode(f"{_line(user)}:{_line(password)}".encode()).decode()
+    pair = f"{line_of(user, _key(user))}:{line_of(password, _key(password))}"
+    return "Basic " + b64encode(pair.encode()).decode()
 
 
-def _line(path: Path) -> str:
+def _key(path: Path) -> str:
+    return f"{_FIELD}: key {path.name}"
+
+
+def line_of(path: Path, field: str) -> str:
+    """Return the text of a file of a mounted Secret without white space around it. Raises ContractError with the field."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError as error:
-        raise ContractError(f"{_FIELD}: key {path.name} cannot be read: {error.strerror}") from error
+        raise ContractError(f"{field} cannot be read: {error.strerror}") from error
     if not text or not text.isascii() or not text.isprintable():
-        raise ContractError(f"{_FIELD}: key {path.name} must be printable ASCII on one line")
+        raise ContractError(f"{field} must be printable ASCII on one line")
     return text

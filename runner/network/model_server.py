@@ -20,6 +20,7 @@ from runner.network.http_client import (
     whole_timeout,
 )
 from runner.network.model_credentials import ModelCredentials
+from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
 from runner.network.network_failures import fault_of_status, kind_of_status, size_of
 from runner.network.tls import context_of
 
@@ -31,7 +32,8 @@ JSON_HEADERS: Final = {
 
 _FIXES: Final = {
     **dict.fromkeys(
-        (401, 403), "the server requires credentials; name a Secret that has them with kserve.credentialsRef"
+        (401, 403),
+        "the server requires credentials; name a Secret that has them with kserve.credentialsRef or kserve.headers",
     ),
     **dict.fromkeys(
         (301, 302, 303, 307, 308),
@@ -39,7 +41,7 @@ _FIXES: Final = {
     ),
     **dict.fromkeys((400, 422), "check kserve.modelInputName and the number of values per record"),
     404: "check kserve.modelUrl and that the model is loaded",
-    413: "the server or a proxy rejects requests of this size; set a smaller INFERRUN_BATCH_ROWS in the image",
+    413: "the server or a proxy rejects requests of this size; set a smaller requests.maxBatchRecords in the config",
 }
 """What to do about a status."""
 
@@ -48,10 +50,20 @@ class ModelServer:
     """The model behind one URL."""
 
     def __init__(
-        self, url: str, client: HttpClient, limits: Limits, *, target: str, credentials: ModelCredentials
+        self,
+        url: str,
+        client: HttpClient,
+        limits: Limits,
+        *,
+        target: str,
+        credentials: ModelCredentials,
+        headers: ModelHeaders,
+        proxy: str,
     ) -> None:
         self.url = url
         self._credentials = credentials
+        self._headers = headers
+        self._proxy = proxy or None
         self.limits = limits
         self.target = target
         """The model or its server, as messages name it."""
@@ -78,13 +90,14 @@ class ModelServer:
     ) -> Response:
         """Send one request and return the response, whatever its status. Raises Fault if there is none."""
         authorization = self._credentials.authorization()
+        headers = {**headers, **self._headers.current()}
         if authorization:
-            headers = {**headers, "Authorization": authorization}
+            headers["Authorization"] = authorization
         limit = self.limits.response_bytes
         try:
-            return await self._client.exchange(method, url, body, headers=headers, limit=limit)
+            return await self._client.exchange(method, url, body, headers=headers, limit=limit, proxy=self._proxy)
         except ResponseTooLarge as error:
-            text = f"{self.target} returned more than {limit} bytes; set a larger INFERRUN_RESPONSE_BYTES in the image"
+            text = f"{self.target} returned more than {limit} bytes; set a larger limits.response in the config"
             raise error.fault(InferenceError(text, is_retryable=False)) from error
         except ExchangeFailed as error:
             raise error.fault(InferenceError(f"{self.target}: {error}")) from error
@@ -108,10 +121,14 @@ async def open_model_server(
 ) -> AsyncIterator[ModelServer]:
     """Open a connection pool to a model server; `target` names it in messages. Default: the model and its URL."""
     limits, credentials = context.limits, ModelCredentials(context.credentials_dir)
-    if credentials.authorization():
+    endpoints = context.credentials_dir.parent
+    headers = ModelHeaders(model, endpoints)
+    check_one_authorization(headers, credentials)
+    if credentials.authorization() or "authorization" in headers:
         parts = urlsplit(url)  # the Secret takes precedence over user information; two credentials cannot be sent
         url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     target = target or f"model {model.model_name or '(no modelName)'!r} at {public_url(url)}"
-    tls = context_of(model, context.credentials_dir.parent)
+    tls = context_of(model, endpoints)
     async with open_client(limits, timeout=whole_timeout(limits.request_timeout), tls=tls) as client:
-        yield ModelServer(url, client, limits, target=target, credentials=credentials)
+        proxy = proxy_of(model, endpoints)
+        yield ModelServer(url, client, limits, target=target, credentials=credentials, headers=headers, proxy=proxy)

@@ -4,7 +4,7 @@ Asked for are the model's metadata or readiness of V2, its status of V1, and the
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from runner.network.http_client import (
     open_client,
     whole_timeout,
 )
+from runner.network.model_headers import ModelHeaders, proxy_of
 from runner.network.model_server import JSON_HEADERS, open_model_server
 from runner.network.tls import context_of
 from runner.protocols.model_urls import description_url, parts_of, protocol_in
@@ -45,24 +46,33 @@ async def open_probe(
         async with open_grpc_probe(model, limits, seconds=PROBE_SECONDS, endpoints=endpoints) as probe:
             yield probe
         return
-    tls = context_of(model, endpoints)
+    tls, proxy = context_of(model, endpoints), proxy_of(model, endpoints)
+    headers = {**JSON_HEADERS, **ModelHeaders(model, endpoints, has_secrets=False).current()}
     async with open_client(limits, timeout=whole_timeout(PROBE_SECONDS), tls=tls) as client:
         models = candidates(model)
 
         async def ask() -> Finding:
             """Ask as the first protocol does, and while the server does not know the path, as the others do."""
-            first = finding = await _probe(client, models[0])
+            first = finding = await _probe(client, models[0], headers=headers, proxy=proxy)
             for other in models[1:]:
                 if finding.is_unknown_path:
-                    finding = await _probe(client, other, judge_answer=judge_guess)
+                    finding = await _probe(client, other, headers=headers, proxy=proxy, judge_answer=judge_guess)
             return finding if finding.is_ready else first
 
         yield ask
 
 
-async def _probe(client: HttpClient, model: Model, *, judge_answer: Callable[..., Finding] = judge) -> Finding:
+async def _probe(
+    client: HttpClient,
+    model: Model,
+    *,
+    headers: Mapping[str, str],
+    proxy: str,
+    judge_answer: Callable[..., Finding] = judge,
+) -> Finding:
+    url = probe_url(model)
     try:
-        response = await client.exchange("GET", probe_url(model), None, headers=JSON_HEADERS, limit=MAX_BODY)
+        response = await client.exchange("GET", url, None, headers=headers, limit=MAX_BODY, proxy=proxy or None)
     except Refused:
         raise
     except ResponseTooLarge:

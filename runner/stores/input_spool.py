@@ -45,7 +45,7 @@ class InputSpool:
         self._size += len(piece)
         if self._others + self._size > self._limit:
             raise InputError(
-                f"{self._what} more than {self._limit} bytes; {self._fix}set a larger INFERRUN_SPOOL_BYTES in the image",
+                f"{self._what} more than {self._limit} bytes; {self._fix}set a larger limits.spool in the config",
                 is_retryable=False,
             )
         self._digest.update(piece)

@@ -102,6 +102,7 @@ FORBIDDEN: dict[str, Object] = {
     "concurrency": {"requests": {"concurrency": 1_000_000}},
     "maxBatchRecords": {"requests": {"maxBatchRecords": 0}},
     "timeoutSeconds": {"requests": {"timeoutSeconds": 10**12}},
+    "spool": {"limits": {"spool": "9Pi"}},
     "joinSource": {"joinSource": "../../etc"},
     "passThroughColumns": {"passThroughColumns": ["c"] * 300},
     "errorThreshold": {"errorThreshold": "1000%"},

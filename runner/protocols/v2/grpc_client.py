@@ -29,6 +29,7 @@ from inferrun.text import public_url
 from runner.network.connections import AddressRefused, Connections, open_connections
 from runner.network.http_client import Refused
 from runner.network.model_credentials import ModelCredentials
+from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
 from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure, invalid_response
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
@@ -103,6 +104,7 @@ class GrpcTransport:
         endpoints: Path,
         credentials: ModelCredentials | None,
     ) -> None:
+        """Without credentials, headers whose values are in Secrets are not sent either."""
         self._model = model.model_name
         self._url = server_of(model)
         self._connections = connections
@@ -110,6 +112,11 @@ class GrpcTransport:
         self._roots = root_certificates_of(model, endpoints)
         self._certificate = client_certificate_of(endpoints)
         self._credentials = credentials
+        self._headers = ModelHeaders(model, endpoints, has_secrets=credentials is not None, is_grpc=True)
+        if credentials is not None:
+            check_one_authorization(self._headers, credentials)
+        if proxy_of(model, endpoints):
+            raise ContractError("kserve.proxyUrl: the protocol grpc-v2 uses no proxy; remove it")
         self.target = f"model {self._model!r} at {public_url(self._url.geturl())}"
         self.channels = Channels(self._open, lifetime=limits.connection_seconds)
 
@@ -154,7 +161,10 @@ class GrpcTransport:
             async with self.channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
                 value = self._credentials.authorization() if self._credentials else ""
-                metadata = (("authorization", value),) if value else None
+                given = {name.lower(): text for name, text in self._headers.current().items()}
+                given |= {"authorization": value} if value else {}
+                given.pop("host", "")  # it is the authority of the channel
+                metadata = tuple(given.items()) or None
                 response: bytes | None = await call(request, timeout=self._limits.request_timeout, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
@@ -192,8 +202,10 @@ class GrpcTransport:
         is_ipv6 = ":" in addresses[0]
         same = [f"[{one}]:{port}" if is_ipv6 else f"{one}:{port}" for one in addresses if (":" in one) == is_ipv6]
         target = f"{'ipv6' if is_ipv6 else 'ipv4'}:{','.join(same)}"
+        headers = {name.lower(): text for name, text in self._headers.current().items()}
+        authority = headers.get("host") or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         options = [
-            ("grpc.default_authority", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"),
+            ("grpc.default_authority", authority),
             ("grpc.enable_http_proxy", 0),
             ("grpc.enable_retries", 0),
             ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
@@ -204,7 +216,7 @@ class GrpcTransport:
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
         key, chain = self._certificate or (None, None)
-        named = [*options, ("grpc.ssl_target_name_override", host)]
+        named = [*options, ("grpc.ssl_target_name_override", urlsplit(f"//{authority}").hostname or host)]
         return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(self._roots, key, chain), options=named)
 
 

@@ -102,7 +102,7 @@ class KrateoOutput:
         if self._size + len(lines) > self._limits.spool_bytes:
             raise OutputError(
                 f"the predictions need more than {self._limits.spool_bytes} bytes of disk; use the file label, or set a "
-                "larger INFERRUN_SPOOL_BYTES in the image",
+                "larger limits.spool in the config",
                 is_retryable=False,
             )
         with self._spooling():

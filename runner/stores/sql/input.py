@@ -187,7 +187,7 @@ def _copied(connection: Connection, rows: sql.Composable) -> bytes:
         size += len(piece)
         if size > _RANGE_BYTES:
             raise InputError(
-                "input.sql: the rows of one chunk have more than 256 MiB; set INFERRUN_CHUNK_BYTES in the image"
+                "input.sql: the rows of one chunk have more than 256 MiB; set a smaller limits.chunk in the config"
             )
         pieces.append(piece)
     return b"".join(pieces)

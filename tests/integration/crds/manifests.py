@@ -204,6 +204,16 @@ REJECTED: Final = (
     config("retries for ever", backoffLimit=101, field="backoffLimit", value="101"),
     config("a negative time to live", ttlSecondsAfterFinished=-5, field="ttlSecondsAfterFinished", value="-5"),
     config("a service account with a bad name", serviceAccountName="A B", field="serviceAccountName", value="A B"),
+    *(
+        config(f"a limit of {size!r}", limits={limit: size}, field=f"spec.limits.{limit}", value=str(size))
+        for limit, size in (
+            ("chunk", 0),
+            ("record", "1Xi"),
+            ("window", "512Ki"),
+            ("spool", "2Ti"),
+            ("response", "1.5Gi"),
+        )
+    ),
     config("no quantity", resources={"limits": {"cpu": "1x"}}, field="spec.resources.limits", value="1x"),
     config("a negative quantity", resources={"requests": {"cpu": "-1"}}, field="spec.resources.requests", value="-1"),
     config("a negative number", resources={"requests": {"memory": -5}}, field="spec.resources.requests", value="-5"),

@@ -301,9 +301,12 @@ def test_a_verifying_job_mounts_the_output_only() -> None:
     assert spec["restartPolicy"] == "Never"
 
 
-def test_a_verifying_job_has_no_token_for_the_model_server() -> None:
+def test_a_verifying_job_has_no_credentials_for_the_model_server() -> None:
     ends = (Endpoint(end="model", secret="keys"),)
-    made = verify_job_of(model_token_audience="models", service_account="caller", endpoints=ends)
+    headers = (HeaderSecret(end="model", index=0, secret="keys", key="api-key"),)
+    made = verify_job_of(
+        model_token_audience="models", service_account="caller", endpoints=ends, header_secrets=headers
+    )
     spec = made["spec"]["template"]["spec"]
     assert all("projected" not in volume for volume in spec["volumes"])
     assert "endpoint-model" not in {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
@@ -345,6 +348,15 @@ def test_header_values_are_mounted_from_the_keys_of_their_secrets() -> None:
     assert volume["projected"]["sources"][1]["secret"]["items"] == [{"key": "token", "path": "1"}]
     mount = next(mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "headers-input")
     assert (mount["mountPath"], mount["readOnly"]) == ("/etc/inferrun/endpoints/input-headers", True)
+
+
+def test_the_init_container_does_not_see_the_header_values_for_the_model_server() -> None:
+    secrets = (HeaderSecret(end="model", index=1, secret="gateway", key="api-key"),)
+    pod = pod_of(header_secrets=secrets, warm_up_limit=60, warm_up_image="runner:1")
+    main, first = pod["containers"][0], pod["initContainers"][0]
+    mount = next(mount for mount in main["volumeMounts"] if mount["name"] == "headers-model")
+    assert mount["mountPath"] == "/etc/inferrun/endpoints/model-headers"
+    assert "headers-model" not in {mount["name"] for mount in first["volumeMounts"]}
 
 
 def test_a_pod_that_waits_for_days_is_replaced_less_and_less_often() -> None:

@@ -42,8 +42,15 @@ def test_the_value_of_any_other_header_is_not_shown(name: str) -> None:
 
 
 def test_what_is_no_header_is_not_shown() -> None:
-    headers = ["c4nary", 5, {"name": "Accept", "value": "c4nary"}]
+    headers = ["c4nary", 5, {"name": "Accept", "text": "c4nary"}]
     assert shown(output={"own": {"headers": headers}})["output"]["own"]["headers"] == ["(not shown)"] * 3
+
+
+def test_the_values_of_headers_for_the_model_server_are_not_shown_unless_they_describe_the_request() -> None:
+    headers = [{"name": "X-Tenant", "value": "c4nary"}, {"name": "Host", "value": "iris.example"}, {"name": "api-key"}]
+    public = shown(kserve={"headers": headers, "proxyUrl": "http://u:c4nary@proxy:3128"})["kserve"]
+    assert public["headers"] == [{"name": "X-Tenant", "value": "(not shown)"}, *headers[1:]]
+    assert public["proxyUrl"] == "http://proxy:3128"
 
 
 def test_headers_may_be_an_object() -> None:

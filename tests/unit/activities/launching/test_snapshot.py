@@ -12,7 +12,10 @@ from activities.launching.snapshot import Claim, CompiledRun, Endpoint
 from inferrun.kserve import ModelAddress
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
+from inferrun.resources.config import LARGEST_SIZE, LEAST_SIZE, LEAST_WINDOW
+from inferrun.resources.validation import config_problems
 from inferrun.run_defaults import Defaults
+from runner.settings import read_settings
 from tests.unit.objects import config, run
 
 DEFAULTS = Defaults(runner_image="registry/runner:1")
@@ -296,6 +299,17 @@ def test_the_secrets_of_headers_are_part_of_the_snapshot() -> None:
     ]
 
 
+def test_the_contract_has_no_secret_value_of_a_header_for_the_model_server() -> None:
+    reference = {"secretKeyRef": {"name": "gateway", "key": "api-key"}}
+    headers = [{"name": "Host", "value": "iris.example"}, {"name": "api-key", "valueFrom": reference}]
+    found = compile_of(spec={"kserve": {"modelUrl": "http://m", "headers": headers, "proxyUrl": "http://proxy:3128"}})
+    kserve = json.loads(found.contract_json)["kserve"]
+    assert kserve["headers"] == [{"name": "Host", "value": "iris.example"}, {"name": "api-key"}]
+    assert kserve["proxyUrl"] == "http://proxy:3128"
+    [secret] = found.snapshot.header_secrets
+    assert (secret.end, secret.index, secret.secret, secret.key) == ("model", 1, "gateway", "api-key")
+
+
 def s3(**more: object) -> dict[str, Any]:
     return {"s3": {"bucket": "data", "path": "in", "credentialsRef": {"name": "keys"}, **more}}
 
@@ -341,6 +355,30 @@ def test_the_settings_of_requests_are_passed_to_our_runner_only() -> None:
     }
     assert compiled(spec={"requests": requests}).limits == limits
     assert compiled(spec={"requests": requests, "image": "custom:1"}).limits == {}
+
+
+def test_the_limits_of_a_config_are_passed_to_our_runner_only_in_bytes() -> None:
+    given = {"chunk": "64Ki", "record": 1_000_000, "window": "128Mi", "response": "1M", "spool": "10Gi"}
+    limits = compiled(spec={"limits": given, "requests": {"concurrency": 2}}).limits
+    assert limits == {
+        "INFERRUN_CHUNK_BYTES": "65536",
+        "INFERRUN_RECORD_BYTES": "1000000",
+        "INFERRUN_WINDOW_BYTES": "134217728",
+        "INFERRUN_RESPONSE_BYTES": "1000000",
+        "INFERRUN_SPOOL_BYTES": "10737418240",
+        "INFERRUN_CONCURRENCY": "2",
+    }
+    assert read_settings(limits).limits.chunk_bytes == 65536
+    assert compiled(spec={"limits": given, "image": "custom:1"}).limits == {}
+
+
+@pytest.mark.parametrize("size", [LEAST_SIZE, LARGEST_SIZE])
+@pytest.mark.parametrize("limit", ["chunk", "record", "window", "response", "spool"])
+def test_the_runner_accepts_every_limit_that_a_config_may_have(limit: str, size: str) -> None:
+    size = LEAST_WINDOW if (limit, size) == ("window", LEAST_SIZE) else size
+    problems = config_problems(config(limits={limit: size}))
+    assert not [problem for problem in problems if problem.field.startswith("spec.limits")]
+    assert getattr(read_settings(compiled(spec={"limits": {limit: size}}).limits).limits, f"{limit}_bytes") >= 1024
 
 
 ADDRESS = ModelAddress(

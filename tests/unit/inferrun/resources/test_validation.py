@@ -57,6 +57,52 @@ def test_a_token_for_another_audience_is_allowed(audience: str) -> None:
     assert config_problems(config(kserve={**MODEL, "tokenAudience": audience}, serviceAccountName="caller")) == ()
 
 
+FROM_SECRET = {"secretKeyRef": {"name": "gateway", "key": "api-key"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "hint"),
+    [
+        ({"headers": [{"name": "Content-Length", "value": "1"}]}, "headers.0.name", "set by the HTTP client"),
+        ({"headers": [{"name": "content-type", "value": "text/plain"}]}, "headers.0.name", "set by the protocol"),
+        ({"headers": [{"name": "a b", "value": "1"}]}, "headers.0.name", "must consist of letters"),
+        ({"headers": [{"name": "api-key", "value": "c4nary"}]}, "headers.0.value", "use valueFrom with a Secret"),
+        ({"headers": [{"name": "X-A"}]}, "headers.0", "one of value and valueFrom"),
+        ({"headers": [{"name": "X-A", "value": "1", "valueFrom": FROM_SECRET}]}, "headers.0", "one of value"),
+        (
+            {"headers": [{"name": "X-A", "value": "1"}, {"name": "x-a", "valueFrom": FROM_SECRET}]},
+            "headers.1.name",
+            "set twice",
+        ),
+        (
+            {"headers": [{"name": "Authorization", "valueFrom": FROM_SECRET}], "tokenAudience": "models"},
+            "headers.0.name",
+            "tokenAudience is set",
+        ),
+        ({"headers": [{"name": "grpc-timeout", "value": "1"}], "protocolVersion": "grpc-v2"}, "headers.0.name", "gRPC"),
+        ({"headers": [{"name": "x-a-bin", "value": "1"}], "protocolVersion": "grpc-v2"}, "headers.0.name", "gRPC"),
+        ({"proxyUrl": "https://proxy:3128"}, "proxyUrl", "must be the http URL"),
+        ({"proxyUrl": "http://"}, "proxyUrl", "must be the http URL"),
+        ({"proxyUrl": "http://u:c4nary@proxy:3128"}, "proxyUrl", "key proxy-url"),
+        ({"proxyUrl": "http://proxy:3128", "protocolVersion": "grpc-v2"}, "proxyUrl", "uses no proxy"),
+    ],
+)
+def test_headers_and_proxies_that_cannot_be_used_are_reported_without_values(
+    model: dict[str, object], field: str, hint: str
+) -> None:
+    url = {"modelUrl": "iris:8081"} if model.get("protocolVersion") == "grpc-v2" else MODEL
+    [problem] = config_problems(config(kserve={**url, **model}, serviceAccountName="caller"))
+    assert problem.field == f"spec.kserve.{field}"
+    assert hint in problem.allowed
+    assert "c4nary" not in str(problem)
+
+
+def test_headers_may_have_values_or_secrets() -> None:
+    headers = [{"name": "Host", "value": "iris.example"}, {"name": "api-key", "valueFrom": FROM_SECRET}]
+    model = {**MODEL, "headers": headers, "proxyUrl": "http://proxy.egress:3128"}
+    assert config_problems(config(kserve=model)) == ()
+
+
 def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
     custom = config(image="example.com/mine:1", kserve=None, storage={"input": {"custom": {"s3": {"any": "thing"}}}})
     assert config_problems(custom) == ()
@@ -174,6 +220,16 @@ def test_a_request_must_not_exceed_its_limit(request_: int | str, limit: int | s
     problems = config_problems(config(resources={"requests": {"cpu": request_}, "limits": {"cpu": limit}}))
     assert fields(problems) == ([] if fits else ["spec.resources.requests.cpu"])
     assert fits or problems[0].allowed == f"must be at most the limit, {limit}"
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"),
+    [("chunk", 0), ("record", "1Xi"), ("window", "512Ki"), ("spool", "2Ti"), ("response", "1.5Gi"), ("chunk", -1)],
+)
+def test_a_limit_that_is_not_a_size_within_the_bounds_is_reported(limit: str, size: int | str) -> None:
+    (problem,) = config_problems(config(limits={limit: size}))
+    assert problem.field == f"spec.limits.{limit}"
+    assert "must be a size from 1" in problem.allowed
 
 
 @pytest.mark.parametrize("quantity", ["1e999999999", "1e1000000", "1e-999999999", "1E100", "many", "", "1Zi", "NaN"])

@@ -23,7 +23,7 @@ def test_an_input_over_the_limit_is_not_written(tmp_path: Path) -> None:
     with spool.opened(), pytest.raises(InputError) as raised:
         spool.write(b"abcdefg")
     assert str(raised.value) == (
-        "the query returned more than 6 bytes; limit the query, or set a larger INFERRUN_SPOOL_BYTES in the image"
+        "the query returned more than 6 bytes; limit the query, or set a larger limits.spool in the config"
     )
     assert not raised.value.is_retryable
     assert (tmp_path / "rows").read_bytes() == b""
