@@ -14,6 +14,7 @@ from pyarrow import types as kinds
 from inferrun.formats.columns import KEPT, check_types, needed_columns
 from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.plugins import ColumnSelection, InputError, InputFile
+from inferrun.suggestions import did_you_mean
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 _DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
@@ -32,6 +33,9 @@ class SchemaRules:
     types: Mapping[str, pyarrow.DataType]
     """Types that columns get, whatever the files have."""
 
+    field: str = "input"
+    """Where it says so."""
+
     may_miss: bool = False
     """Whether a column that a file does not have is null in its rows."""
 
@@ -44,12 +48,14 @@ def schema_of(
 ) -> pyarrow.Schema:
     """Return the columns that are used of files; `read` returns all of a file. Raises InputError."""
     first: tuple[InputFile, pyarrow.Schema] | None = None
+    unknown = set(rules.types)
 
     def schemas() -> Iterator[tuple[str, pyarrow.Schema]]:
         nonlocal first
         for file in files:
             schema = read(file)
             first = first or (file, schema)
+            unknown.difference_update(schema.names)
             if twice := next((name for name in schema.names if schema.names.count(name) > 1), None):
                 text = f"{file.name} has several columns {twice!r}; each needs a name of its own"
                 raise InputError(text, is_retryable=False)
@@ -60,6 +66,9 @@ def schema_of(
 
     found = unified(schemas(), rules)
     if first:
+        if unknown:
+            text = f"{rules.field}.types.{min(unknown)}: {first[0].name} has no such column, and no other file does"
+            raise InputError(f"{text}{did_you_mean(min(unknown), first[1].names)}", is_retryable=False)
         if set(columns.named) - set(found.names):
             check_names(first[1].names, first[0], columns)
         check_types(found, columns, where=first[0].name)

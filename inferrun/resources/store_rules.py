@@ -15,7 +15,9 @@ from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
+    DatasetStorage,
     HttpStorage,
+    PartitionedStorage,
     RunStorage,
     S3Storage,
     SqlStorage,
@@ -44,6 +46,11 @@ class SettingFault:
 
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
+    if isinstance(storage, DatasetStorage) and end == "output":
+        for name in sorted(DatasetStorage.model_fields.keys() | PartitionedStorage.model_fields.keys()):
+            if getattr(storage, name, None) is not None:
+                field = type(storage).model_fields[name].alias or name
+                yield SettingFault(field, "set", "is for an input")
     match storage:
         case HttpStorage():
             yield from _http(storage, end=end)

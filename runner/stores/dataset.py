@@ -15,6 +15,7 @@ from pydantic import Field
 
 from inferrun.formats.partitions import PartitionValue
 from inferrun.plugins import InputError, InputFile, PlannedObject, Skipped
+from inferrun.suggestions import did_you_mean
 from runner.stores.run_folder.files import ListedFile
 from runner.stores.skipped_files import EMPTY, HIDDEN, NESTED_FOLDER, listed, why_skipped
 from runner.stores.storage_object import StorageSpec
@@ -152,6 +153,9 @@ def dataset_files(
 ) -> list[DatasetFile]:
     """Return the files of objects with the columns of their paths, whose types are declared or follow from all values."""
     names = dict.fromkeys(name for one in objects for name in one.partition)
+    if objects and (unknown := next((name for name in declared if name not in names), "")):
+        text = f"partitions.{unknown}: the path of no file has {unknown}=…{did_you_mean(unknown, names)}"
+        raise InputError(text, is_retryable=False)
     types = {name: declared.get(name) or _type_of([one.partition.get(name) for one in objects]) for name in names}
     return [
         DatasetFile(

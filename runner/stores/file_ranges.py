@@ -65,12 +65,21 @@ class FileRanges:
         self._limits = limits
         self._schema: pyarrow.Schema | None = None
         self._form: _Form | None = None
+        self._check_types()
         self._use(dataset.found.objects)
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
         """What is beside the files and not read."""
         return self._dataset.found.skipped
+
+    def _check_types(self) -> None:
+        """Raise ContractError for types of a format that has none."""
+        spec = self._dataset.spec
+        if isinstance(self._format, TypedFormat):
+            return
+        if wrong := "types" if spec.types else "missingColumns" if spec.missing_columns == "Null" else "":
+            raise ContractError(f"{self._dataset.label}.{wrong}: the format has no typed columns; use parquet or arrow")
 
     def plan(self) -> InputPlan:
         """Divide all files into chunks and count the records. Raises InputError if there are none and must be some."""
@@ -176,7 +185,7 @@ class FileRanges:
             with _input_errors(file):
                 return record_format.schema(file)
 
-        rules = SchemaRules(types, may_miss=spec.missing_columns == "Null")
+        rules = SchemaRules(types, self._dataset.label, may_miss=spec.missing_columns == "Null")
         return schema_of(self._files, read, record_format.columns, rules)
 
     @cached_property
@@ -201,8 +210,8 @@ class FileRanges:
         found = {one.name: one for one in self._dataset.find_again().objects}
         if changed := next((one.name for one in self._objects if found.get(one.name) != one), ""):
             raise InputError(
-                f"the input changed while it was being read: {changed} is not what it was; start a new run, and do not modify its files until it "
-                "has ended"
+                f"the input changed while it was being read: {changed} is not what it was; start a new run, and do not modify its "
+                "files until it has ended"
             )
 
     def _check_form(self, block: Block, file: InputFile, *, first: int) -> None:

@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
-from pyarrow import parquet
+import pytest
+from pyarrow import ipc, parquet
 
+from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.parquet.format import PARQUET
+from inferrun.plugins import Limits
+from runner.stores.dataset import spooled
+from runner.stores.file.local_files import LocalFile
+from runner.stores.file_ranges import FileRanges
 from tests.integration.runner.pods import REPOSITORY
 
 ROWS, COLUMNS = 1_000_000, 16
@@ -42,3 +49,27 @@ async def test_a_row_group_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
     with parquet.ParquetWriter(path, rows.schema, use_dictionary=False) as out:
         out.write_batch(rows, row_group_size=ROWS)
     assert await peak_of("parquet", path, chunk_bytes=0) < LIMIT
+
+
+async def test_a_record_batch_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "rows.arrow"
+    (rows,) = batches(ROWS)
+    with ipc.new_file(str(path), rows.schema) as out:
+        out.write_batch(rows)
+    assert await peak_of("arrow", path, chunk_bytes=0) < LIMIT
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_a_group_of_many_rows_has_many_chunks(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"rows.{name}"
+    table = pyarrow.table({"a": pyarrow.array(range(1_000_000), pyarrow.int64())})
+    if name == "parquet":
+        parquet.write_table(table, path, row_group_size=len(table))
+    else:
+        with ipc.new_file(str(path), table.schema) as out:
+            out.write_batch(table.combine_chunks().to_batches()[0])
+    file = LocalFile(path.parent, path.name, path.stat().st_size)
+    record_format = {"parquet": PARQUET, "arrow": ARROW}[name]
+    plan = FileRanges(spooled(file, ""), record_format=record_format, limits=Limits()).plan()
+    assert 100 < len(plan.chunks) <= 256
+    assert plan.total == len(table)
