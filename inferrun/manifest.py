@@ -46,6 +46,14 @@ class ManifestPart(StoredFile):
     errors: StoredFile | None = None
 
 
+class ResultColumn(Document):
+    """A column of the results, for people and programs without Arrow."""
+
+    name: str
+    type: str
+    role: str
+
+
 class ManifestRecords(Document):
     """The record counts; `completed + failed` equals `total`."""
 
@@ -77,6 +85,9 @@ class Manifest(Document):
     records: ManifestRecords
     usage: TokenUsage | None = None
     skipped: tuple[Skipped, ...] | None = None
+    columns: tuple[ResultColumn, ...] | None = None
+    """The columns of all parts, if they are tables."""
+
     parts: tuple[ManifestPart, ...]
 
     def committed_run(self, *, location: str, manifest: str, content: bytes) -> CommittedRun:

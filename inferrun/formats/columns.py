@@ -64,7 +64,7 @@ def block_of(
     return Block(
         ArrowRecords(table.select(fed_columns(table.schema, columns))),
         table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else (),
-        ArrowRecords(table.select(copied)) if copied else None,
+        ArrowRecords(table.select([ID_COLUMN, *copied] if ID_COLUMN in names else copied)) if copied else None,
         errors=errors or {},
     )
 

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import orjson
 
-from inferrun.plugins import ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records
+from inferrun.plugins import ID_COLUMN, ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records
 
 _BYTES: Final = "b64"
 
@@ -54,7 +54,8 @@ def copied_texts(batch: Batch | Block) -> Sequence[bytes]:
         case ArrowRecords(table):
             from inferrun.formats.columns import members_of  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
-            return members_of(table)
+            names = [name for name in table.schema.names if name != ID_COLUMN]
+            return members_of(table.select(names))
 
 
 def array_of(texts: Sequence[bytes]) -> bytes:

@@ -74,7 +74,7 @@ class OpenAi:
         for lines in read_lines(file, chunk, limits=limits):
             yield Block(JsonRecords(lines.texts), [id_of(text) for text in lines.texts])
 
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> OpenAiWriter:
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: object = None) -> OpenAiWriter:  # noqa: ARG002  the seam's
         """Return a writer of one line per result."""
         return OpenAiWriter(out, errors)
 

@@ -5,7 +5,7 @@ the columns that are copied, `prediction` (or one column per output), and `error
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -13,9 +13,15 @@ from typing import Final
 
 import pyarrow
 
+from inferrun.formats.typed_values import is_json, stored_type
+from inferrun.plugins import ID_COLUMN, ContractError
+
 ERROR_TYPE: Final = pyarrow.struct(
     [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
 )
+
+JSON_TEXT: Final = {b"inferrun": b"json"}
+"""Metadata of a column of JSON texts."""
 
 _ROLE: Final = b"inferrun.role"
 
@@ -53,6 +59,84 @@ class ResultSchema:
     def is_flat(self) -> bool:
         """Whether each output of the model is a column of its own."""
         return self.names(Role.PREDICTION) != (Role.PREDICTION,)
+
+    @property
+    def predicted(self) -> pyarrow.DataType:
+        """The type of a prediction: of a flat schema, a struct of its columns."""
+        fields = [self.arrow.field(name) for name in self.names(Role.PREDICTION)]
+        return (
+            pyarrow.struct([(one.name, value_type(one)) for one in fields]) if self.is_flat else value_type(fields[0])
+        )
+
+
+def result_schema(
+    *,
+    key: pyarrow.DataType | None,
+    copied: Iterable[pyarrow.Field],
+    predicted: pyarrow.DataType,
+    types: Mapping[str, str],
+    is_flat: bool,
+    field: str,
+) -> ResultSchema:
+    """Return the columns of a run's results.
+
+    `key` is the type of the ids, None if there are none; `types` are those that the config in `field` declares by column. Raises
+    ContractError.
+    """
+    fields = [with_role(pyarrow.field(Role.INDEX, pyarrow.int64(), nullable=False), Role.INDEX)]
+    if key is not None:
+        fields.append(with_role(_column(ID_COLUMN, key), Role.KEY))
+    fields += [with_role(_column(one.name, one.type, one.metadata), Role.COPIED) for one in copied]
+    if is_flat and pyarrow.types.is_struct(predicted) and predicted.num_fields:
+        fields += [with_role(_column(one.name, one.type, one.metadata), Role.PREDICTION) for one in predicted]
+    else:
+        fields.append(with_role(_column(Role.PREDICTION, predicted), Role.PREDICTION))
+    fields.append(with_role(pyarrow.field(Role.ERROR, ERROR_TYPE), Role.ERROR))
+    names = [one.name for one in fields]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ContractError(
+            f"{field}.flatten: the model and the input have a column {twice!r}; rename one in tensors.outputs"
+        )
+    for name, text in types.items():
+        at = names.index(name) if name in names else -1
+        if at < 0 or name in (Role.INDEX, Role.ERROR):
+            raise ContractError(
+                f"{field}.types.{name}: the results have no such column; they have {', '.join(names[1:-1])}"
+            )
+        try:
+            kind = parse_type(text)
+        except ValueError as error:
+            raise ContractError(f"{field}.types.{name}: {error}") from error
+        fields[at] = with_role(
+            _column(name, kind), next(one for one in Role if name in ResultSchema(pyarrow.schema(fields)).names(one))
+        )
+    return ResultSchema(pyarrow.schema(fields))
+
+
+def _column(name: str, kind: pyarrow.DataType, metadata: Mapping[bytes, bytes] | None = None) -> pyarrow.Field:
+    """Return a column as files have it. JSON texts are strings with metadata, and only plain types are stored."""
+    kind = _plain(kind)
+    kept = {name: value for name, value in (metadata or {}).items() if name.startswith(b"inferrun.")}
+    return pyarrow.field(name, stored_type(kind), metadata={**kept, **(JSON_TEXT if is_json(kind) else {})})
+
+
+def _plain(kind: pyarrow.DataType) -> pyarrow.DataType:
+    """Return the type without encodings that only some readers know; what cannot be stored is JSON text."""
+    types = pyarrow.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_string_view(kind):
+        return pyarrow.large_string()
+    if types.is_binary_view(kind):
+        return pyarrow.large_binary()
+    if types.is_null(kind) or (types.is_struct(kind) and not kind.num_fields):
+        return pyarrow.json_()
+    return kind
+
+
+def value_type(field: pyarrow.Field) -> pyarrow.DataType:
+    """Return the type of the values in a column: that of JSON texts is not the stored one."""
+    return pyarrow.json_() if (field.metadata or {}).items() >= JSON_TEXT.items() else field.type
 
 
 def with_role(field: pyarrow.Field, role: Role) -> pyarrow.Field:

@@ -15,40 +15,25 @@ from typing import Any, Final
 import pyarrow
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.collected_results import ERROR, INDEX, PREDICTION, CollectedResults
+from inferrun.formats.collected_results import ERROR, INDEX, PREDICTION
 from inferrun.formats.json_text import bytes_in, json_of_bytes, text_of
+from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT
 from inferrun.plugins import ID_COLUMN, Json, RecordError, StoredResult
-
-_ERROR_TYPE: Final = pyarrow.struct(
-    [("code", pyarrow.string()), ("message", pyarrow.string()), ("attempts", pyarrow.int64())]
-)
 
 ROWS_AT_ONCE: Final = 1024
 """Rows of a table that are read as Python values at once, which take several times as much memory."""
-
-_JSON_TEXT: Final = {b"inferrun": b"json"}
-"""Metadata of a column of JSON texts."""
-
-
-def table_of(rows: CollectedResults) -> pyarrow.Table:
-    """Return rows as a table with the types of their values."""
-    values = rows.columns()
-    ids = values.get(ID_COLUMN, ())
-    if not {type(one) for one in ids} <= {int, type(None)}:
-        values[ID_COLUMN] = [None if one is None else str(one) for one in ids]
-    return typed_table(rows.indexes, values, rows.failures())
 
 
 def typed_table(
     indexes: Sequence[int], columns: Mapping[str, Sequence[Json]], failures: Sequence[RecordError | None]
 ) -> pyarrow.Table:
     """Return columns with the types of their values, between the indexes and the errors of the records."""
-    errors = [one and {name: getattr(one, name) for name in _ERROR_TYPE.names} for one in failures]
+    errors = [one and {name: getattr(one, name) for name in ERROR_TYPE.names} for one in failures]
     return _table(
         {
             INDEX: _Column(pyarrow.array(indexes, pyarrow.int64())),
             **{name: _typed(column) or _json_texts(column) for name, column in columns.items()},
-            ERROR: _Column(pyarrow.array(errors, _ERROR_TYPE)),
+            ERROR: _Column(pyarrow.array(errors, ERROR_TYPE)),
         }
     )
 
@@ -99,7 +84,7 @@ class _Column:
 
 def _table(columns: dict[str, _Column]) -> pyarrow.Table:
     fields = [
-        pyarrow.field(name, column.values.type, metadata=_JSON_TEXT if column.is_json else None)
+        pyarrow.field(name, column.values.type, metadata=JSON_TEXT if column.is_json else None)
         for name, column in columns.items()
     ]
     return pyarrow.Table.from_arrays([column.values for column in columns.values()], schema=pyarrow.schema(fields))
@@ -140,7 +125,7 @@ def _has_members(kind: pyarrow.DataType) -> bool:
 
 
 def _is_json(field: pyarrow.Field) -> bool:
-    return bool((field.metadata or {}).items() >= _JSON_TEXT.items())
+    return bool((field.metadata or {}).items() >= JSON_TEXT.items())
 
 
 def _json_texts(values: Sequence[Json]) -> _Column:

@@ -22,6 +22,7 @@ from inferrun.plugins.values import (
     InputPlan,
     Member,
     ResultCounts,
+    ResultOptions,
     Results,
     StoredResult,
     Survey,
@@ -90,8 +91,8 @@ class RecordFormat(Protocol):
         file and the place.
         """
 
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
-        """Return a writer of results to `out`.
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: "pyarrow.Schema | None" = None) -> ResultWriter:
+        """Return a writer of results to `out`. `schema`: the columns of the results, for a `TypedResultFormat`.
 
         The errors of failed records are written to `errors`, too, or only to it, one JSON object per line.
         """
@@ -113,13 +114,12 @@ class TypedFormat(Protocol):
 
 @runtime_checkable
 class TypedResultFormat(Protocol):
-    """A format whose result files have typed columns, which are the same in all files of a run; optional for a `RecordFormat`."""
+    """A format whose result files have typed columns, which are the same in all files of a run; optional for a `RecordFormat`.
 
-    def typed_writer(self, out: BinaryIO, errors: BinaryIO, *, schema: "pyarrow.Schema") -> ResultWriter:
-        """Return a writer as `writer` does; `schema` is the run's `InputPlan.result_schema`.
+    Its writers need a schema. A result that does not fit is an error of its record.
+    """
 
-        A result that does not fit is an error of its record.
-        """
+    has_typed_results: Literal[True]
 
 
 @runtime_checkable
@@ -307,10 +307,11 @@ class CopyingStore(Protocol):
 class TypedStore(Protocol):
     """An opened output whose results have typed columns; optional for an `OutputStore`.
 
-    If so, the plan that `begin` gets has a `result_schema`.
+    The plan that `begin` gets then has a `result_schema`.
     """
 
-    is_typed: bool
+    result_options: ResultOptions | None
+    """None: the results have no typed columns after all."""
 
 
 @runtime_checkable

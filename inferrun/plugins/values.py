@@ -268,6 +268,20 @@ class InputPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultOptions:
+    """What the config says about the columns of the results."""
+
+    label: str
+    """The field of the contract that says it, such as `output.file`."""
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    """The types of columns, as `inferrun.formats.result_schema.parse_type` reads them, by their names."""
+
+    is_flat: bool = False
+    """Whether each output of the model is a column of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkCommit:
     """A committed chunk: what is stored, whichever attempt stored it."""
 

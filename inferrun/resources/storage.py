@@ -100,8 +100,8 @@ class DatasetStorage(ResourceModel):
     """What an input says about its files and their columns."""
 
     types: ColumnTypes | None = None
-    """Input: types that columns get, whatever the files have, by their names, such as amount: decimal(12, 2). A value that does not
-    fit is an error of its record. Names of types: see the page on stores."""
+    """Types that columns get by their names, such as amount: decimal(12, 2). Input: whatever the files have; a value that does not
+    fit is an error of its record. Output: those of the results. Names of types: see the page on stores."""
 
     missing_columns: Literal["Fail", "Null"] | None = None
     """Input: what happens if a file lacks a column that is used: the run fails (Fail, the default), or the column is null in its

@@ -17,7 +17,6 @@ from inferrun.resources.storage import (
     S3_LABEL,
     DatasetStorage,
     HttpStorage,
-    PartitionedStorage,
     RunStorage,
     S3Storage,
     SqlStorage,
@@ -47,7 +46,7 @@ class SettingFault:
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
     if isinstance(storage, DatasetStorage) and end == "output":
-        for name in sorted(DatasetStorage.model_fields.keys() | PartitionedStorage.model_fields.keys()):
+        for name in ("allow_empty", "missing_columns", "partitions"):
             if getattr(storage, name, None) is not None:
                 field = type(storage).model_fields[name].alias or name
                 yield SettingFault(field, "set", "is for an input")

@@ -134,7 +134,9 @@ class Results:
     @cached_property
     def _no_rows(self) -> "pyarrow.Table":
         tables = load("inferrun.formats.result_table", extra="results")
-        return tables.joined([table.schema.empty_table() for table in self._tables()])
+        has_columns = self.manifest.columns and self._read_input is None  # so all parts have the same
+        found = islice(self._tables(), 2) if has_columns else self._tables()
+        return tables.joined([table.schema.empty_table() for table in found])
 
     def _parts(self) -> Iterator[Part]:
         return self._store.read(part for part in self.manifest.parts if part.failed or self._only is not Only.ERRORS)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from inferrun.contract import Contract
 from inferrun.formats.named_columns import check_store, columns_of, with_columns
@@ -14,6 +15,7 @@ from inferrun.plugins import (
     CommittedRun,
     Counts,
     Delivery,
+    DescribedModel,
     EarlierResults,
     InferenceError,
     InputError,
@@ -24,6 +26,7 @@ from inferrun.plugins import (
     RunnerError,
     Source,
     StoreContext,
+    TypedStore,
 )
 from inferrun.reasons import Reason
 from inferrun.runner_report import RecordCounts, RunnerResult
@@ -32,6 +35,7 @@ from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
 from runner.flow.pipeline import Pipeline
 from runner.program import checks
 from runner.program.committing import find_commit, finish
+from runner.program.result_types import first_valid, predicted_type, typed_plan
 from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
 from runner.registry import Registry
@@ -107,10 +111,10 @@ async def _predict(
     report: Callable[[Counts], None],
 ) -> CommittedRun:
     is_checked = checkpoint.plan is None and await _check_first(source, model)
-    earlier = await checks.find_earlier(contract, sink, source)
-    plan = await _adopt_plan(source, sink, checkpoint, earlier)
-    if not is_checked and len(checkpoint.committed) < len(plan.chunks):
+    if not is_checked and (checkpoint.plan is None or len(checkpoint.committed) < len(checkpoint.plan.chunks)):
         await model.prepare()
+    earlier = await checks.find_earlier(contract, sink, source)
+    plan = await _begin(source, model, sink, checkpoint, earlier, retry_seconds=settings.limits.retry_seconds)
     budget = budget_of(contract, total=plan.total)
     recall = Recall(earlier) if earlier else None
     pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
@@ -165,15 +169,32 @@ def store_context(contract: Contract, settings: Settings, registry: Registry, co
     )
 
 
-async def _adopt_plan(
-    source: Source, sink: OutputStore, checkpoint: Checkpoint, earlier: EarlierResults | None
+async def _begin(
+    source: Source,
+    model: ModelProtocol,
+    sink: OutputStore,
+    checkpoint: Checkpoint,
+    earlier: EarlierResults | None,
+    *,
+    retry_seconds: float,
 ) -> InputPlan:
     """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
     known = checkpoint.plan or (earlier.plan if earlier else None)
-    proposed = await asyncio.to_thread(source.plan) if known is None else known
-    plan = await sink.begin(proposed)
-    if isinstance(source, AdoptingSource):
-        await asyncio.to_thread(source.adopt, plan)
+    plan = await asyncio.to_thread(source.plan) if known is None else known
+    await _adopt(source, plan)
+    if checkpoint.plan is None:
+        options = sink.result_options if isinstance(sink, TypedStore) else None
+        if options is None:
+            plan = replace(plan, result_schema=b"")
+        else:
+            first = await asyncio.to_thread(first_valid, source, plan)
+            plan = await typed_plan(plan, first, model, options, retry_seconds=retry_seconds)
+    stored = await sink.begin(plan)
+    if stored != plan:
+        await _adopt(source, stored)
+        plan = stored
+    if plan.result_schema and isinstance(model, DescribedModel):
+        model.use_type(predicted_type(plan.result_schema))
     if plan.fingerprint != source.fingerprint:
         raise InputError(
             "the input differs from the one this run started with, so its committed predictions no longer apply; "
@@ -188,6 +209,11 @@ async def _adopt_plan(
         },
     )
     return plan
+
+
+async def _adopt(source: Source, plan: InputPlan) -> None:
+    if isinstance(source, AdoptingSource):
+        await asyncio.to_thread(source.adopt, plan)
 
 
 async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:

@@ -1,7 +1,7 @@
 """Remote files, of which each block is downloaded once per Pod: it is kept on the disk, and those that follow are read ahead.
 
-The check of the first records, the plan and the run itself read the same bytes, and formats ask for small pieces at any position. So
-the latency of a server counts once for many blocks, not for each.
+The check of the first records, the plan and the run itself read the same bytes, and formats ask for small pieces at any position.
+So the latency of a server counts once for many blocks, not for each.
 """
 
 import io
@@ -63,7 +63,9 @@ class _BlockCache:
         self._size = 0
         self._lock = threading.Lock()
         self._blocks: OrderedDict[tuple[int, int], Future[int]] = OrderedDict()
-        self._runs: dict[int, tuple[int, int]] = {}  # of a file: the last block, and how many were read before it without a gap
+        self._runs: dict[
+            int, tuple[int, int]
+        ] = {}  # of a file: the last block, and how many were read before it without a gap
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="blocks")
 
     def read(self, unit: int, start: int, view: memoryview) -> int:

@@ -1,14 +1,13 @@
-"""The results of a chunk as an Arrow IPC file: see `inferrun.formats.result_table`."""
+"""The results of a chunk as an Arrow IPC file: see `inferrun.formats.table_results`."""
 
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Final
+from collections.abc import Iterator
+from typing import BinaryIO, Final, Literal
 
 import pyarrow
 from pyarrow import ipc
 
-from inferrun.formats.collected_results import PiecewiseWriter
-from inferrun.formats.columns import ROWS_PER_BLOCK
-from inferrun.formats.result_table import ROWS_AT_ONCE, joined, rows_of, table_of
+from inferrun.formats.result_table import ROWS_AT_ONCE, rows_of
+from inferrun.formats.table_results import TableWriter
 from inferrun.plugins import ResultWriter, StoredResult
 
 SUFFIX: Final = ".arrow"
@@ -18,10 +17,14 @@ class ArrowResults:
     """Writes a table of results, and reads it again."""
 
     results_suffix = SUFFIX
+    has_typed_results: Literal[True] = True
 
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: pyarrow.Schema | None = None) -> ResultWriter:
         """Return a writer of one table."""
-        return PiecewiseWriter(out, errors, convert=table_of, encode=_encoded)
+        if schema is None:
+            raise ValueError("a table needs a schema")
+        file = ipc.new_file(out, schema)
+        return TableWriter(schema, errors, store=file.write_batch, finish=file.close)
 
     def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
         """Yield the rows of a result file."""
@@ -44,10 +47,3 @@ def valid_batch(content: ipc.RecordBatchFileReader, index: int, *, is_read: bool
     batch = content.get_batch(index)
     batch.validate(full=is_read)
     return batch
-
-
-def _encoded(tables: Sequence[pyarrow.Table]) -> memoryview:
-    sink, table = pyarrow.BufferOutputStream(), joined(tables)
-    with ipc.new_file(sink, table.schema) as file:
-        file.write_table(table, max_chunksize=ROWS_PER_BLOCK)
-    return memoryview(sink.getvalue())

@@ -30,7 +30,7 @@ class CsvResults:
 
     results_suffix = SUFFIX
 
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> ResultWriter:
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: object = None) -> ResultWriter:  # noqa: ARG002  the seam's
         """Return a writer of one table."""
         return PiecewiseWriter(out, errors, convert=_converted, encode=_encoded)
 

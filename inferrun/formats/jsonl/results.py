@@ -71,7 +71,7 @@ class JsonlResults:
 
     results_suffix = SUFFIX
 
-    def writer(self, out: BinaryIO, errors: BinaryIO) -> JsonlWriter:
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: object = None) -> JsonlWriter:  # noqa: ARG002  the seam's
         """Return a writer of one line per result."""
         return JsonlWriter(out, errors)
 

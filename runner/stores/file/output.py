@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, closing
 
 from inferrun.plugins import OutputStore, StorageObject, StoreContext
 from runner.stores.file.claim import ClaimFiles
-from runner.stores.file.spec import FileSpec
+from runner.stores.file.spec import FileOutputSpec
 from runner.stores.run_folder.store import RunStore
 from runner.stores.storage_object import read_spec
 
@@ -13,10 +13,10 @@ from runner.stores.storage_object import read_spec
 @asynccontextmanager
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `file` under `output`."""
-    wanted = read_spec(spec, FileSpec, field="output.file")
+    wanted = read_spec(spec, FileOutputSpec, field="output.file")
     record_format = context.format_named(wanted.format, "output.file.format")
     files = ClaimFiles(context.output_dir, wanted)
     with closing(
-        RunStore(files, record_format, context, label="output.file", root=wanted.claim_name, path=wanted.path)
+        RunStore(files, record_format, context, wanted, label="output.file", root=wanted.claim_name, path=wanted.path)
     ) as store:
         yield store

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from inferrun.contract import InputRun
 from inferrun.plugins import InputError, StorageObject, StoreContext
 from runner.stores.file.beneath import opened_file, opened_folder
-from runner.stores.file.spec import FileSpec
+from runner.stores.file.spec import FileOutputSpec, FileSpec
 from runner.stores.ranged_reader import READ_AHEAD
 from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.storage_object import read_spec
@@ -51,6 +51,6 @@ class MountedFiles:
 @asynccontextmanager
 async def open_results(spec: StorageObject, run: InputRun, context: StoreContext) -> AsyncIterator[StoredResults]:
     """Open what the label `file` has stored."""
-    wanted = read_spec(spec, FileSpec, field="inputRun.output.file")
+    wanted = read_spec(spec, FileOutputSpec, field="inputRun.output.file")
     files = MountedFiles(context.input_dir, wanted)
     yield FolderResults(files, run, context, root=wanted.claim_name, path=wanted.path, form=wanted.format)

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from pydantic import Field, field_validator
 
 from runner.stores.dataset import DatasetSpec
+from runner.stores.run_folder.layout import ResultSpec
 from runner.stores.storage_object import StorageSpec
 
 
@@ -25,3 +26,7 @@ class FileSpec(StorageSpec):
 
 class FileInputSpec(FileSpec, DatasetSpec):
     """What is read of a claim."""
+
+
+class FileOutputSpec(FileSpec, ResultSpec):
+    """The label under `output`."""

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import Base64Bytes, Field, TypeAdapter
 
 from inferrun.contract import dump_contract
-from inferrun.manifest import FILE_NAME, Document, Manifest, ManifestPart, ManifestRecords, StoredFile
+from inferrun.manifest import FILE_NAME, Document, Manifest, ManifestPart, ManifestRecords, ResultColumn, StoredFile
 from inferrun.plugins import (
     NO_USAGE,
     Chunk,
@@ -28,6 +28,13 @@ from runner.protocols.protocol_name import named_protocol
 from runner.stores.run_folder.spool import Draft, PartDraft
 
 ERRORS_SUFFIX: Final = ".jsonl"
+
+
+class StoredSchema(Document):
+    """The columns of the results, and the same as Arrow's serialized schema."""
+
+    columns: tuple[ResultColumn, ...]
+    arrow: Base64Bytes
 
 
 class RunDocument(Document):
@@ -52,8 +59,10 @@ class RunDocument(Document):
     """The keys at which the chunks begin."""
 
     input_schema: Base64Bytes | None = None
-    result_schema: Base64Bytes | None = None
-    """The columns of the input and of the results, as Arrow's serialized schemas."""
+    """The columns of the input, as Arrow's serialized schema."""
+
+    result_schema: StoredSchema | None = None
+    """The columns of the results."""
 
     def plan(self) -> InputPlan:
         """Return the plan."""
@@ -69,7 +78,7 @@ class RunDocument(Document):
             objects=tuple(PlannedObject(*one) for one in self.objects or ()),
             boundaries=self.boundaries or (),
             schema=self.input_schema or b"",
-            result_schema=self.result_schema or b"",
+            result_schema=self.result_schema.arrow if self.result_schema else b"",
         )
 
 
@@ -85,8 +94,21 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
         objects=tuple((one.name, one.size, one.tag, dict(one.partition)) for one in plan.objects) or None,
         boundaries=plan.boundaries or None,
         input_schema=b64encode(plan.schema) or None,
-        result_schema=b64encode(plan.result_schema) or None,
+        result_schema=StoredSchema(columns=columns_of(plan), arrow=b64encode(plan.result_schema))
+        if plan.result_schema
+        else None,
     )
+
+
+def columns_of(plan: InputPlan) -> tuple[ResultColumn, ...]:
+    """Return the columns of the results; empty if they have no types."""
+    if not plan.result_schema:
+        return ()
+    from inferrun.formats.result_schema import ResultSchema, Role  # noqa: PLC0415  only runs with typed results import pyarrow
+
+    schema = ResultSchema.deserialized(plan.result_schema)
+    roles = {name: str(role) for role in Role for name in schema.names(role)}
+    return tuple(ResultColumn(name=one.name, type=str(one.type), role=roles[one.name]) for one in schema.arrow)
 
 
 class ChunkDocument(Document):
@@ -147,6 +169,7 @@ def manifest_of(contract: Contract, plan: InputPlan, commits: Mapping[int, Chunk
         runner_version=version("inferrun"),
         fingerprint=plan.fingerprint,
         retry_of=contract.retry_of.run_id if contract.retry_of else None,
+        columns=columns_of(plan) or None,
         parts=tuple(document.part for document in documents),
         records=ManifestRecords(total=counts.total, completed=counts.completed, failed=counts.failed),
         usage=usage if usage.total_tokens else None,

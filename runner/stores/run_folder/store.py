@@ -20,8 +20,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import ValidationError
 
@@ -39,9 +40,11 @@ from inferrun.plugins import (
     Member,
     OutputError,
     RecordFormat,
+    ResultOptions,
     RetriedRun,
     StoreContext,
     Survey,
+    TypedResultFormat,
 )
 from runner.stores.run_folder.documents import (
     MEMBER,
@@ -54,7 +57,11 @@ from runner.stores.run_folder.documents import (
 )
 from runner.stores.run_folder.earlier import earlier_run
 from runner.stores.run_folder.files import RunFiles
+from runner.stores.run_folder.layout import ResultSpec
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _COMMIT_NAME: Final = re.compile(r"([0-9]{6,})\.json", re.ASCII)
 _CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json", re.ASCII)
@@ -80,11 +87,23 @@ class RunStore:
     stores_copied: Literal[True] = True
 
     def __init__(
-        self, files: RunFiles, record_format: RecordFormat, context: StoreContext, *, label: str, root: str, path: str
+        self,
+        files: RunFiles,
+        record_format: RecordFormat,
+        context: StoreContext,
+        spec: ResultSpec,
+        *,
+        label: str,
+        root: str,
+        path: str,
     ) -> None:
         """`label`: the field of the contract, such as `output.file`; `root`: what to show before the names of files."""
         self._files = files
         self._format = record_format
+        self.result_options = (
+            ResultOptions(label, spec.types, spec.flatten) if isinstance(record_format, TypedResultFormat) else None
+        )
+        self._schema: pyarrow.Schema | None = None
         self._contract = context.contract
         self._label = label
         self._root = root
@@ -105,11 +124,15 @@ class RunStore:
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Store the plan unless another attempt did."""
         self._plan = await self._spool.on_thread(lambda: self._store_plan(plan))
+        if self.result_options:
+            self._schema = self._schema_of(self._plan)
         return self._plan
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
-        return SpooledChunk(self._spool, chunk, self._format.writer, self._commit_chunk)
+        schema = self._schema
+        writer = self._format.writer if schema is None else partial(self._format.writer, schema=schema)
+        return SpooledChunk(self._spool, chunk, writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Create the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""
@@ -212,6 +235,14 @@ class RunStore:
         if stored is None:
             raise self._deleted("run.json")
         return stored
+
+    def _schema_of(self, plan: InputPlan) -> "pyarrow.Schema":
+        from inferrun.formats.result_schema import ResultSchema  # noqa: PLC0415  only runs with tables import pyarrow
+
+        if not plan.result_schema:
+            text = f"{self._label}: the run in {self._location} was begun by an older version or in another format; start a new one"
+            raise OutputError(text, is_retryable=False)
+        return ResultSchema.deserialized(plan.result_schema).arrow
 
     def _read_plan(self) -> InputPlan | None:
         content = self._files.read(self._name("run.json"))

@@ -6,17 +6,19 @@ from contextlib import asynccontextmanager, closing
 from inferrun.plugins import OutputError, OutputStore, StorageObject, StoreContext
 from runner.stores.run_folder.store import RunStore
 from runner.stores.s3.bucket import open_bucket
-from runner.stores.s3.spec import S3Spec
+from runner.stores.s3.spec import S3OutputSpec
 from runner.stores.storage_object import read_spec
 
 
 @asynccontextmanager
 async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
     """Open the label `s3` under `output`."""
-    wanted = read_spec(spec, S3Spec, field="output.s3")
+    wanted = read_spec(spec, S3OutputSpec, field="output.s3")
     record_format = context.format_named(wanted.format, "output.s3.format")
     folder = context.endpoints_dir / "output"
     async with open_bucket(wanted, folder, context.limits, side="output", error=OutputError) as bucket:
         root = f"s3://{wanted.bucket}"
-        with closing(RunStore(bucket, record_format, context, label="output.s3", root=root, path=wanted.path)) as store:
+        with closing(
+            RunStore(bucket, record_format, context, wanted, label="output.s3", root=root, path=wanted.path)
+        ) as store:
             yield store

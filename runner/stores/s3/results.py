@@ -8,7 +8,7 @@ from inferrun.plugins import InputError, StorageObject, StoreContext
 from runner.stores.ranged_reader import READ_AHEAD
 from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.s3.bucket import Bucket, open_bucket
-from runner.stores.s3.spec import S3Spec
+from runner.stores.s3.spec import S3OutputSpec
 from runner.stores.storage_object import read_spec
 
 
@@ -37,7 +37,7 @@ class CommittedObjects:
 @asynccontextmanager
 async def open_results(spec: StorageObject, run: InputRun, context: StoreContext) -> AsyncIterator[StoredResults]:
     """Open what the label `s3` has stored."""
-    wanted = read_spec(spec, S3Spec, field="inputRun.output.s3")
+    wanted = read_spec(spec, S3OutputSpec, field="inputRun.output.s3")
     folder = context.endpoints_dir / "input"
     async with open_bucket(wanted, folder, context.limits, side="inputRun.output", error=InputError) as bucket:
         root = f"s3://{wanted.bucket}"

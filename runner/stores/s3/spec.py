@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from runner.stores.dataset import DatasetSpec
+from runner.stores.run_folder.layout import ResultSpec
 from runner.stores.storage_object import MountedRef, StorageSpec
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
@@ -55,3 +56,7 @@ class S3Spec(StorageSpec):
 
 class S3InputSpec(S3Spec, DatasetSpec):
     """What is read of a bucket."""
+
+
+class S3OutputSpec(S3Spec, ResultSpec):
+    """The label under `output`."""

@@ -4,13 +4,16 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow
 import pytest
-from pyarrow import ipc, parquet
+from aiohttp import web
+from pyarrow import dataset, ipc, parquet
 
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import credentials, s3_server
@@ -101,3 +104,79 @@ async def test_tables_are_stored_in_buckets(file: Machine, model: CountingModel,
         found = results(folder, "parquet")
         assert {path.suffix for path in (folder / "errors").iterdir()} == {".jsonl"}
     assert checked(found) == [expected(index, failed=index in BAD) for index in range(COUNT)]
+
+
+TYPED = pyarrow.table(
+    {
+        "custom_id": pyarrow.array([f"c{index}" for index in range(COUNT)]).dictionary_encode(),
+        "day": pyarrow.array([date(2026, 11, 24)] * COUNT),
+        "price": pyarrow.array([Decimal("1.50")] * COUNT, pyarrow.decimal128(20, 2)),
+        "seen": pyarrow.array([1] * COUNT, pyarrow.timestamp("ns", "UTC")),
+        "raw": pyarrow.array([b"\xff"] * COUNT),
+        "tags": pyarrow.array([["a", None]] * COUNT),
+        "x": pyarrow.array(range(COUNT), pyarrow.float32()),
+    }
+)
+COPIED = ["day", "price", "seen", "raw", "tags"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+async def test_all_parts_have_the_columns_of_the_input_and_one_type(
+    file: Machine, model: CountingModel, form: str
+) -> None:
+    async def whole(request: web.Request) -> web.StreamResponse:
+        (tensor,) = orjson.loads(await request.read())["inputs"]
+        values = [int(one) if one < 100 or one % 2 else one + 0.25 for one in tensor["data"]]
+        output = {"name": "predict", "shape": [len(values)], "datatype": "FP32", "data": values}
+        return web.json_response({"model_name": "sum", "outputs": [output]})
+
+    model.before = whole
+    parquet.write_table(TYPED, file.input / "data" / "rows.parquet", row_group_size=50)
+    file.contract["input"]["file"] |= {"path": "data/rows.parquet", "format": "parquet"}
+    file.contract["output"]["file"]["format"] = form
+    file.contract["passThroughColumns"] = COPIED
+    ended = await file.process(**SMALL)
+    assert ended.code == 0, ended.stderr
+    folder = file.output / "results" / str(file.contract["jobName"])
+    table = dataset.dataset(folder / "predictions", format="ipc" if form == "arrow" else form).to_table()
+    assert len(list((folder / "predictions").iterdir())) > 3
+    if form == "parquet":
+        assert parquet.read_table(folder / "predictions").equals(table)
+    assert table.select(COPIED).cast(TYPED.select(COPIED).schema).equals(TYPED.select(COPIED))
+    assert table.schema.field("price").type == pyarrow.decimal128(20, 2)
+    assert table.schema.field("custom_id").type == pyarrow.string()
+    assert table.schema.field("prediction").type == pyarrow.float64()
+    assert table.column("prediction")[:3].to_pylist() == [0.0, 1.0, 2.0]
+    stored = orjson.loads((folder / "run.json").read_bytes())["resultSchema"]
+    assert [one["name"] for one in stored["columns"]] == ["index", "custom_id", *COPIED, "prediction", "error"]
+    assert stored["columns"][3] == {"name": "price", "type": "decimal128(20, 2)", "role": "copied"}
+
+
+async def test_a_prediction_that_does_not_fit_the_declared_type_is_an_error_of_its_record(
+    file: Machine, model: CountingModel
+) -> None:
+    file.contract["output"]["file"] |= {"format": "parquet", "types": {"prediction": "int32"}}
+
+    async def one_fraction(request: web.Request) -> web.StreamResponse:
+        (tensor,) = orjson.loads(await request.read())["inputs"]
+        values = [7.5 if first == 3 else int(first) for first in tensor["data"][::2]]
+        output = {"name": "predict", "shape": [len(values)], "datatype": "FP32", "data": values}
+        return web.json_response({"model_name": "sum", "outputs": [output]})
+
+    model.before = one_fraction
+    ended = await file.process(**SMALL)
+    assert (ended.code, ended.result.records.failed) == (0, 1), ended.stderr
+    folder = file.output / "results" / str(file.contract["jobName"])
+    table = parquet.read_table(folder / "predictions")
+    assert table.schema.field("prediction").type == pyarrow.int32()
+    assert table.column("prediction").to_pylist() == [None if index == 3 else index for index in range(COUNT)]
+    error = table.column("error").to_pylist()[3]
+    assert error["code"] == "invalid_prediction"
+    assert "column 'prediction' is no int32" in error["message"]
+
+
+async def test_a_declared_type_that_does_not_exist_is_named(file: Machine, model: CountingModel) -> None:
+    file.contract["output"]["file"] |= {"format": "parquet", "types": {"prediction": "integer"}}
+    ended = await file.process(**SMALL)
+    assert (ended.code, model.rows) == (2, {})
+    assert ended.message.startswith("output.file.types.prediction: 'integer' is no type; allowed are bool, int8")

@@ -29,6 +29,7 @@ EXPORTS = {
     ),
     *(
         "AdoptingSource",
+        "ResultOptions",
         "ColumnModel",
         "DescribedModel",
         "TypedFormat",

@@ -447,7 +447,7 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "t", "query": "select 1"}}, "sql.query", "is for an input"),
         ("output", {"sql": {**DATABASE, "table": "t", "key": "id"}}, "sql.key", "is for an input"),
-        ("output", {"file": {**FILE["file"], "types": {"a": "double"}}}, "file.types", "is for an input"),
+        ("output", {"file": {**FILE["file"], "partitions": {"a": "double"}}}, "file.partitions", "is for an input"),
         ("output", {"s3": {"bucket": "data", "path": "p", "allowEmpty": True}}, "s3.allowEmpty", "is for an input"),
         ("input", {"file": {**FILE["file"], "missingColumns": "Skip"}}, "file.missingColumns", "Fail"),
         ("output", {"run": {"name": "nightly"}}, "run", "for the input only"),
