@@ -48,8 +48,8 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     if isinstance(storage, DatasetStorage) and end == "output":
         for name in ("allow_empty", "missing_columns", "partitions"):
             if getattr(storage, name, None) is not None:
-                field = type(storage).model_fields[name].alias or name
-                yield SettingFault(field, "set", "is for an input")
+                alias = type(storage).model_fields[name].alias or name
+                yield SettingFault(alias, "set", "is for an input")
     match storage:
         case HttpStorage():
             yield from _http(storage, end=end)

@@ -10,12 +10,13 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from inferrun.plugins import ContractError, InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
 from runner.network.http_client import idle_timeout, open_client
+from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
 from runner.stores.dataset import Dataset, OpenedDataset
 from runner.stores.file_ranges import FileRanges
@@ -23,7 +24,6 @@ from runner.stores.http.location import location_of
 from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.ranged_reader import RangedFile
 from runner.stores.storage_object import naming_secret_field, read_spec
 
 T = TypeVar("T")
@@ -45,18 +45,20 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     with naming_secret_field("input.http.credentialsRef", InputError):
         location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits
-    with _event_loop() as execute, spool_folder(context) as folder:
+    with _event_loop() as execute, spool_folder(context) as folder, ExitStack() as opened:
         stack = AsyncExitStack()
         opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
         web = WebFile(location, execute(stack.enter_async_context(opening)), limits)
         try:
             version = await asyncio.to_thread(lambda: execute(web.version()))
+            file: InputFile
             if version is not None:
 
                 def read_range(start: int, length: int) -> bytes:
                     return execute(web.read_range(start, length, version=version))
 
-                file: InputFile = RangedFile(location.name, version.size, read_range)
+                remote = RemoteFile(location.name, version.size, read_range)
+                (file,) = opened.enter_context(cached([remote], context))
                 one = PlannedObject(location.name, version.size, version.etag)
             else:
                 name = location.name.replace("\0", "").replace("/", "_")[-200:]

@@ -1,6 +1,6 @@
 """The input store `s3`: one object, the objects below a prefix, or those that match a pattern, sorted by key.
 
-Objects are read in ranges and never modified. Their keys, sizes and ETags form the fingerprint.
+Objects are read in blocks and never modified. Their keys, sizes and ETags form the fingerprint.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from functools import partial
 
 from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
+from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
 from runner.stores.dataset import Dataset, OpenedDataset, find, split_pattern
 from runner.stores.file_ranges import FileRanges
-from runner.stores.ranged_reader import RangedFile
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3InputSpec
 from runner.stores.skipped_files import EMPTY, listed
@@ -31,12 +31,15 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     secret = context.endpoints_dir / "input"
     async with open_bucket(wanted, secret, context.limits, side="input", error=InputError) as bucket:
         folder, found = await asyncio.to_thread(_find, bucket, wanted, suffixes=record_format.suffixes)
-        files = [RangedFile(one.name, one.size, partial(bucket.read_range, folder + one.name)) for one in found.objects]
+        files = [
+            RemoteFile(one.name, one.size, partial(bucket.read_range, folder + one.name, tag=one.tag))
+            for one in found.objects
+        ]
 
         def fingerprint_of(objects: Sequence[PlannedObject]) -> str:
             return fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in objects)
 
-        with decompressed(files, context) as readable:
+        with cached(files, context) as blocks, decompressed(blocks, context) as readable:
             dataset = OpenedDataset(
                 found,
                 {one.name: one for one in readable},

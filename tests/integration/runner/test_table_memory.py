@@ -11,7 +11,7 @@ from pyarrow import ipc, parquet
 
 from inferrun.formats.arrow.format import ARROW
 from inferrun.formats.parquet.format import PARQUET
-from inferrun.plugins import Limits
+from inferrun.plugins import Limits, RecordFormat
 from runner.stores.dataset import spooled
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
@@ -69,7 +69,7 @@ def test_a_group_of_many_rows_has_many_chunks(tmp_path: Path, name: str) -> None
         with ipc.new_file(str(path), table.schema) as out:
             out.write_batch(table.combine_chunks().to_batches()[0])
     file = LocalFile(path.parent, path.name, path.stat().st_size)
-    record_format = {"parquet": PARQUET, "arrow": ARROW}[name]
+    record_format: RecordFormat = PARQUET if name == "parquet" else ARROW
     plan = FileRanges(spooled(file, ""), record_format=record_format, limits=Limits()).plan()
     assert 100 < len(plan.chunks) <= 256
     assert plan.total == len(table)
