@@ -22,7 +22,8 @@ from aiohttp.abc import ResolveResult
 from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
-from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.plugins import FaultKind, Limits
+from inferrun.plugins.http import ExchangeFailed, read_start
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, lifetime_of, open_connections
 from runner.network.network_failures import (
     UNKNOWN_AUTHORITY,
@@ -38,20 +39,6 @@ _HEADER_BYTES: Final = 64 * 1024
 
 _LARGE_BODY: Final = 1 << 20
 """Bytes from which aiohttp wants a body as a file, so that it can send it in pieces."""
-
-
-class ExchangeFailed(Exception):
-    """There is no complete response. The text is for users and contains nothing that was sent or received."""
-
-    def __init__(self, text: str, *, kind: FaultKind, was_sent: bool = True) -> None:
-        """`was_sent` is False if the request certainly did not reach the server."""
-        super().__init__(text)
-        self.kind = kind
-        self.was_sent = was_sent
-
-    def fault(self, failed: RunnerError) -> Fault:
-        """The fault of the request; `failed` describes it."""
-        return Fault(failed, kind=self.kind, was_sent=self.was_sent)
 
 
 class Refused(ExchangeFailed):
@@ -210,16 +197,6 @@ def whole_timeout(seconds: float) -> aiohttp.ClientTimeout:
 def idle_timeout(seconds: float) -> aiohttp.ClientTimeout:
     """The time limit of requests that may take long, but send something every `seconds`."""
     return aiohttp.ClientTimeout(total=None, connect=min(CONNECT_SECONDS, seconds), sock_read=seconds)
-
-
-async def read_start(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Read a body to its end, or until it has more than `limit` bytes."""
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > limit:
-            break
-    return bytes(body)
 
 
 class _ShuffledResolver(aiohttp.ThreadedResolver):

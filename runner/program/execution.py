@@ -42,6 +42,7 @@ from runner.registry import Registry
 from runner.sending.error_budget import ErrorBudget, budget_of
 from runner.sending.recall import Recall
 from runner.settings import Settings
+from runner.stores.services import RunnerServices
 from runner.stores.skipped_files import describe
 
 _log = logging.getLogger(__name__)
@@ -165,6 +166,7 @@ def store_context(contract: Contract, settings: Settings, registry: Registry, co
         endpoints_dir=settings.endpoints_dir,
         spool_dir=settings.spool_dir,
         format_named=with_columns(registry.record_format, columns),
+        services=RunnerServices(settings.limits, settings.spool_dir),
         columns=columns,
     )
 

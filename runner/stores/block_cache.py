@@ -45,7 +45,7 @@ class RemoteFile:
 @contextmanager
 def cached(files: Sequence[RemoteFile], context: StoreContext) -> Iterator[Sequence["CachedFile"]]:
     """Return the files in the order in which they are read; they can be read anywhere until the context ends."""
-    with spool_folder(context) as folder:
+    with spool_folder(context.spool_dir) as folder:
         cache = _BlockCache(files, folder, limit=context.limits.spool_bytes // 4)
         try:
             yield [CachedFile(one.name, one.size, cache, unit) for unit, one in enumerate(files)]

@@ -15,10 +15,10 @@ from pydantic import Field
 
 from inferrun.formats.partitions import PartitionValue
 from inferrun.plugins import InputError, InputFile, PlannedObject, Skipped
+from inferrun.plugins.storage import StorageSpec
 from inferrun.suggestions import did_you_mean
 from runner.stores.run_folder.files import ListedFile
 from runner.stores.skipped_files import EMPTY, HIDDEN, NESTED_FOLDER, listed, why_skipped
-from runner.stores.storage_object import StorageSpec
 
 MAX_OBJECTS: Final = 200_000
 """They are listed in run.json, which every attempt reads."""

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
 from runner.stores.dataset import Dataset, OpenedDataset, find, split_pattern
 from runner.stores.file.beneath import opened_folder, split_last, status_of
@@ -20,7 +21,6 @@ from runner.stores.file.spec import FileInputSpec
 from runner.stores.file_ranges import FileRanges
 from runner.stores.run_folder.files import ListedFile
 from runner.stores.skipped_files import EMPTY, listed
-from runner.stores.storage_object import read_spec
 
 _NAMES_SHOWN = 5
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from inferrun.plugins import ContractError, InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
+from inferrun.plugins.storage import naming_secret_field, read_spec
 from runner.network.http_client import idle_timeout, open_client
 from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
@@ -24,7 +25,6 @@ from runner.stores.http.location import location_of
 from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.storage_object import naming_secret_field, read_spec
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     with naming_secret_field("input.http.credentialsRef", InputError):
         location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits
-    with _event_loop() as execute, spool_folder(context) as folder, ExitStack() as opened:
+    with _event_loop() as execute, spool_folder(context.spool_dir) as folder, ExitStack() as opened:
         stack = AsyncExitStack()
         opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
         web = WebFile(location, execute(stack.enter_async_context(opening)), limits)

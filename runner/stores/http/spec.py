@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from inferrun.plugins.storage import MountedRef
 from runner.stores.dataset import DatasetSpec
-from runner.stores.storage_object import MountedRef
 
 
 def check_url(url: str) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 
 from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
 from runner.stores.dataset import Dataset, OpenedDataset, find, split_pattern
@@ -18,7 +19,6 @@ from runner.stores.file_ranges import FileRanges
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3InputSpec
 from runner.stores.skipped_files import EMPTY, listed
-from runner.stores.storage_object import read_spec
 
 _KEYS_SHOWN = 5
 

@@ -13,11 +13,11 @@ from typing import Final, TypeVar
 import psycopg
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
+from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from inferrun.text import one_line
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, open_connections
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
-from runner.stores.storage_object import MountedSecret, naming_secret_field
 
 T = TypeVar("T")
 

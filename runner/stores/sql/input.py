@@ -28,13 +28,13 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
+from inferrun.plugins.storage import read_spec
 from runner.stores.dataset import spooled
 from runner.stores.file.local_files import MemoryFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlInputSpec
-from runner.stores.storage_object import read_spec
 
 _ID: Final = "custom_id"
 _BOOLEAN: Final = 16
@@ -59,7 +59,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     if wanted.key:
         yield await asyncio.to_thread(KeyRanges, database, wanted, table, limits)
         return
-    with spool_folder(context) as folder:
+    with spool_folder(context.spool_dir) as folder:
         spool = InputSpool(
             folder / "the rows of the query",
             limit=limits.spool_bytes,
