@@ -7,18 +7,17 @@ created, after name resolution.
 """
 
 import asyncio
-import io
 import random
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import ResolveResult
+from aiohttp.abc import AbstractStreamWriter, ResolveResult
 from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
@@ -37,8 +36,32 @@ from runner.network.network_failures import (
 _HEADER_BYTES: Final = 64 * 1024
 """Maximum bytes of a header. Servers accept headers of 8 to 64 KiB."""
 
-_LARGE_BODY: Final = 1 << 20
-"""Bytes from which aiohttp wants a body as a file, so that it can send it in pieces."""
+_SLICE: Final = 256 * 1024
+"""Bytes of a body that are handed to the connection at a time. What the kernel does not take at once is copied."""
+
+Body: TypeAlias = bytes | Sequence[memoryview]
+"""The body of a request: one text, or parts that are sent one after the other and never joined."""
+
+
+class _Parts(aiohttp.Payload):
+    """A body that is sent in slices of what others hold, without a copy of the whole."""
+
+    _autoclose = True
+
+    def __init__(self, parts: Sequence[memoryview]) -> None:
+        self._parts = [part.cast("B") for part in parts if part.nbytes]
+        super().__init__(None, content_type="application/octet-stream")
+        self._size = sum(map(len, self._parts))
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the body as text."""
+        return b"".join(self._parts).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body, as fast as the server reads it."""
+        for part in self._parts:
+            for start in range(0, len(part), _SLICE):
+                await writer.write(part[start : start + _SLICE])
 
 
 class Refused(ExchangeFailed):
@@ -125,17 +148,17 @@ class HttpClient:
         self,
         method: str,
         url: str,
-        body: bytes | None,
+        body: Body | None,
         *,
         headers: Mapping[str, str],
         limit: int,
         proxy: str | None = None,
     ) -> Response:
         """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the body exceeds `limit` bytes."""
-        is_large = body is not None and len(body) > _LARGE_BODY
-        async with self.stream(
-            method, url, headers=headers, body=io.BytesIO(body) if body and is_large else body, proxy=proxy
-        ) as response:
+        if isinstance(body, bytes) and len(body) > _SLICE:
+            body = [memoryview(body)]
+        sent = body if body is None or isinstance(body, bytes) else _Parts(body)
+        async with self.stream(method, url, headers=headers, body=sent, proxy=proxy) as response:
             received = await read_start(response, limit)
             if len(received) > limit:
                 raise ResponseTooLarge(f"it returned more than {limit} bytes", kind=FaultKind.TOO_LARGE)

@@ -35,6 +35,7 @@ from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
 from runner.flow.pipeline import Pipeline
 from runner.program import checks
 from runner.program.committing import find_commit, finish
+from runner.program.pod_memory import memory_limit
 from runner.program.result_types import first_valid, predicted_type, typed_plan
 from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
@@ -118,7 +119,9 @@ async def _predict(
     plan = await _begin(source, model, sink, checkpoint, earlier, retry_seconds=settings.limits.retry_seconds)
     budget = budget_of(contract, total=plan.total)
     recall = Recall(earlier) if earlier else None
-    pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
+    limits = settings.limits
+    limits = limits.model_copy(update={"memory_bytes": limits.memory_bytes or memory_limit()})
+    pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget, recall=recall)
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
     from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
