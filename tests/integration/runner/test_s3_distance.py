@@ -49,13 +49,14 @@ async def test_a_large_object_is_downloaded_once(file: Machine, tmp_path: Path) 
 
 async def test_a_part_of_an_object_that_was_replaced_is_not_read(tmp_path: Path) -> None:
     async with s3_server(tmp_path / "s3") as server:
-        (server.bucket / "rows.jsonl").write_bytes(b"first")
         credentials(tmp_path)
         spec = S3Spec.model_validate(server.spec("rows.jsonl"))
         limits = Limits(allowed_addresses="127.0.0.0/8", retry_seconds=0)
         async with open_bucket(spec, tmp_path, limits, side="input", error=InputError) as bucket:
+            await asyncio.to_thread(bucket.put, "rows.jsonl", b"first")
             found = await asyncio.to_thread(bucket.head, "rows.jsonl")
             assert found
+            assert found.tag
             read = partial(bucket.read_range, "rows.jsonl", 1, 3, tag=found.tag)
             assert await asyncio.to_thread(read) == b"irs"
             await asyncio.to_thread(bucket.put, "rows.jsonl", b"other")
