@@ -20,6 +20,7 @@ import pyarrow.ipc
 from pydantic import BaseModel
 
 from inferrun.contract import InputRun
+from inferrun.formats.result_schema import result_schema
 from inferrun.placeholders import Values
 from inferrun.plugins import (
     Batch,
@@ -332,7 +333,10 @@ class RunInput(_World):
         chunks = tuple(Chunk(at // 20, 0, at, at + 20, at, min(20, len(rows) - at)) for at in range(0, len(rows), 20))
         async with registry.Registry().output_store(label)(spec, context) as sink:
             await sink.open()
-            await sink.begin(InputPlan(fingerprint=run, chunks=chunks))
+            columns = result_schema(
+                key=None, copied=(), predicted=pyarrow.json_(), types={}, is_flat=False, field=f"output.{label}"
+            )
+            await sink.begin(InputPlan(fingerprint=run, chunks=chunks, result_schema=columns.serialized()))
             for chunk in chunks:
                 writer = sink.writer(chunk)
                 texts = JsonRecords([orjson.dumps(row) for row in rows[chunk.first : chunk.stop]])
