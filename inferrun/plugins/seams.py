@@ -107,8 +107,11 @@ class RecordFormat(Protocol):
 class TypedFormat(Protocol):
     """A format whose files say which columns they have, and of which types; optional for a `RecordFormat`."""
 
+    columns: ColumnSelection
+    """What is used of them."""
+
     def schema(self, file: InputFile) -> "pyarrow.Schema":
-        """Return the columns of a file, without reading its records. Raises InputError."""
+        """Return all columns of a file, without reading its records. Raises InputError."""
 
     def with_schema(self, schema: "pyarrow.Schema") -> RecordFormat:
         """Return the format that reads files as if all had these columns. A value that does not fit is an error of its record."""

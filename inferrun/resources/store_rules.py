@@ -15,6 +15,7 @@ from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
+    DatasetStorage,
     HttpStorage,
     RunStorage,
     S3Storage,
@@ -44,6 +45,11 @@ class SettingFault:
 
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
+    if isinstance(storage, DatasetStorage) and end == "output":
+        for name in ("allow_empty", "missing_columns", "partitions"):
+            if getattr(storage, name, None) is not None:
+                alias = type(storage).model_fields[name].alias or name
+                yield SettingFault(alias, "set", "is for an input")
     match storage:
         case HttpStorage():
             yield from _http(storage, end=end)

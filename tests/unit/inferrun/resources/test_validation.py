@@ -447,6 +447,9 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "t", "query": "select 1"}}, "sql.query", "is for an input"),
         ("output", {"sql": {**DATABASE, "table": "t", "key": "id"}}, "sql.key", "is for an input"),
+        ("output", {"file": {**FILE["file"], "partitions": {"a": "double"}}}, "file.partitions", "is for an input"),
+        ("output", {"s3": {"bucket": "data", "path": "p", "allowEmpty": True}}, "s3.allowEmpty", "is for an input"),
+        ("input", {"file": {**FILE["file"], "missingColumns": "Skip"}}, "file.missingColumns", "Fail"),
         ("output", {"run": {"name": "nightly"}}, "run", "for the input only"),
         ("input", {"run": {}}, "run.name", "set either name"),
         ("input", {"run": {"name": "nightly", "schedule": "nightly"}}, "run.name", "set either name"),
@@ -477,6 +480,19 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
         ("output", {"sql": {**DATABASE, "table": "results.predictions"}}),
         ("input", {"run": {"name": "nightly"}}),
         ("input", {"run": {"schedule": "nightly"}}),
+        (
+            "input",
+            {
+                "file": {
+                    **FILE["file"],
+                    "path": "in/dt=*/*.parquet",
+                    "partitions": {"dt": "date32"},
+                    "types": {"a": "decimal(12, 2)"},
+                    "missingColumns": "Null",
+                    "allowEmpty": True,
+                }
+            },
+        ),
     ],
 )
 def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any]) -> None:  # Any: as above
