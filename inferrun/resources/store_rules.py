@@ -59,9 +59,9 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
             yield from _sql(storage, end=end)
         case RunStorage() if end == "output":
             yield SettingFault("", "set", "the label run is for the input only")
-        case RunStorage(name=name, schedule=schedule) if (name is None) == (schedule is None):
+        case RunStorage() if (storage.name is None) == (storage.schedule is None):
             yield SettingFault(
-                "name", name, "set either name, of a run, or schedule, whose run of the same interval is read"
+                "name", storage.name, "set either name, of a run, or schedule, whose run of the same interval is read"
             )
 
 
