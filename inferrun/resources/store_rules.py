@@ -46,9 +46,9 @@ class SettingFault:
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
     if isinstance(storage, DatasetStorage) and end == "output":
-        for name in ("allow_empty", "missing_columns", "partitions"):
-            if getattr(storage, name, None) is not None:
-                alias = type(storage).model_fields[name].alias or name
+        for member in ("allow_empty", "missing_columns", "partitions"):
+            if getattr(storage, member, None) is not None:
+                alias = type(storage).model_fields[member].alias or member
                 yield SettingFault(alias, "set", "is for an input")
     match storage:
         case HttpStorage():

@@ -121,10 +121,14 @@ class Bucket:
 
         def get() -> bytes:
             try:
-                return bytes(obstore.get(self._store, key, options=options).bytes())
-            except PreconditionError as error:
+                found = obstore.get(self._store, key, options=options)
+                is_same = not tag or found.meta["e_tag"] == tag  # some servers ignore the condition
+            except PreconditionError:
+                is_same = False
+            if not is_same:
                 text = f"{self._where(key)} changed while it was being read; start a new run"
-                raise self._error(text, is_retryable=False) from error
+                raise self._error(text, is_retryable=False)
+            return bytes(found.bytes())
 
         return self._read(key, get)
 
