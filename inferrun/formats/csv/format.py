@@ -7,7 +7,6 @@ are tables, too: see `inferrun.formats.csv.results`.
 """
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -38,29 +37,12 @@ from inferrun.plugins import (
 )
 from inferrun.plugins.columns import ALL_COLUMNS
 
-ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
-"""How a table with escapes has a backslash and a line break; the backslash is replaced first."""
-
-NULL: Final = r"\N"
-"""A missing value in such a table, which may also be empty."""
-
-_ESCAPED: Final = re.compile(r"\\[\\nrN]")
-_RAW: Final = {NULL: "", **{text: raw for raw, text in ESCAPES.items()}}
-
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
     names: list[str]
-    has_escapes: bool
-
-    def cells_of(self, line: bytes) -> list[str] | None:
-        """Return the values in a line; None if it is not valid."""
-        cells = _cells(line)
-        if cells is None or not self.has_escapes or b"\\" not in line:
-            return cells
-        return [_ESCAPED.sub(lambda found: _RAW[found[0]], cell) for cell in cells]
 
     @property
     def id_column(self) -> int | None:
@@ -73,17 +55,12 @@ class Csv(CsvResults):
 
     suffixes: tuple[str, ...] = (SUFFIX,)
 
-    def __init__(self, columns: ColumnSelection = ALL_COLUMNS, *, has_escapes: bool = False) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
         self._columns = columns
-        self._has_escapes = has_escapes
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these columns."""
-        return Csv(columns, has_escapes=self._has_escapes)
-
-    def with_escapes(self) -> "Csv":
-        """Return the format of a table whose values have `ESCAPES`, so that each record is a line."""
-        return Csv(self._columns, has_escapes=True)
+        return Csv(columns)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes. The first line is not a record."""
@@ -99,7 +76,7 @@ class Csv(CsvResults):
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the lines that start within the chunk; a record must have a value per column."""
-        header = _Header(_read_names(file, limits=limits), self._has_escapes)
+        header = _Header(_read_names(file, limits=limits))
         check_names(header.names, file, self._columns)
         if self._columns.copies_all:
             check_copied(self._columns.copied_of(header.names), file)
@@ -159,7 +136,7 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     ids: list[CustomId] = []
     members: list[bytes] = []
     for at, text in enumerate(texts, start=skipped):
-        cells = header.cells_of(text)
+        cells = _cells(text)
         if cells is None:
             _check_quotes(text, lines, at)
             raise BadLine(at, "is not in UTF-8")
@@ -217,7 +194,7 @@ def _check_quotes(line: bytes, lines: Lines, at: int) -> None:
 
 
 def _id_in(line: bytes, header: _Header) -> CustomId:
-    cells, at = header.cells_of(line) or [], header.id_column
+    cells, at = _cells(line) or [], header.id_column
     return cells[at] if at is not None and at < len(cells) else None
 
 

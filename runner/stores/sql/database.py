@@ -1,8 +1,8 @@
 """Connections to a PostgreSQL database. All methods block, and repeat what failed because a connection was lost.
 
 Rows are read as Arrow columns through ADBC, and written through psycopg. Both use libpq, which is given the addresses that were
-judged under the policy of all connections of the runner: it resolves no name itself. Neither values nor the server's text about them
-become part of a message.
+judged under the policy of all connections of the runner: it resolves no name itself. Neither values nor the server's text about
+them become part of a message.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ import psycopg
 from adbc_driver_manager import dbapi as adbc
 from adbc_driver_postgresql import StatementOptions
 from adbc_driver_postgresql import dbapi as adbc_postgresql
+from psycopg.conninfo import make_conninfo
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
 from inferrun.text import one_line
@@ -180,7 +181,7 @@ class Database:
         return with_blocking_retries(described, budget=self._limits.retry_seconds)
 
     def _connect(self) -> Connection:
-        return psycopg.connect("", autocommit=True, **self._login())
+        return psycopg.connect(make_conninfo(**self._login()), autocommit=True)
 
     def _login(self) -> dict[str, str | None]:
         """Return the parameters for libpq."""
@@ -257,7 +258,7 @@ class Reading:
             cursor.adbc_statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)})
             cursor.execute(query)
             # The public reader raises OSError, without the code of the error: https://github.com/apache/arrow-adbc/issues/1523
-            yield iter(cursor._results.reader)  # noqa: SLF001
+            yield iter(cursor._results.reader)
 
 
 def _reported(error: psycopg.Error | adbc.Error) -> tuple[str, str]:

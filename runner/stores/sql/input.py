@@ -125,7 +125,8 @@ class KeyRanges:
         rows = max(1, size * self._count // max(self._bytes, 1))
         self._boundaries = self._database.read(lambda reading: self._find_boundaries(reading, rows))
         chunks = [
-            Chunk(at, 0, at, at + 1, at * rows, min(rows, self._count - at * rows)) for at in range(len(self._boundaries))
+            Chunk(at, 0, at, at + 1, at * rows, min(rows, self._count - at * rows))
+            for at in range(len(self._boundaries))
         ]
         return InputPlan(self.fingerprint, tuple(chunks), boundaries=tuple(self._boundaries), schema=schema)
 
@@ -161,7 +162,7 @@ class KeyRanges:
             conditions.append(f"{_row(self._keys)} {'>=' if name == 'from' else '<'} {_row(values)}")
         query = (
             f"select {self._rows.selected()} from {self._query} where {' and '.join(conditions)} "  # noqa: S608  names and the user's query
-            f"order by {', '.join(self._keys)}"
+            f"order by {', '.join(f'q.{key}' for key in self._keys)}"  # a name alone would be what is selected: a text
         )
         found: list[pyarrow.RecordBatch] = []
         size = 0
@@ -188,16 +189,17 @@ class KeyRanges:
         count, distinct, size, _, _, without = map(int, map(str, row))
         if distinct != count or without:
             raise InputError(
-                f"input.sql.key: {', '.join(self._names)} has {count} rows, but {distinct - without} different keys; it must be "
-                "unique, and never null",
+                f"input.sql.key: {', '.join(self._names)} has {count} rows, but {distinct} different keys, and {without} without one; "
+                "it must be unique, and never null",
                 is_retryable=False,
             )
         return "rows-sha256:" + hashlib.sha256("\t".join(map(str, row)).encode()).hexdigest(), count, size
 
     def _find_boundaries(self, reading: Reading, rows: int) -> list[tuple[str, ...]]:
         keys, texts = ", ".join(self._keys), ", ".join(f"{key}::text" for key in self._keys)
+        number = f"row_number() over (order by {keys}) as inferrun_number"
         text = (
-            f"select {texts} from (select {keys}, row_number() over (order by {keys}) as inferrun_number from {self._query}) n "  # noqa: S608  names and the user's query
+            f"select {texts} from (select {keys}, {number} from {self._query}) n "  # noqa: S608  as above
             f"where (inferrun_number - 1) % {rows} = 0 order by inferrun_number"
         )
         return [tuple(map(str, row)) for row in reading.rows(text)]

@@ -1,7 +1,7 @@
 """The rows of a query as Arrow columns: what is selected of them, and which types they have.
 
-Types that Arrow has are kept, and all others are selected as text. A value that its type in Arrow does not have, such as a time that
-is infinite, is null, and an error of its record. Imports pyarrow.
+Types that Arrow has are kept, and all others are selected as text. A value that its type in Arrow does not have, such as an
+infinite time, is an error of its record. Imports pyarrow.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,9 @@ class Rows:
         if not {*found.names} - unfed:
             text = f"input.sql.query: it must have a column for the model, besides the key and {ID_COLUMN}"
             raise InputError(text, is_retryable=False)
-        self.schema = pyarrow.schema([self._field_of(one, field) for one, field in zip(self._found, found, strict=True)])
+        self.schema = pyarrow.schema(
+            [self._field_of(one, field) for one, field in zip(self._found, found, strict=True)]
+        )
         """The columns that are read of the query."""
 
         if keys and ID_COLUMN not in found.names:
@@ -103,7 +105,9 @@ class Rows:
             keys = ", ".join(map(quoted, self._keys))
             text = f"jsonb_build_array({keys})::text" if len(self._keys) > 1 else self._key_text(self._keys[0])
             names.append(f"{text} as {quoted(ID_COLUMN)}")
-        faults = [(at, text) for at, one in enumerate(self._found, 1) if one.is_kept(self._columns) and (text := one.faults())]
+        faults = [
+            (at, text) for at, one in enumerate(self._found, 1) if one.is_kept(self._columns) and (text := one.faults())
+        ]
         cases = " ".join(f"when {text} then {at}" for at, text in faults)
         return ", ".join([*names, f"{f'case {cases} end' if cases else 'null'}::int4 as {_FAULT}"])
 
@@ -131,8 +135,8 @@ class Rows:
         for at in compute.indices_nonzero(compute.is_valid(faults)).to_pylist():
             column = self._found[faults[at].as_py() - 1]
             errors[at] = not_sent(
-                f"record {first + at}: column {column.name!r} has a value that cannot be read: infinity, NaN, or an array of several "
-                "dimensions; select another value, or the text of it"
+                f"record {first + at}: column {column.name!r} has a value that cannot be read: infinity, NaN, or an array of "
+                "several dimensions; select another value, or the text of it"
             )
         block = block_of(table, self._columns)
         return replace(
@@ -158,7 +162,7 @@ class Rows:
 
 def rows_of(reading: Reading, query: str, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> Rows:
     """Return the rows of a query in parentheses. Raises InputError."""
-    found = reading.schema(f"select * from {query}")
+    found = reading.schema(f"select * from {query}")  # noqa: S608  the user's query
     if missing := [name for name in keys if name not in found.names]:
         raise InputError(
             f"input.sql.key: {missing[0]!r} must be a column of the query; it has {', '.join(found.names[:20]) or 'no columns'}",
@@ -172,8 +176,8 @@ def rows_of(reading: Reading, query: str, columns: ColumnSelection, *, keys: Seq
 def key_types(reading: Reading, query: str, keys: Sequence[str]) -> tuple[str, ...]:
     """Return the types of the keys of a query as SQL; empty if it has no rows."""
     names = ", ".join(f"pg_typeof({quoted(name)})::text" for name in keys)
-    found = [str(kind) for row in reading.rows(f"select {names} from {query} limit 1") for kind in row]
-    return tuple(_UNLIKE_TYPES.get(one, one) for one in found)
+    (types,) = reading.rows(f"select {names} from {query} limit 1") or [()]  # noqa: S608  names and the user's query
+    return tuple(_UNLIKE_TYPES.get(one, one) for one in map(str, types))
 
 
 def _column_of(field: pyarrow.Field) -> _Column:
@@ -186,10 +190,13 @@ def _column_of(field: pyarrow.Field) -> _Column:
 
 def _decimal(modifier: int) -> pyarrow.DataType | None:
     """Return the type of numbers with the precision and scale in a type modifier; None if Arrow has no such type."""
-    precision, scale = (modifier - 4) >> 16 & 0xFFFF, ((modifier - 4 & 0x7FF) ^ 0x400) - 0x400  # of 11 bits, with a sign
-    if modifier < 4 or precision > _DIGITS or not 0 <= scale <= precision:  # noqa: PLR2004  a header of 4 bytes
+    precision, scale = (
+        (modifier - 4) >> 16 & 0xFFFF,
+        ((modifier - 4 & 0x7FF) ^ 0x400) - 0x400,
+    )  # of 11 bits, with a sign
+    if modifier < 4 or precision > _DIGITS or not 0 <= scale <= precision:
         return None
-    return pyarrow.decimal128(precision, scale) if precision <= 38 else pyarrow.decimal256(precision, scale)  # noqa: PLR2004
+    return pyarrow.decimal128(precision, scale) if precision <= 38 else pyarrow.decimal256(precision, scale)
 
 
 def _typed(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
