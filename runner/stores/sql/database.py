@@ -158,8 +158,7 @@ class Database:
         """
 
         def attempt() -> T:
-            login = {name: value for name, value in self._login().items() if value is not None}
-            address = f"postgresql://?{urlencode(login, quote_via=quote)}"
+            address = f"postgresql://?{urlencode(self._login(), quote_via=quote)}"
             with closing(adbc_postgresql.connect(address)) as connection:
                 reading = Reading(connection)
                 reading.rows("set transaction read only")
@@ -183,11 +182,11 @@ class Database:
     def _connect(self) -> Connection:
         return psycopg.connect(make_conninfo(**self._login()), autocommit=True)
 
-    def _login(self) -> dict[str, str | None]:
+    def _login(self) -> dict[str, str]:
         """Return the parameters for libpq."""
         found = self._credentials
         # libpq supports the authorities of the image and of the config's CA bundle in one mode only.
-        system = "system" if found.ssl_mode == "verify-full" else None
+        system = "system" if found.ssl_mode == "verify-full" else ""
         addresses = self._connections.addresses(found.host, found.port)
         return {
             "host": ",".join([found.host] * len(addresses)),
