@@ -8,7 +8,7 @@ maps, in which only placeholders were resolved.
 """
 
 import json
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -115,6 +115,12 @@ class InputTensor(BaseModel):
     columns: tuple[str, ...] = Field(description="Names of the columns, in the order of the tensor")
     datatype: str = Field(default="", description="Datatype of V2; empty: that of the model's metadata")
 
+    shape: tuple[int, ...] | None = Field(
+        default=None, description="Shape, with -1 for what is variable; first, the records. Without: the metadata's"
+    )
+
+    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="V2's parameters of the input")
+
 
 class OutputTensor(BaseModel):
     """An output of the model that becomes part of the predictions."""
@@ -123,6 +129,12 @@ class OutputTensor(BaseModel):
 
     name: str = Field(description="Its name")
     result_name: str = Field(default="", description="Its name in the predictions; empty: the same")
+    datatype: str = Field(default="", description="Datatype of V2; empty: that of the model's metadata")
+    shape: tuple[int, ...] | None = Field(default=None, description="Shape, as of an input")
+
+    type: Literal["", "String", "Binary"] = Field(
+        default="", description="What typed results have for the datatype BYTES; empty: String"
+    )
 
 
 class Tensors(BaseModel):
@@ -132,9 +144,10 @@ class Tensors(BaseModel):
 
     inputs: tuple[InputTensor, ...] = ()
     outputs: tuple[OutputTensor, ...] = ()
+    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="V2's parameters of each request")
 
     def __bool__(self) -> bool:
-        return bool(self.inputs or self.outputs)
+        return bool(self.inputs or self.outputs or self.parameters)
 
 
 RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")

@@ -8,9 +8,7 @@ from pydantic import ValidationError
 
 from inferrun.contract import Contract
 from inferrun.plugins import ContractError
-
-_CONFIDENTIAL = {"headers", "payload", "modelUrl", "endpoint"}
-"""Members whose values may contain credentials; only their names are shown."""
+from inferrun.plugins.storage import describe_invalid
 
 
 def read_contract(path: Path) -> Contract:
@@ -29,19 +27,7 @@ def parse_contract(text: bytes) -> Contract:
     try:
         return Contract.model_validate_json(text)
     except ValidationError as error:
-        raise ContractError(f"contract.json: {describe(error)}") from error
-
-
-def describe(error: ValidationError) -> str:
-    """Describe the first problem as `field: what is allowed, got value`."""
-    wrong = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in wrong["loc"])
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    if wrong["type"] == "missing":
-        return f"{field}: required{more}"
-    is_shown = isinstance(wrong["input"], (str, int, float)) and not _CONFIDENTIAL & set(wrong["loc"])
-    value = f", got {str(wrong['input'])[:120]!r}" if is_shown else ""
-    return f"{field + ': ' if field else ''}{wrong['msg']}{value}{more}"
+        raise ContractError(f"contract.json: {describe_invalid(error)}") from error
 
 
 def only_label(storage: Mapping[str, Any], *, side: str) -> tuple[str, dict[str, Any]]:  # Any: free-form by design

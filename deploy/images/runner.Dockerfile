@@ -2,7 +2,8 @@
 # it by digest (docs/contributing/release.md).
 ARG BASE=python:3.11.14-slim-bookworm
 
-# The library is a real distribution, so that packages which depend on it can be installed into an image made from this one.
+# The library is a real distribution, so that packages which depend on it can be installed into an image made from this one. The
+# label krateo is such a package.
 FROM ${BASE} AS library
 COPY requirements/build.txt /build/
 RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /build/pip && python3 -m venv --without-pip /opt/inferrun \
@@ -10,9 +11,10 @@ RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /build/pip && pyt
     install --disable-pip-version-check --require-hashes -r /build/build.txt
 COPY pyproject.toml LICENSE* /build/source/
 COPY inferrun /build/source/inferrun
+COPY plugins/inferrun-krateo /build/inferrun-krateo
 RUN touch /build/source/README.md /build/source/LICENSE \
  && /build/pip/bin/pip wheel --disable-pip-version-check --no-index --no-deps --no-build-isolation \
-    --wheel-dir /build/wheels /build/source \
+    --wheel-dir /build/wheels /build/source /build/inferrun-krateo \
  && /build/pip/bin/pip --python /opt/inferrun/bin/python \
     install --disable-pip-version-check --no-index --no-deps --no-cache-dir /build/wheels/*.whl
 

@@ -44,6 +44,13 @@ def json_texts(records: Records) -> Sequence[bytes]:
             return row_texts(records.table)
 
 
+def prediction_texts(values: Records) -> Sequence[bytes]:
+    """Return one JSON text per prediction, which are texts already or a column."""
+    if isinstance(values, JsonRecords):
+        return values.texts
+    return texts_of(values.table.column(0).to_pylist())
+
+
 def copied_texts(batch: Batch | Block) -> Sequence[bytes]:
     """Return what is copied of each record as members of a JSON object without the braces; empty if nothing is."""
     match batch.copied:

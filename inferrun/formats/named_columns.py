@@ -41,7 +41,7 @@ def columns_of(contract: Contract, model: ModelProtocol | None = None) -> Column
         fed, takes_any = model.fed_columns(), model.takes_any
     elif model and contract.tensors:
         raise ContractError(
-            "tensors: only the protocols v2 and grpc-v2 have named tensors; change kserve.protocolVersion"
+            "tensors: only the protocols v1, v2 and grpc-v2 have named tensors; change kserve.protocolVersion"
         )
     return ColumnSelection(fed, copied, copies_all=bool(contract.join_source), takes_any=takes_any)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import orjson
 
-from inferrun.formats.json_text import json_texts, text_of
-from inferrun.plugins import NO_USAGE, ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records, Results
+from inferrun.formats.json_text import text_of
+from inferrun.plugins import ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records, Results
 
 NOT_SENT: Final = "invalid_input"
 """Its code."""
@@ -58,16 +58,21 @@ def selected(records: Records, places: Sequence[int]) -> Records:
 
 def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
     """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
-    sent = json_texts(results.values) if results else ()
-    blank = _blank_like(sent[0]) if sent else b"null"
+    errors = dict(unsent)
+    if results is None:
+        return Results(JsonRecords([b"null"] * total), errors)
     places = [at for at in range(total) if at not in unsent]
-    texts = [blank] * total
+    errors |= {places[at]: one for at, one in results.errors.items()}
+    if isinstance(results.values, ArrowRecords):
+        rows: list[int | None] = [None] * total
+        for row, at in enumerate(places):
+            rows[at] = row
+        return Results(results.values.taken(rows), errors, results.usage)
+    sent = results.values.texts
+    texts = [_blank_like(sent[0])] * total
     for at, value in zip(places, sent, strict=True):
         texts[at] = value
-    errors = dict(unsent)
-    if results:
-        errors |= {places[at]: one for at, one in results.errors.items()}
-    return Results(JsonRecords(texts), errors, results.usage if results else NO_USAGE)
+    return Results(JsonRecords(texts), errors, results.usage)
 
 
 def with_blanks(results: Results) -> Results:

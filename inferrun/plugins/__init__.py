@@ -7,6 +7,9 @@ An implementation fills one of the seams in `inferrun.plugins.seams` and is regi
     inferrun.protocols       `kserve.protocolVersion`            OpenModel
     inferrun.formats         `format` of a storage object        RecordFormat
 
+`inferrun.plugins.storage` validates storage objects and reads mounted Secrets, `inferrun.plugins.http` describes the HTTP client
+that `StoreContext.services` opens.
+
 An opener receives the storage object of its label, or the model, together with a StoreContext or the Limits. It validates
 its arguments before doing any I/O, raising ContractError with the field and the allowed values, and yields the open object.
 It does not read the environment.
@@ -52,8 +55,10 @@ from inferrun.plugins.seams import (
     RetriedStore,
     SharedStore,
     Source,
+    SpooledInput,
     StorageObject,
     StoreContext,
+    StoreServices,
     TypedFormat,
     TypedResultFormat,
     TypedStore,
@@ -149,8 +154,10 @@ __all__ = [
     "SharedStore",
     "Skipped",
     "Source",
+    "SpooledInput",
     "StorageObject",
     "StoreContext",
+    "StoreServices",
     "StoredResult",
     "Survey",
     "Tensors",

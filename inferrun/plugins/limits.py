@@ -35,6 +35,10 @@ class Limits(BaseModel):
     """Memory of the decoded batches held between reading and writing, in bytes. Default 64 MiB: hundreds of batches of narrow
     records, so that one batch that waits for a retry does not block the others."""
 
+    memory_bytes: int = Field(default=0, ge=0)
+    """Memory of the Pod in bytes, of which half may hold requests that are in flight: large ones are sent in smaller numbers if
+    necessary. Default 0: the memory limit of the container, if it has one."""
+
     record_bytes: int = Field(default=16 * MIB, ge=1 * KIB)
     """Maximum bytes of one record; longer records are rejected. Default 16 MiB."""
 

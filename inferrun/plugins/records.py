@@ -46,8 +46,10 @@ class JsonRecords:
         """Return the records from position `start` up to `stop`."""
         return self if start == 0 and stop >= len(self.texts) else JsonRecords(self.texts[start:stop])
 
-    def join(self, others: "Sequence[Records]") -> "JsonRecords":
-        """Append other records of the same kind."""
+    def join(self, others: "Sequence[Records]") -> "Records":
+        """Append other records of the same kind. Where all are null, they may be joined with columns."""
+        if table := next((one for one in others if isinstance(one, ArrowRecords)), None):
+            return table.part(0, 0).join([self, *others])
         parts = (self, *_all_of(JsonRecords, others))
         return JsonRecords(list(chain.from_iterable(part.texts for part in parts)))
 
@@ -72,12 +74,24 @@ class ArrowRecords:
         """Return the rows from position `start` up to `stop`, without copying them."""
         return ArrowRecords(self.table.slice(start, stop - start))
 
-    def join(self, others: "Sequence[Records]") -> "ArrowRecords":
-        """Append other records with the same columns."""
+    def taken(self, rows: "Sequence[int | None]") -> "ArrowRecords":
+        """Return some rows; None is one of nulls."""
         import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
 
-        tables = [self.table, *(part.table for part in _all_of(ArrowRecords, others))]
-        return ArrowRecords(pyarrow.concat_batches(tables))
+        return ArrowRecords(self.table.take(pyarrow.array(rows, pyarrow.int64())))
+
+    def join(self, others: "Sequence[Records]") -> "ArrowRecords":
+        """Append other records with the same columns, or JSON texts that are all null."""
+        import pyarrow  # noqa: PLC0415  as above
+
+        return ArrowRecords(pyarrow.concat_batches([self.table, *(self._rows_of(part) for part in others)]))
+
+    def _rows_of(self, part: "Records") -> "pyarrow.RecordBatch":
+        if isinstance(part, ArrowRecords):
+            return part.table
+        if set(part.texts) != {b"null"}:
+            raise TypeError("JSON texts and columns cannot be joined")
+        return self.taken([None] * len(part)).table
 
 
 Records: TypeAlias = JsonRecords | ArrowRecords

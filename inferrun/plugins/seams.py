@@ -1,13 +1,14 @@
 """The seams between the runner's pipeline and what can be added to it: formats, input stores, output stores, protocols."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from inferrun.contract import Contract, Model, RetriedRun
 from inferrun.plugins.columns import ALL_COLUMNS, ColumnSelection
+from inferrun.plugins.http import HttpClient
 from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import Records
 from inferrun.plugins.values import (
@@ -30,7 +31,11 @@ from inferrun.plugins.values import (
 from inferrun.runner_report import Delivery
 
 if TYPE_CHECKING:
+    import ssl
+
     import pyarrow
+
+T = TypeVar("T")
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -358,6 +363,39 @@ class CheckedModel(Protocol):
         """Return how the metadata that `prepare` has read differs from the first records; empty if it does not."""
 
 
+class SpooledInput(Protocol):
+    """Input that can be read only once, on its way to the Pod's disk. Raises InputError over the limit or on a full disk."""
+
+    def opened(self) -> AbstractContextManager[object]:
+        """Begin the file, again if an earlier try has left a part of it."""
+
+    def write(self, piece: bytes) -> None:
+        """Append a piece."""
+
+    def source(self, record_format: RecordFormat) -> Source:
+        """Return the source that reads the complete file in a format."""
+
+
+class StoreServices(Protocol):
+    """What the runner does for stores, within the limits of the run."""
+
+    def http_client(self, *, tls: "ssl.SSLContext | None" = None) -> AbstractAsyncContextManager[HttpClient]:
+        """Open a client. A request fails after `handler_timeout` seconds without data. Without `tls`: the image's authorities."""
+
+    async def with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Call `attempt` until it raises no transient Fault, or raise the Fault's error after `retry_seconds`."""
+
+    def spooled(self, name: str, *, what: str, fix: str = "") -> AbstractContextManager[SpooledInput]:
+        """Create a file for input, which is deleted when the context ends.
+
+        `what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what helps besides a
+        larger limit.
+        """
+
+    def json_texts(self, records: Records) -> Sequence[bytes]:
+        """Return one JSON text per record; a row of columns is an array of their values."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreContext:
     """What a store may use in addition to its storage object."""
@@ -383,6 +421,9 @@ class StoreContext:
 
     format_named: Callable[[str, str], RecordFormat]
     """`format_named(name, field)` returns the record format of that name. Raises ContractError with the field if there is none."""
+
+    services: StoreServices
+    """What the runner does for stores."""
 
     columns: ColumnSelection = ALL_COLUMNS
     """The columns of the input that are used."""

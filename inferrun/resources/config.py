@@ -19,6 +19,7 @@ from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceConfigStatus
 from inferrun.resources.storage import SecretRef
+from inferrun.resources.tensors import ColumnName, TensorMapping
 
 RUN_AS_USER: Final = 65532
 AUTO_DELETE_DELAY_SECONDS: Final = 300
@@ -33,8 +34,6 @@ BackoffLimit = Annotated[int, Field(ge=0, le=100)]
 Threshold = int | Annotated[str, Field(max_length=16)]
 CanaryRecords = Annotated[int, Field(ge=1, le=1_000_000)]
 Shards = Annotated[int, Field(ge=1, le=MAX_SHARDS)]
-ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
-TensorName = Annotated[str, Field(min_length=1, max_length=256)]
 QUANTITY: Final = r"^[+-]?[0-9.]+([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
 """What a quantity may look like. With an exponent of nine digits, which Kubernetes allows, it takes the API server more than half a
 minute to read it."""
@@ -172,43 +171,6 @@ class RunnerLimits(ResourceModel):
     may use in total. Default: 8Gi."""
 
 
-class TensorInput(ResourceModel):
-    """An input of the model, and the columns that feed it."""
-
-    name: TensorName | None = None
-    """Name of the model's input. Default: kserve.modelInputName, or the model's only input."""
-
-    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=4096)]
-    """Columns of the input that feed it, in the order of the tensor. One column of arrays is allowed, too."""
-
-    datatype: (
-        Annotated[str, Field(max_length=16, pattern=r"^(BOOL|U?INT(8|16|32|64)|FP16|BF16|FP32|FP64|BYTES)$")] | None
-    ) = None
-    """Datatype of the tensor. Default: that of the model's metadata, or FP32 without metadata."""
-
-
-class TensorOutput(ResourceModel):
-    """An output of the model that becomes part of the predictions."""
-
-    name: TensorName
-    """Name of the model's output."""
-
-    result_name: TensorName | None = None
-    """Its name in the predictions. Default: the same."""
-
-
-class TensorMapping(ResourceModel):
-    """How columns become the model's inputs, and the model's outputs predictions."""
-
-    inputs: Annotated[tuple[TensorInput, ...], Field(max_length=64)] | None = None
-    """The model's inputs with their columns. Default: one input, which all columns feed that are not copied by
-    passThroughColumns."""
-
-    outputs: Annotated[tuple[TensorOutput, ...], Field(max_length=64)] | None = None
-    """The model's outputs that are stored: a prediction is then an object with a member for each. Default: the first output is
-    the prediction."""
-
-
 class JoinSource(StrEnum):
     """Whether the input is part of the results."""
 
@@ -269,7 +231,7 @@ class InferenceConfigSpec(ResourceModel):
     """Parameters that runs may set. A run that sets another one, or omits a required one, is rejected. Default: any are allowed."""
 
     tensors: TensorMapping | None = None
-    """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v2 and grpc-v2. The
+    """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v1, v2 and grpc-v2. The
     names are compared with the model's metadata before the first request. Custom images find it in the contract."""
 
     join_source: JoinSource | None = None

@@ -58,7 +58,7 @@ API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc
 
 OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
 GRPC: Final = "grpc-v2"
-TENSOR_PROTOCOLS: Final = ("v2", GRPC)
+TENSOR_PROTOCOLS: Final = ("v1", "v2", GRPC)
 OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, "openai")
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
@@ -222,12 +222,12 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             yield invalid(f"spec.passThroughColumns.{at}", name, "but it is named twice")
     if spec.image is not None:
         return
-    # The built-in runner has no columns for other protocols than V2, and for data handlers.
+    # The built-in runner has no named columns for some protocols, and for data handlers.
     protocol = spec.model.protocol_version or spec.model.model_version
     fed = spec.tensors is not None and bool(spec.tensors.inputs)
-    has_tensors = fed or (spec.tensors is not None and bool(spec.tensors.outputs))
+    has_tensors = fed or (spec.tensors is not None and bool(spec.tensors.outputs or spec.tensors.parameters))
     if has_tensors and protocol and protocol not in TENSOR_PROTOCOLS:
-        supported = f"the built-in runner sends named tensors with {' and '.join(TENSOR_PROTOCOLS)}"
+        supported = f"the built-in runner sends named tensors with {', '.join(TENSOR_PROTOCOLS)}"
         yield Problem(field="spec.tensors", value=f"set with the protocol {shown(protocol)}", allowed=supported)
     copies = spec.join_source is JoinSource.INPUT or bool(copied)
     remedy = "rows of a data handler have no named columns; remove tensors.inputs, joinSource and passThroughColumns"

@@ -108,7 +108,7 @@ class Pipeline:
             model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._take_note
         )
         self._note = ""
-        """Why requests are not sent as usual, for people; empty if they are."""
+        """Why requests are sent alone, for people; empty if they are not."""
 
         self._work: Work = WholeWork((), total=0)
         self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
@@ -139,7 +139,11 @@ class Pipeline:
     def report(self, work: Work) -> None:
         """Report the counts, and how requests are sent."""
         records, concurrency = self._sender.wanted_records(), self._sender.concurrency
-        self._report(replace(work.counts, batch_records=records, concurrency=concurrency, note=self._note))
+        self._report(
+            replace(
+                work.counts, batch_records=records, concurrency=concurrency, note=self._note or self._sender.shortage
+            )
+        )
 
     def _take_note(self, note: str) -> None:
         self._note = note

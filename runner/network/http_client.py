@@ -7,22 +7,22 @@ created, after name resolution.
 """
 
 import asyncio
-import io
 import random
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import ResolveResult
+from aiohttp.abc import AbstractStreamWriter, ResolveResult
 from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
-from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.plugins import FaultKind, Limits
+from inferrun.plugins.http import ExchangeFailed, read_start
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, lifetime_of, open_connections
 from runner.network.network_failures import (
     UNKNOWN_AUTHORITY,
@@ -36,22 +36,32 @@ from runner.network.network_failures import (
 _HEADER_BYTES: Final = 64 * 1024
 """Maximum bytes of a header. Servers accept headers of 8 to 64 KiB."""
 
-_LARGE_BODY: Final = 1 << 20
-"""Bytes from which aiohttp wants a body as a file, so that it can send it in pieces."""
+_SLICE: Final = 256 * 1024
+"""Bytes of a body that are handed to the connection at a time. What the kernel does not take at once is copied."""
+
+Body: TypeAlias = bytes | Sequence[memoryview]
+"""The body of a request: one text, or parts that are sent one after the other and never joined."""
 
 
-class ExchangeFailed(Exception):
-    """There is no complete response. The text is for users and contains nothing that was sent or received."""
+class _Parts(aiohttp.Payload):
+    """A body that is sent in slices of what others hold, without a copy of the whole."""
 
-    def __init__(self, text: str, *, kind: FaultKind, was_sent: bool = True) -> None:
-        """`was_sent` is False if the request certainly did not reach the server."""
-        super().__init__(text)
-        self.kind = kind
-        self.was_sent = was_sent
+    _autoclose = True
 
-    def fault(self, failed: RunnerError) -> Fault:
-        """The fault of the request; `failed` describes it."""
-        return Fault(failed, kind=self.kind, was_sent=self.was_sent)
+    def __init__(self, parts: Sequence[memoryview]) -> None:
+        self._parts = [part.cast("B") for part in parts if part.nbytes]
+        super().__init__(None, content_type="application/octet-stream")
+        self._size = sum(map(len, self._parts))
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the body as text."""
+        return b"".join(self._parts).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body, as fast as the server reads it."""
+        for part in self._parts:
+            for start in range(0, len(part), _SLICE):
+                await writer.write(part[start : start + _SLICE])
 
 
 class Refused(ExchangeFailed):
@@ -138,17 +148,17 @@ class HttpClient:
         self,
         method: str,
         url: str,
-        body: bytes | None,
+        body: Body | None,
         *,
         headers: Mapping[str, str],
         limit: int,
         proxy: str | None = None,
     ) -> Response:
         """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the body exceeds `limit` bytes."""
-        is_large = body is not None and len(body) > _LARGE_BODY
-        async with self.stream(
-            method, url, headers=headers, body=io.BytesIO(body) if body and is_large else body, proxy=proxy
-        ) as response:
+        if isinstance(body, bytes) and len(body) > _SLICE:
+            body = [memoryview(body)]
+        sent = body if body is None or isinstance(body, bytes) else _Parts(body)
+        async with self.stream(method, url, headers=headers, body=sent, proxy=proxy) as response:
             received = await read_start(response, limit)
             if len(received) > limit:
                 raise ResponseTooLarge(f"it returned more than {limit} bytes", kind=FaultKind.TOO_LARGE)
@@ -210,16 +220,6 @@ def whole_timeout(seconds: float) -> aiohttp.ClientTimeout:
 def idle_timeout(seconds: float) -> aiohttp.ClientTimeout:
     """The time limit of requests that may take long, but send something every `seconds`."""
     return aiohttp.ClientTimeout(total=None, connect=min(CONNECT_SECONDS, seconds), sock_read=seconds)
-
-
-async def read_start(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Read a body to its end, or until it has more than `limit` bytes."""
-    body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > limit:
-            break
-    return bytes(body)
 
 
 class _ShuffledResolver(aiohttp.ThreadedResolver):

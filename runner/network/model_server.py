@@ -10,18 +10,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
+from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, size_of
 from inferrun.text import public_url
-from runner.network.http_client import (
-    ExchangeFailed,
-    HttpClient,
-    Response,
-    ResponseTooLarge,
-    open_client,
-    whole_timeout,
-)
+from runner.network.http_client import Body, HttpClient, Response, ResponseTooLarge, open_client, whole_timeout
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
-from runner.network.network_failures import fault_of_status, kind_of_status, size_of
 from runner.network.tls import context_of
 
 JSON_HEADERS: Final = {
@@ -74,7 +67,7 @@ class ModelServer:
         self,
         method: str,
         url: str,
-        body: bytes | None = None,
+        body: Body | None = None,
         *,
         headers: Mapping[str, str] = JSON_HEADERS,
     ) -> Response:
@@ -86,7 +79,7 @@ class ModelServer:
         return response
 
     async def send(
-        self, method: str, url: str, body: bytes | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
+        self, method: str, url: str, body: Body | None = None, *, headers: Mapping[str, str] = JSON_HEADERS
     ) -> Response:
         """Send one request and return the response, whatever its status. Raises Fault if there is none."""
         authorization = self._credentials.authorization()

@@ -1,51 +1,14 @@
-"""Describes and classifies failed connections and responses, whatever the client: name resolution, connection, TLS, status."""
+"""Describes failed connections and invalid responses, whatever the client: name resolution, connection, TLS."""
 
 import os
 import socket
-from collections.abc import Mapping
-from datetime import UTC, datetime
 
-from inferrun.plugins import Fault, FaultKind, InferenceError, RunnerError
+from inferrun.plugins import Fault, FaultKind, InferenceError
 from runner.network.connections import AddressRefused
-from runner.network.retries import seconds_of
-
-_KINDS = {
-    400: FaultKind.REJECTED,
-    408: FaultKind.TIMEOUT,
-    413: FaultKind.TOO_LARGE,
-    422: FaultKind.REJECTED,
-    425: FaultKind.UNAVAILABLE,
-    429: FaultKind.BUSY,
-    502: FaultKind.UNAVAILABLE,
-    503: FaultKind.BUSY,
-    504: FaultKind.UNAVAILABLE,
-}
 
 UNKNOWN_AUTHORITY = (
     "if a private authority has signed the certificate, name it with spec.caBundle in the InferenceConfig"
 )
-
-
-def kind_of_status(status: int) -> FaultKind:
-    """Classify a response that is not a success."""
-    return _KINDS.get(status, FaultKind.FAILED)
-
-
-def fault_of_status(status: int, headers: Mapping[str, str], failed: RunnerError) -> Fault:
-    """Return the fault of a response that is not a success; `failed` describes it."""
-    return Fault(failed, kind=kind_of_status(status), retry_after=retry_after_of(headers))
-
-
-def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a response asks to wait, or None."""
-    return seconds_of(headers.get("Retry-After"), now=datetime.now(UTC))
-
-
-def size_of(body: bytes, *, is_whole: bool = True) -> str:
-    """Describe a response by its size. Its content is never shown: servers repeat records in their errors."""
-    if not body:
-        return "an empty body"
-    return f"a body of {'' if is_whole else 'at least '}{len(body)} bytes"
 
 
 def invalid_response(target: str, protocol: str, body: bytes, error: ValueError) -> Fault:

@@ -13,13 +13,9 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from inferrun.plugins import Fault, FaultKind
-
-TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
 FIRST_WAIT = 0.5
 """Seconds before the first retry of a request whose usual duration is unknown."""
@@ -69,18 +65,6 @@ def first_wait_for(duration: float | None) -> float:
     if duration is None:
         return FIRST_WAIT
     return min(max(2 * duration, _SHORTEST_FIRST_WAIT), FIRST_WAIT)
-
-
-def seconds_of(retry_after: str | None, *, now: datetime) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for (RFC 9110, 10.2.3: seconds or a date); None if it is invalid."""
-    text = (retry_after or "").strip()
-    if text.isascii() and text.isdecimal():
-        return float(text)
-    try:
-        date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds())
 
 
 async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: float = FIRST_WAIT) -> T:

@@ -35,6 +35,7 @@ from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
 from runner.flow.pipeline import Pipeline
 from runner.program import checks
 from runner.program.committing import find_commit, finish
+from runner.program.pod_memory import memory_limit
 from runner.program.result_types import first_valid, predicted_type, typed_plan
 from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
@@ -42,6 +43,7 @@ from runner.registry import Registry
 from runner.sending.error_budget import ErrorBudget, budget_of
 from runner.sending.recall import Recall
 from runner.settings import Settings
+from runner.stores.services import RunnerServices
 from runner.stores.skipped_files import describe
 
 _log = logging.getLogger(__name__)
@@ -117,7 +119,9 @@ async def _predict(
     plan = await _begin(source, model, sink, checkpoint, earlier, retry_seconds=settings.limits.retry_seconds)
     budget = budget_of(contract, total=plan.total)
     recall = Recall(earlier) if earlier else None
-    pipeline = Pipeline(source, model, sink, limits=settings.limits, report=report, budget=budget, recall=recall)
+    limits = settings.limits
+    limits = limits.model_copy(update={"memory_bytes": limits.memory_bytes or memory_limit()})
+    pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget, recall=recall)
     if settings.shards == 1:
         return await _commit(source, sink, await pipeline.run(plan, checkpoint), budget)
     from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
@@ -165,6 +169,7 @@ def store_context(contract: Contract, settings: Settings, registry: Registry, co
         endpoints_dir=settings.endpoints_dir,
         spool_dir=settings.spool_dir,
         format_named=with_columns(registry.record_format, columns),
+        services=RunnerServices(settings.limits, settings.spool_dir),
         columns=columns,
     )
 

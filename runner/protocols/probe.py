@@ -11,8 +11,8 @@ from typing import Final
 
 from inferrun.contract import Model
 from inferrun.plugins import Fault, FaultKind, Limits, ModelContext, RunnerError
+from inferrun.plugins.http import ExchangeFailed
 from runner.network.http_client import (
-    ExchangeFailed,
     HttpClient,
     Refused,
     ResponseTooLarge,

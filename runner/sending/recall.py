@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from inferrun.formats.json_text import json_texts
+from inferrun.formats.json_text import prediction_texts
 from inferrun.formats.record_errors import selected
 from inferrun.plugins import Batch, EarlierResults, JsonRecords, Results
 
@@ -44,7 +44,7 @@ class Recall:
             errors = {to: batch.errors[at] for to, at in enumerate(places) if at in batch.errors}
             batch = Batch(first=batch.first, records=selected(batch.records, places), errors=errors)
         sent = await predict(batch)
-        for at, text in zip(places, json_texts(sent.values), strict=True):
+        for at, text in zip(places, prediction_texts(sent.values), strict=True):
             texts[at] = text
         return Results(JsonRecords(texts), {places[at]: error for at, error in sent.errors.items()}, sent.usage)
 

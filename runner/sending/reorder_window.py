@@ -28,6 +28,11 @@ class ReorderWindow:
         self._predicted: set[int] = set()
         self._has_changed = asyncio.Event()
 
+    @property
+    def mean_bytes(self) -> int:
+        """The mean memory of the held batches, of which there is at least one."""
+        return self._batch_bytes // len(self._held)
+
     async def enter(self, batch: Batch) -> None:
         """Wait until there is room for a batch."""
         size = batch.nbytes

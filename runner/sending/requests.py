@@ -70,6 +70,7 @@ class Requests:
             raise Fault(InferenceError(text), kind=FaultKind.TOO_LARGE, was_sent=False)
         while True:
             await self._window.wait_until_sendable(batch)
+            self.slots.fit(self._window.mean_bytes)
             ticket = await self.slots.acquire(batch.first)
             try:
                 if self._window.is_sendable(batch):

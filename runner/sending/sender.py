@@ -109,6 +109,11 @@ class Sender:
         """The number of requests that may be sent at a time."""
         return self._requests.slots.number
 
+    @property
+    def shortage(self) -> str:
+        """Why fewer requests are sent at a time than configured, for people; empty if they are not."""
+        return self._requests.slots.shortage
+
     async def wait_for_lookahead(self) -> None:
         """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
         while len(self._unsent) >= self.concurrency:

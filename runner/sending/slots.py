@@ -12,7 +12,7 @@ from itertools import count
 from typing import Final
 
 from inferrun.plugins import Batch, Fault, FaultKind, Limits, Results
-from inferrun.plugins.limits import MAX_CONCURRENCY
+from inferrun.plugins.limits import MAX_CONCURRENCY, MIB
 from runner.sending.concurrency import ConcurrencyLimit, Ticket
 
 _START: Final = 4
@@ -21,9 +21,15 @@ _START: Final = 4
 _FACTOR: Final = 2
 """A request with more than twice the records of the previous one, or less than half, says nothing about the concurrency."""
 
-_AFFORDED, _AFFORDED_SHARE, _SIZED = 4, 8, 8
-"""Requests that are sent at a time however large they are. More only while they and their predictions fit into an eighth of the
-window. The size of every eighth request is determined, which takes time."""
+_AFFORDED, _AFFORDED_SHARE, _SIZED = 4, 2, 8
+"""Requests that are sent at a time however large they are, if the number is found. More only while they and their predictions fit
+into half of the window. The size of every eighth response is determined, which takes time."""
+
+_MEMORY_SHARE, _COPIES = 2, 2
+"""Requests that are in flight, each as records and as a body, may use half of the memory."""
+
+_LARGER, _SMALLER = 1.25, 0.5
+"""Mean sizes of requests between these times the noted one change nothing, so that the number does not follow each request."""
 
 _PAUSE_SHARE, _SHORTEST_PAUSE, _LONGEST_PAUSE = 1 / 16, 0.002, 0.05
 """Pause between two raises of the limit: a share of the time of a request, and seconds. A rejection usually arrives within a
@@ -38,7 +44,9 @@ class Slots:
         start = limits.start_concurrency or self._fixed or _START
         self._limit = ConcurrencyLimit(start=start, maximum=self._fixed or MAX_CONCURRENCY)
         self._window_bytes = limits.window_bytes
+        self._memory_bytes = limits.memory_bytes
         self._afforded = MAX_CONCURRENCY
+        self._request_bytes = self._response_bytes = 0
         self._growth: asyncio.TimerHandle | None = None
         self._resumption: asyncio.TimerHandle | None = None
         self._previous_records = 0
@@ -53,6 +61,30 @@ class Slots:
     def number(self) -> int:
         """The number of slots."""
         return min(self._limit.number, self._afforded)
+
+    @property
+    def shortage(self) -> str:
+        """Why fewer requests are sent than configured, for people; empty if they are not."""
+        if not self._fixed or self._afforded >= self._fixed:
+            return ""
+        size, memory = self._request_bytes / MIB, self._memory_bytes / MIB
+        return (
+            f"{self._afforded} requests are sent at a time instead of {self._fixed}, because requests of {size:.1f} MiB would "
+            f"use more than half of the Pod's memory of {memory:.0f} MiB; raise the memory limit in spec.resources, or set a "
+            "smaller requests.maxBatchRecords"
+        )
+
+    def fit(self, records_bytes: int) -> None:
+        """Give out only as many slots as requests with so many bytes of records, as usual, fit into the memory."""
+        size = max(1, records_bytes + self._response_bytes)
+        if _SMALLER * self._request_bytes < size <= _LARGER * self._request_bytes:
+            return
+        self._request_bytes = size
+        self._afforded = MAX_CONCURRENCY
+        if not self._fixed:
+            self._afforded = max(_AFFORDED, self._window_bytes // (_AFFORDED_SHARE * size))
+        if self._memory_bytes:
+            self._afforded = max(1, min(self._afforded, self._memory_bytes // (_MEMORY_SHARE * _COPIES * size)))
 
     async def acquire(self, priority: int) -> Ticket:
         """Wait for a slot, which the caller must `release`."""
@@ -89,6 +121,10 @@ class Slots:
 
     def succeed(self, ticket: Ticket, batch: Batch, results: Results, *, seconds: float) -> None:
         """Learn from a success. With a fixed number of which only some are given out at the start, each allows one more."""
+        if self._successes % _SIZED == 0:
+            self._response_bytes = results.values.nbytes
+            self.fit(batch.nbytes)
+        self._successes += 1
         if self._fixed:
             self._limit.number = min(self._limit.number + 1, self._fixed)
             return
@@ -96,10 +132,6 @@ class Slots:
         if previous <= _FACTOR * records and records <= _FACTOR * previous:
             self._limit.measured(ticket, records=records, seconds=seconds)
         self._previous_records = records
-        if self._successes % _SIZED == 0:
-            size = max(1, batch.nbytes + results.values.nbytes)
-            self._afforded = max(_AFFORDED, self._window_bytes // (_AFFORDED_SHARE * size))
-        self._successes += 1
         if self._growth is None and self._limit.may_grow:
             pause = min(max(_PAUSE_SHARE * seconds, _SHORTEST_PAUSE), _LONGEST_PAUSE)
             self._growth = asyncio.get_running_loop().call_later(pause, self._grow, pause)

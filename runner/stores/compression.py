@@ -39,7 +39,7 @@ def has_suffix(name: str, suffix: str) -> bool:
 @contextmanager
 def decompressed(files: Sequence[InputFile], context: StoreContext) -> Iterator[Sequence[InputFile]]:
     """Return the files, the compressed ones in a form that can be read anywhere until the context ends."""
-    with spool_folder(context) as folder:
+    with spool_folder(context.spool_dir) as folder:
         disk = _Disk(folder, context.limits.spool_bytes)
         yield [_DecompressedFile(file, disk) if file.name.endswith(_SUFFIXES) else file for file in files]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from inferrun.plugins import InputError, StoreContext
+from inferrun.plugins import InputError
 from runner.stores.file.local_files import LocalFile
 
 
@@ -65,10 +65,10 @@ class InputSpool:
 
 
 @contextmanager
-def spool_folder(context: StoreContext) -> Iterator[Path]:
+def spool_folder(parent: Path) -> Iterator[Path]:
     """Create a folder for spooled input, which is deleted when the context ends."""
-    with _disk_errors(context.spool_dir):
-        folder = tempfile.TemporaryDirectory(prefix="input-", dir=context.spool_dir)
+    with _disk_errors(parent):
+        folder = tempfile.TemporaryDirectory(prefix="input-", dir=parent)
     with folder:
         yield Path(folder.name)
 

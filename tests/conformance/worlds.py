@@ -38,6 +38,7 @@ from inferrun.plugins import (
 from inferrun.resources.storage import FileStorage, S3Storage
 from inferrun.resources.templates import Given, resolve_storage
 from runner import registry
+from runner.stores.services import RunnerServices
 from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
 from tests.integration.runner.servers import Handler, data_handler
@@ -64,9 +65,11 @@ class Disk:
             place.mkdir(exist_ok=True)
         model = Model(model_name="iris", model_url=f"http://user:{CANARY}@models/v2?key={CANARY}")
         contract = Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}", kserve=model)
+        bounds = Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **(limits or {})})
         return StoreContext(
             contract=contract,
-            limits=Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **(limits or {})}),
+            limits=bounds,
+            services=RunnerServices(bounds, places["tmp"]),
             format_named=registry.Registry().record_format,
             input_dir=places["input"],
             output_dir=places["output"],
@@ -419,7 +422,7 @@ async def file_output(disk: Disk) -> AsyncIterator[OutputWorld]:
 
 @asynccontextmanager
 async def krateo_input(disk: Disk) -> AsyncIterator[InputWorld]:
-    """The built-in input store `krateo`."""
+    """The input store `krateo`, as the installed package provides it."""
     async with data_handler() as handler:
         _mount(disk, "input", handler)
         right = {"api": {**_API, "path": "/compute/input"}}
@@ -428,7 +431,7 @@ async def krateo_input(disk: Disk) -> AsyncIterator[InputWorld]:
 
 @asynccontextmanager
 async def krateo_output(disk: Disk) -> AsyncIterator[OutputWorld]:
-    """The built-in output store `krateo`."""
+    """The output store `krateo`, as the installed package provides it."""
     async with data_handler() as handler:
         _mount(disk, "output", handler)
         right = {"api": {**_API, "path": "/compute/output"}}

@@ -57,7 +57,11 @@ PRODUCT_IMAGES = (
         name="localhost/inferrun/runner:dev",
         folder=CHECKOUT,
         dockerfile=CHECKOUT / "deploy/images/runner.Dockerfile",
-        names=("requirements/runner.txt", "requirements/build.txt", "pyproject.toml", "LICENSE", "inferrun", "runner"),
+        names=(
+            *("requirements/runner.txt", "requirements/build.txt", "pyproject.toml", "LICENSE"),
+            *("inferrun", "runner"),
+            *("plugins/inferrun-krateo/pyproject.toml", "plugins/inferrun-krateo/inferrun_krateo"),
+        ),
         cost=60,
     ),
     Image(

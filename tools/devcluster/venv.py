@@ -1,4 +1,4 @@
-"""Creates the checkout's .venv: exactly the locked packages, and the project itself, installed for its entry points.
+"""Creates the checkout's .venv: exactly the locked packages, and the project and its plug-ins, installed for their entry points.
 
 uv installs them. It is downloaded with a pinned hash and cached, so a new machine needs only Python.
 """
@@ -18,13 +18,16 @@ from .layout import CHECKOUT, LAYOUT, Layout
 OLDEST_PYTHON = (3, 11)
 LOCKS = ("requirements/dev.txt", "requirements/build.txt")
 BOOTSTRAP = "requirements/bootstrap.txt"
+PLUGINS = ("plugins/inferrun-krateo",)
+"""Packages of the repository beside the library, found by the runner like those of others."""
+
 REGISTRY_FIX = "check that pip can reach its package index"
 FIX = "install Python 3.11 or newer with its venv module (Debian: apt-get install python3 python3-venv)"
 
 
 def fingerprint(checkout: Path = CHECKOUT) -> str:
     digest = hashlib.sha256(sys.version.encode())
-    for name in (*LOCKS, BOOTSTRAP, "pyproject.toml"):
+    for name in (*LOCKS, BOOTSTRAP, "pyproject.toml", *(f"{plugin}/pyproject.toml" for plugin in PLUGINS)):
         digest.update((checkout / name).read_bytes())
     return digest.hexdigest()
 
@@ -45,7 +48,8 @@ def create(layout: Layout = LAYOUT) -> None:
         to = ["--quiet", "--python", str(folder / "bin/python")]
         locks = [layout.checkout / name for name in LOCKS]
         run([uv, "pip", "sync", *to, "--require-hashes", *locks], fix=REGISTRY_FIX)
-        run([uv, "pip", "install", *to, "--no-deps", "--no-build-isolation", "--editable", layout.checkout])
+        editable = [f"--editable={folder}" for folder in (layout.checkout, *(layout.checkout / one for one in PLUGINS))]
+        run([uv, "pip", "install", *to, "--no-deps", "--no-build-isolation", *editable])
         stamp.write_text(current)
 
 

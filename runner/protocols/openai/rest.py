@@ -22,10 +22,10 @@ from inferrun.plugins import (
     Results,
     failed,
 )
+from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_of, size_of
 from inferrun.text import public_url
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer, open_model_server
-from runner.network.network_failures import fault_of_status, kind_of_status, retry_after_of, size_of
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import base_url
 from runner.protocols.openai.requests import (

@@ -3,40 +3,34 @@
 https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from inferrun.plugins import OutputTensor, Results
-from runner.protocols.v2.datatypes import decode_output
-from runner.protocols.v2.inputs import Tensor
-from runner.protocols.v2.tensors import decode, decode_json, outputs_of, requested, results_in, shape_of
+from runner.protocols.tensors.answers import Output, outputs_in
+from runner.protocols.tensors.columns import Tensor
+from runner.protocols.tensors.datatypes import from_raw, raw_of
+from runner.protocols.tensors.signature import Signature, shape_of
+from runner.protocols.v2.json_body import decode, head_of, output_of
 
 EXTENSION = "binary_tensor_data"
 """The name under which a server advertises the extension."""
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 
-_RAW = "(bytes)"
-"""Member of an output under which its bytes are kept."""
 
-
-def encode(tensors: Sequence[Tensor], outputs: Sequence[OutputTensor] = ()) -> tuple[bytes, dict[str, str]]:
+def encode(tensors: Sequence[Tensor], signature: Signature) -> tuple[bytes, dict[str, str]]:
     """Return the body and the headers of an infer request."""
-    described = [
-        {
-            "name": one.name,
-            "shape": one.shape,
-            "datatype": one.datatype,
-            "parameters": {"binary_data_size": len(one.content)},
-        }
-        for one in tensors
-    ]
-    request: dict[str, object] = {"inputs": described, "parameters": {"binary_data_output": True}}
-    if outputs:
+    raws = [raw_of(one.values, one.datatype) for one in tensors]
+    request: dict[str, object] = {
+        "inputs": [head_of(one, binary_data_size=len(raw)) for one, raw in zip(tensors, raws, strict=True)],
+        "parameters": {**signature.parameters, "binary_data_output": True},
+    }
+    if signature.requested:
         # KServe's SDK ignores the parameter of the whole request if outputs are named.
-        request["outputs"] = [{**one, "parameters": {"binary_data": True}} for one in requested(outputs)]
+        request["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in signature.requested]
     head = orjson.dumps(request)
     headers = {
         "Content-Type": "application/octet-stream",
@@ -44,32 +38,29 @@ def encode(tensors: Sequence[Tensor], outputs: Sequence[OutputTensor] = ()) -> t
         "Accept-Encoding": "identity",
         HEADER_LENGTH: str(len(head)),
     }
-    return b"".join([head, *(one.content for one in tensors)]), headers
+    return b"".join([head, *raws]), headers
 
 
-def decode_response(
-    body: bytes, headers: Mapping[str, str], *, records: int, outputs: Sequence[OutputTensor] = ()
-) -> Results:
-    """Return one prediction per record, from bytes or from JSON. Raises ValueError with what violates the protocol."""
+def decode_response(body: bytes, headers: Mapping[str, str]) -> list[Output]:
+    """Return the outputs, whose values are bytes or JSON. Raises ValueError with what violates the protocol."""
     length = headers.get(HEADER_LENGTH, "")
     if not length:
-        return decode(body, records=records, outputs=outputs)
+        return decode(body)
     if not (length.isascii() and length.isdecimal()) or int(length) > len(body):
         raise ValueError(f"the header {HEADER_LENGTH} is invalid")
-    found, at = outputs_of(body[: int(length)]), int(length)
-    for output in found:
+    at = int(length)
+
+    def read(output: Mapping[str, Any]) -> Output:  # Any: foreign JSON
+        nonlocal at
         parameters = output.get("parameters")
         size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
-        if type(size) is int and size >= 0:
-            output[_RAW] = body[at : at + size]
-            at += size
+        if type(size) is not int or size < 0:
+            return output_of(output)
+        raw, at = body[at : at + size], at + size
+        datatype, shape = str(output.get("datatype", "")).upper(), shape_of(output)
+        return Output(str(output.get("name")), datatype, shape, from_raw(raw, datatype, count=math.prod(shape)))
+
+    found = outputs_in(body[:at], read)
     if at != len(body):
         raise ValueError(f"the sizes of the outputs end at byte {at}, but the response has {len(body)} bytes")
-
-    def read(output: dict[str, Any]) -> Results:  # Any: foreign JSON
-        if _RAW not in output:
-            return decode_json(output, records=records)
-        datatype = str(output.get("datatype", "")).upper()
-        return decode_output(output[_RAW], datatype=datatype, shape=shape_of(output), records=records)
-
-    return results_in(found, outputs, read=read)
+    return found

@@ -3,10 +3,15 @@
 Each call is one try; the pipeline retries, which is safe because inference has no side effects.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from inferrun.plugins import Batch, Model, OutputTensor, Records, Results, Tensors
-from runner.protocols.v2.inputs import Tensor, map_of, mismatch_of, predict_tensors
+from inferrun.plugins import Batch, Model, Records, Results, Tensors
+from runner.protocols.tensors.answers import Output, results_of
+from runner.protocols.tensors.columns import Tensor, mismatch_of, predict_tensors
+from runner.protocols.tensors.signature import Signature, signature_of
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class V2Transport(Protocol):
@@ -21,39 +26,66 @@ class V2Transport(Protocol):
     async def read_metadata(self) -> object:
         """Return the model's metadata in the form of V2 REST; None if it has none. Raises InferenceError."""
 
-    async def infer(self, tensors: list[Tensor], outputs: tuple[OutputTensor, ...], *, records: int) -> Results:
-        """Send one request. Raises Fault and InferenceError."""
+    async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
+        """Send one request, and return the outputs and the body of the response. Raises Fault and InferenceError."""
+
+    def invalid(self, response: bytes, error: ValueError) -> Exception:
+        """Return the error for a response that violates the protocol."""
 
 
 class V2Client:
     """One model."""
 
-    max_records: int | None = None
-
-    takes_any = False
-
     def __init__(self, model: Model, transport: V2Transport, tensors: Tensors) -> None:
         self._wanted = model.model_input_name
         self._transport = transport
         self._tensors = tensors
-        self._map = map_of(self._tensors, None, self._wanted, target=transport.target)
+        self._signature = signature_of(tensors, None, self._wanted, target=transport.target)
+        self._is_typed = False
+        self._stored: pyarrow.DataType | None = None
+
+    @property
+    def max_records(self) -> int | None:
+        """One, if an input has no dimension for records."""
+        return None if self._signature.has_batch else 1
+
+    @property
+    def takes_any(self) -> bool:
+        """Columns that are named may have any type; what the datatype cannot represent is named with the column."""
+        return bool(self._tensors.inputs)
 
     def fed_columns(self) -> tuple[str, ...]:
         """Return the columns of the input tensors."""
         return tuple(dict.fromkeys(name for tensor in self._tensors.inputs for name in tensor.columns))
 
     async def prepare(self) -> None:
-        """Read the name, shape and datatype of the inputs from the model's metadata."""
+        """Read the name, shape and datatype of the inputs and outputs from the model's metadata."""
         metadata = await self._transport.read_metadata()
-        self._map = map_of(self._tensors, metadata, self._wanted, target=self._transport.target)
+        self._signature = signature_of(self._tensors, metadata, self._wanted, target=self._transport.target)
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the records that cannot be sent."""
-        return await predict_tensors(batch.records, self._map.inputs, self._send, is_json=self._transport.is_json)
+        inputs = self._signature.inputs
+        return await predict_tensors(batch.records, inputs, self._send, is_json=self._transport.is_json)
 
     def mismatch(self, records: Records) -> str:
         """Compare the records with the metadata."""
-        return mismatch_of(records, self._map, target=self._transport.target, is_json=self._transport.is_json)
+        return mismatch_of(records, self._signature, target=self._transport.target, is_json=self._transport.is_json)
+
+    def predicted(self) -> "pyarrow.DataType | None":
+        """Return the type of a prediction, according to the metadata or the contract. From now on, predictions have one."""
+        from runner.protocols.tensors.arrow_answers import type_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
+
+        self._is_typed = True
+        return type_of(self._signature)
+
+    def use_type(self, stored: "pyarrow.DataType") -> None:
+        """Return predictions as columns of this type."""
+        self._is_typed, self._stored = True, stored
 
     async def _send(self, tensors: list[Tensor], records: int) -> Results:
-        return await self._transport.infer(tensors, self._map.outputs, records=records)
+        found, response = await self._transport.infer(tensors, self._signature)
+        try:
+            return results_of(found, self._signature, records=records, is_typed=self._is_typed, stored=self._stored)
+        except ValueError as error:
+            raise self._transport.invalid(response, error) from error

@@ -22,8 +22,6 @@ from inferrun.plugins import (
     Limits,
     Model,
     ModelContext,
-    OutputTensor,
-    Results,
 )
 from inferrun.text import public_url
 from runner.network.connections import AddressRefused, Connections, open_connections
@@ -34,6 +32,9 @@ from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_f
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
 from runner.protocols.readiness import Finding
+from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.columns import Tensor
+from runner.protocols.tensors.signature import Signature
 from runner.protocols.v2.channels import Channels
 from runner.protocols.v2.client import V2Client
 from runner.protocols.v2.grpc_messages import (
@@ -47,7 +48,6 @@ from runner.protocols.v2.grpc_messages import (
     metadata_request,
     ready_request,
 )
-from runner.protocols.v2.inputs import Tensor
 
 _FIELD: Final = "kserve.modelUrl"
 
@@ -135,13 +135,17 @@ class GrpcTransport:
                 return None  # the first request reports a model that does not exist
             raise
 
-    async def infer(self, tensors: list[Tensor], outputs: tuple[OutputTensor, ...], *, records: int) -> Results:
+    async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
         """Send one request."""
-        response = await self._call(INFER, infer_request(self._model, tensors, outputs))
+        response = await self._call(INFER, infer_request(self._model, tensors, signature))
         try:
-            return decode_response(response, records=records, outputs=outputs)
+            return decode_response(response), response
         except ValueError as error:
-            raise invalid_response(self.target, "V2", response, error) from error
+            raise self.invalid(response, error) from error
+
+    def invalid(self, response: bytes, error: ValueError) -> Exception:
+        """Describe a response that violates the protocol."""
+        return invalid_response(self.target, "V2", response, error)
 
     async def probe(self) -> Finding:
         """Ask whether the model is ready. Raises Refused."""

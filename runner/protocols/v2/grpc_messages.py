@@ -1,16 +1,17 @@
 """The messages of V2 over gRPC, as bytes. Pure. Their classes are generated from `inference.proto`."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from inferrun.formats.json_text import json_of_bytes
-from inferrun.plugins import OutputTensor, Results
+from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.columns import Tensor
+from runner.protocols.tensors.datatypes import from_raw, raw_of
+from runner.protocols.tensors.signature import Signature
 from runner.protocols.v2 import inference_pb2 as messages
-from runner.protocols.v2.datatypes import decode_output
-from runner.protocols.v2.inputs import Tensor
-from runner.protocols.v2.tensors import results_in, results_of
 
 INFER: Final = "/inference.GRPCInferenceService/ModelInfer"
 READY: Final = "/inference.GRPCInferenceService/ModelReady"
@@ -19,14 +20,23 @@ METADATA: Final = "/inference.GRPCInferenceService/ModelMetadata"
 M = TypeVar("M", bound=Message)
 
 
-def infer_request(model: str, tensors: Sequence[Tensor], outputs: Sequence[OutputTensor] = ()) -> bytes:
+def infer_request(model: str, tensors: Sequence[Tensor], signature: Signature) -> bytes:
     """Return a ModelInferRequest."""
-    request = messages.ModelInferRequest(model_name=model, raw_input_contents=[one.content for one in tensors])
+    request = messages.ModelInferRequest(
+        model_name=model, raw_input_contents=[bytes(raw_of(one.values, one.datatype)) for one in tensors]
+    )
+    _set(request.parameters, signature.parameters)
     for one in tensors:
-        request.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
-    for wanted in outputs:
-        request.outputs.add(name=wanted.name)
+        _set(request.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape).parameters, one.parameters)
+    for name in signature.requested:
+        request.outputs.add(name=name)
     return request.SerializeToString()
+
+
+def _set(parameters: "Any", values: Mapping[str, bool | int | str]) -> None:  # Any: a map of messages
+    for name, value in values.items():
+        kind = "bool_param" if isinstance(value, bool) else "int64_param" if isinstance(value, int) else "string_param"
+        setattr(parameters[name], kind, value)
 
 
 def metadata_request(model: str) -> bytes:
@@ -54,24 +64,21 @@ def metadata_of(message: bytes) -> dict[str, Any]:  # Any: the JSON form
     }
 
 
-def decode_response(message: bytes, *, records: int, outputs: Sequence[OutputTensor] = ()) -> Results:
-    """Return one prediction per record from a ModelInferResponse. Raises ValueError with what violates the protocol."""
+def decode_response(message: bytes) -> list[Output]:
+    """Return the outputs of a ModelInferResponse. Raises ValueError with what violates the protocol."""
     response = _parsed(messages.ModelInferResponse(), message)
     found, raws = response.outputs, response.raw_output_contents
-    if not found:
-        raise ValueError("no outputs")
     if raws and len(raws) != len(found):
         raise ValueError(f"it has {len(found)} outputs, and bytes of {len(raws)}")
-
-    def read(output: dict[str, Any]) -> Results:  # Any: the JSON form
-        at = output["at"]
-        shape = list(found[at].shape)
+    outputs = []
+    for at, one in enumerate(found):
+        shape, datatype = list(one.shape), one.datatype.upper()
         if raws:
-            return decode_output(raws[at], datatype=found[at].datatype.upper(), shape=shape, records=records)
-        return results_of(_values_in(found[at].contents), shape, records=records)
-
-    named = [{"name": one.name, "at": at} for at, one in enumerate(found)]
-    return results_in(named, outputs, read=read)
+            values = from_raw(raws[at], datatype, count=math.prod(shape))
+            outputs.append(Output(one.name, datatype, shape, values))
+        else:
+            outputs.append(Output(one.name, datatype, shape, _values_in(one.contents), is_json=True))
+    return outputs
 
 
 def _values_in(contents: messages.InferTensorContents) -> list[Any]:  # Any: JSON

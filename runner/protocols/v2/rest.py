@@ -9,15 +9,17 @@ from contextlib import asynccontextmanager
 
 import orjson
 
-from inferrun.plugins import Fault, Model, ModelContext, OutputTensor, Results
+from inferrun.plugins import Fault, Model, ModelContext
 from runner.network.http_client import Response
 from runner.network.model_server import JSON_HEADERS, ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import infer_url, server_url, without_end
-from runner.protocols.v2 import binary
+from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.columns import Tensor
+from runner.protocols.tensors.signature import Signature
+from runner.protocols.v2 import binary, json_body
 from runner.protocols.v2.client import V2Client
-from runner.protocols.v2.inputs import Tensor, encode_json
 
 _log = logging.getLogger(__name__)
 
@@ -48,19 +50,23 @@ class RestTransport:
             self.is_json = not (isinstance(extensions, list) and binary.EXTENSION in extensions)
         return _json_of(reply)
 
-    async def infer(self, tensors: list[Tensor], outputs: tuple[OutputTensor, ...], *, records: int) -> Results:
+    async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
         """Send one request."""
         if self.is_json:
-            body, headers = encode_json(tensors, outputs), JSON_HEADERS
+            body, headers = json_body.encode(tensors, signature), JSON_HEADERS
         else:
-            body, headers = binary.encode(tensors, outputs)
+            body, headers = binary.encode(tensors, signature)
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers)
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
         try:
-            return binary.decode_response(reply.body, reply.headers, records=records, outputs=outputs)
+            return binary.decode_response(reply.body, reply.headers), reply.body
         except ValueError as error:
-            raise invalid_response(self.target, "V2", reply.body, error) from error
+            raise self.invalid(reply.body, error) from error
+
+    def invalid(self, response: bytes, error: ValueError) -> Exception:
+        """Describe a response that violates the protocol."""
+        return invalid_response(self.target, "V2", response, error)
 
 
 def _json_of(reply: Response) -> object:

@@ -10,13 +10,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
 from runner.stores.file.beneath import opened_folder, split_last, status_of
 from runner.stores.file.local_files import LocalFile, fingerprint_of
 from runner.stores.file.spec import FileSpec
 from runner.stores.file_ranges import FileRanges
 from runner.stores.skipped_files import HIDDEN, NESTED_FOLDER, listed, why_skipped
-from runner.stores.storage_object import read_spec
 
 _NAMES_SHOWN = 5
 

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 from inferrun.plugins import OutputStore, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.file.claim import ClaimFiles
 from runner.stores.file.spec import FileOutputSpec
 from runner.stores.run_folder.store import RunStore
-from runner.stores.storage_object import read_spec
 
 
 @asynccontextmanager

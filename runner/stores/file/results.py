@@ -6,11 +6,11 @@ from pathlib import Path, PurePosixPath
 
 from inferrun.contract import InputRun
 from inferrun.plugins import InputError, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.file.beneath import opened_file, opened_folder
 from runner.stores.file.spec import FileOutputSpec, FileSpec
 from runner.stores.ranged_reader import READ_AHEAD
 from runner.stores.run_folder.results import FolderResults, StoredResults
-from runner.stores.storage_object import read_spec
 
 
 class MountedFiles:

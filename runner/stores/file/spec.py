@@ -4,8 +4,8 @@ from pathlib import PurePosixPath
 
 from pydantic import Field, field_validator
 
+from inferrun.plugins.storage import StorageSpec
 from runner.stores.run_folder.layout import ResultSpec
-from runner.stores.storage_object import StorageSpec
 
 
 class FileSpec(StorageSpec):

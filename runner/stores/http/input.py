@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from inferrun.plugins import ContractError, InputError, InputFile, Source, StorageObject, StoreContext
+from inferrun.plugins.storage import naming_secret_field, read_spec
 from runner.network.http_client import idle_timeout, open_client
 from runner.stores.compression import decompressed
 from runner.stores.file_ranges import FileRanges
@@ -22,7 +23,6 @@ from runner.stores.http.spec import HttpSpec
 from runner.stores.http.web_file import Version, WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.ranged_reader import RangedFile
-from runner.stores.storage_object import naming_secret_field, read_spec
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     with naming_secret_field("input.http.credentialsRef", InputError):
         location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits
-    with _event_loop() as execute, spool_folder(context) as folder:
+    with _event_loop() as execute, spool_folder(context.spool_dir) as folder:
         stack = AsyncExitStack()
         opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
         web = WebFile(location, execute(stack.enter_async_context(opening)), limits)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from inferrun.plugins.storage import MountedSecret, authorization_of
 from runner.stores.http.spec import HttpSpec, check_url
-from runner.stores.storage_object import MountedSecret, authorization_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import MountedRef, StorageSpec
+from inferrun.plugins.storage import MountedRef, StorageSpec
 
 
 def check_url(url: str) -> str:

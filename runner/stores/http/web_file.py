@@ -10,8 +10,8 @@ import aiohttp
 from yarl import URL
 
 from inferrun.plugins import FaultKind, InputError, Limits
-from runner.network.http_client import ExchangeFailed, HttpClient, read_start
-from runner.network.network_failures import fault_of_status, kind_of_status
+from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, read_start
+from runner.network.http_client import HttpClient
 from runner.network.retries import with_retries
 from runner.stores.http.location import Location
 from runner.stores.input_spool import InputSpool

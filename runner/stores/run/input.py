@@ -27,11 +27,11 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
+from inferrun.plugins.storage import read_spec
 from runner.contract_file import only_label
 from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
 from runner.stores.run_folder.results import StoredResults
-from runner.stores.storage_object import read_spec
 
 LABELS: Final = ("file", "s3", "sql")
 """The labels of outputs that can be read."""
@@ -105,7 +105,7 @@ class RunResults:
         """Yield the results in a part. Raises InputError if they are not what was committed."""
         part = self._parts[chunk.unit]
         with ExitStack() as opened:
-            folder = opened.enter_context(spool_folder(self._context))
+            folder = opened.enter_context(spool_folder(self._context.spool_dir))
             stored = self._results.spool(part, folder)
             results = opened.enter_context(stored.results.open())
             errors = opened.enter_context(stored.errors.open()) if stored.errors else None

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from runner.stores.storage_object import StorageSpec
+from inferrun.plugins.storage import StorageSpec
 
 
 class RunInputSpec(StorageSpec):

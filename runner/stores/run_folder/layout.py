@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from runner.stores.storage_object import StorageSpec
+from inferrun.plugins.storage import StorageSpec
 
 
 class ResultSpec(StorageSpec):

@@ -10,6 +10,7 @@ from functools import partial
 
 from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
 from runner.stores.file_ranges import FileRanges
 from runner.stores.ranged_reader import RangedFile
@@ -17,7 +18,6 @@ from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3Spec
 from runner.stores.skipped_files import NESTED_FOLDER, listed, why_skipped
-from runner.stores.storage_object import read_spec
 
 _KEYS_SHOWN = 5
 

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 from inferrun.plugins import OutputError, OutputStore, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.run_folder.store import RunStore
 from runner.stores.s3.bucket import open_bucket
 from runner.stores.s3.spec import S3OutputSpec
-from runner.stores.storage_object import read_spec
 
 
 @asynccontextmanager

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 from inferrun.contract import InputRun
 from inferrun.plugins import InputError, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.ranged_reader import READ_AHEAD
 from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3OutputSpec
-from runner.stores.storage_object import read_spec
 
 
 class CommittedObjects:

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from inferrun.plugins.storage import MountedRef, StorageSpec
 from runner.stores.run_folder.layout import ResultSpec
-from runner.stores.storage_object import MountedRef, StorageSpec
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 

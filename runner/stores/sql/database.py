@@ -19,11 +19,11 @@ from adbc_driver_postgresql import dbapi as adbc_postgresql
 from psycopg.conninfo import make_conninfo
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
+from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from inferrun.text import one_line
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, open_connections
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
-from runner.stores.storage_object import MountedSecret, naming_secret_field
 
 if TYPE_CHECKING:
     import pyarrow

@@ -29,12 +29,12 @@ from inferrun.plugins import (
     StoreContext,
 )
 from inferrun.plugins.limits import KIB
+from inferrun.plugins.storage import read_spec
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.sql.database import Database, Reading, open_database
 from runner.stores.sql.rows import Rows, key_types, quoted, rows_of
 from runner.stores.sql.spec import SqlInputSpec
-from runner.stores.storage_object import read_spec
 
 _RANGE_BYTES: Final = 256 << 20
 """Memory of the rows of one chunk, which has a few megabytes."""
@@ -53,7 +53,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     if wanted.key:
         yield await asyncio.to_thread(KeyRanges, database, wanted, context.columns, limits)
         return
-    with spool_folder(context) as folder:
+    with spool_folder(context.spool_dir) as folder:
         spool = InputSpool(
             folder / "the rows of the query",
             limit=limits.spool_bytes,

@@ -43,6 +43,7 @@ from inferrun.plugins import (
     StoreContext,
     failed,
 )
+from inferrun.plugins.storage import read_spec
 from runner.stores.run_folder.documents import (
     ChunkDocument,
     RunDocument,
@@ -56,7 +57,6 @@ from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
 from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlOutputSpec
-from runner.stores.storage_object import read_spec
 
 T = TypeVar("T")
 

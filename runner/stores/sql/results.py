@@ -12,11 +12,11 @@ from inferrun.formats.json_text import error_of
 from inferrun.formats.jsonl.results import error_line, result_line
 from inferrun.manifest import ManifestPart
 from inferrun.plugins import InputError, StorageObject, StoreContext
+from inferrun.plugins.storage import read_spec
 from runner.stores.input_spool import InputSpool
 from runner.stores.run_folder.results import SpooledPart, StoredResults, changed, readable_format
 from runner.stores.sql.database import Connection, Database, open_database
 from runner.stores.sql.spec import SqlOutputSpec
-from runner.stores.storage_object import read_spec
 
 
 class TableResults:

@@ -3,7 +3,7 @@
 from psycopg import sql
 from pydantic import Field, field_validator
 
-from runner.stores.storage_object import MountedRef, StorageSpec
+from inferrun.plugins.storage import MountedRef, StorageSpec
 
 
 class _Spec(StorageSpec):

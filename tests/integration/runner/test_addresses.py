@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from inferrun.plugins import Limits
+from inferrun.plugins.http import ExchangeFailed
 from runner.network.connections import open_connections
-from runner.network.http_client import ExchangeFailed, Refused, open_client, whole_timeout
+from runner.network.http_client import Refused, open_client, whole_timeout
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, Handler
 

@@ -210,9 +210,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], int, str]] = {  # Any: JSON
         "joinSource: Input copies all columns; remove passThroughColumns",
     ),
     "a protocol without tensors": (
-        {"tensors": TENSORS, "protocolVersion": "v1"},
+        {"tensors": TENSORS, "protocolVersion": "openai"},
         2,
-        "tensors: only the protocols v2 and grpc-v2 have named tensors",
+        "tensors: only the protocols v1, v2 and grpc-v2 have named tensors",
     ),
 }
 

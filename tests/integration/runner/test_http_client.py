@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from inferrun.plugins import FaultKind, Limits
-from runner.network.http_client import ExchangeFailed, Response, ResponseTooLarge, open_client, whole_timeout
+from inferrun.plugins.http import ExchangeFailed
+from runner.network.http_client import Response, ResponseTooLarge, open_client, whole_timeout
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

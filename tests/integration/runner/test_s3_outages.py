@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from inferrun.plugins import ContractError, OutputError
+from inferrun.plugins.storage import read_spec
 from runner.stores.s3.spec import S3Spec
-from runner.stores.storage_object import read_spec
 from tests.integration.runner.test_s3_conflicts import KEY, Server, bucket_of
 
 CANARY = "c4nary"

@@ -1,10 +1,10 @@
 """The benchmark of the runner: its messages, its server's capacity and its report."""
 
 import json
-from array import array
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy
 import pytest
 
 from benchmarks.runner import grpc_messages
@@ -19,9 +19,14 @@ from benchmarks.runner.server import POISON, Seen
 from benchmarks.runner.stages import run as run_stages
 from benchmarks.runner.stages import run_blocks
 from inferrun.plugins import JsonRecords
+from runner.protocols.tensors.answers import results_of
+from runner.protocols.tensors.columns import Tensor, tensor_of
+from runner.protocols.tensors.signature import Signature, TensorSpec
+from runner.protocols.v2 import json_body
 from runner.protocols.v2.grpc_messages import decode_response, infer_request
-from runner.protocols.v2.inputs import ModelInput, Tensor, encode_json, tensor_of
 from tests.unit.runner.batches import decoded
+
+SIGNATURE = Signature((TensorSpec("input-0"),))
 
 
 def test_a_message_is_complete_with_its_last_byte() -> None:
@@ -35,14 +40,14 @@ def test_a_message_is_complete_with_its_last_byte() -> None:
 
 def test_the_generator_sends_what_the_runner_sends() -> None:
     records = JsonRecords([b"[5.1,3.5,1.4,0.2]"] * 3)
-    assert body_of(3) == encode_json([tensor_of(records, ModelInput("input-0"), is_json=True)], ())
+    assert body_of(3) == json_body.encode([tensor_of(records, TensorSpec("input-0"), is_json=True)], SIGNATURE)
 
 
 def test_the_generator_sends_the_same_tensor_over_grpc() -> None:
-    raw = array("f", [5.1, 3.5, 1.4, 0.2] * 3).tobytes()
-    sent = infer_request("bench", [Tensor("input-0", "FP32", [3, 4], raw)])
+    values = numpy.array([5.1, 3.5, 1.4, 0.2] * 3, numpy.float32)
+    sent = infer_request("bench", [Tensor("input-0", "FP32", [3, 4], values)], SIGNATURE)
     assert grpc_messages.request(3) == sent
-    results = decode_response(grpc_messages.response(3), records=3)
+    results = results_of(decode_response(grpc_messages.response(3)), SIGNATURE, records=3)
     assert decoded(results) == [1, 1, 1]
 
 

@@ -17,14 +17,16 @@ from pyarrow import parquet
 from inferrun.plugins import ArrowRecords
 from inferrun.formats.columns import row_texts
 from inferrun.formats.parquet.format import PARQUET
-from runner.protocols.v2.inputs import ModelInput, tensor_of
+from runner.protocols.tensors.columns import tensor_of
+from runner.protocols.tensors.datatypes import raw_of
+from runner.protocols.tensors.signature import TensorSpec
 assert pyarrow.__file__.startswith({folder!r}), pyarrow.__file__
 table = pyarrow.table({{"a": [1, None, 3], "b": [0.5, 1.5, 2.5]}})
 out = io.BytesIO()
 parquet.write_table(table, out, compression="zstd")
 (batch,) = parquet.ParquetFile(io.BytesIO(out.getvalue())).iter_batches()
 assert row_texts(batch) == [b"[1,0.5]", b"[null,1.5]", b"[3,2.5]"]
-assert len(tensor_of(ArrowRecords(batch), ModelInput("x"), is_json=False).content) == 24
+assert len(raw_of(tensor_of(ArrowRecords(batch), TensorSpec("x"), is_json=False).values, "FP32")) == 24
 packed = pyarrow.Codec("zstd").compress(b"text", asbytes=True)
 assert pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read() == b"text"
 """

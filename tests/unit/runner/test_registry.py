@@ -19,13 +19,11 @@ def install(site: Path, *, group: str, points: str) -> None:
 def test_every_built_in_implementation_can_be_loaded() -> None:
     assert [(point.group, point.name) for point in registry.BUILT_IN if point.load()] == [
         ("inferrun.stores.input", "file"),
-        ("inferrun.stores.input", "krateo"),
         ("inferrun.stores.input", "s3"),
         ("inferrun.stores.input", "http"),
         ("inferrun.stores.input", "sql"),
         ("inferrun.stores.input", "run"),
         ("inferrun.stores.output", "file"),
-        ("inferrun.stores.output", "krateo"),
         ("inferrun.stores.output", "s3"),
         ("inferrun.stores.output", "sql"),
         ("inferrun.protocols", "v1"),
@@ -38,6 +36,12 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.formats", "parquet"),
         ("inferrun.formats", "arrow"),
     ]
+
+
+def test_the_label_krateo_is_a_package_of_its_own() -> None:
+    found = registry.Registry()
+    assert found.input_store("krateo").__module__ == "inferrun_krateo.input"
+    assert found.output_store("krateo").__module__ == "inferrun_krateo.output"
 
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:

@@ -11,7 +11,17 @@ FORBIDDEN = {"runner", "temporalio", "kubernetes", "aiohttp", "httpx", "workflow
 EXPORTS = {
     *("AbortableStore", "ProbedStore", "PeekableSource", "CheckedModel"),
     *("RetriedRun", "RetriedStore", "EarlierResults", "ReadableResults"),
-    *("Contract", "Model", "Limits", "Member", "StoreContext", "Survey", "StorageObject"),
+    *(
+        "Contract",
+        "Model",
+        "Limits",
+        "Member",
+        "StoreContext",
+        "StoreServices",
+        "SpooledInput",
+        "Survey",
+        "StorageObject",
+    ),
     *("OpenInput", "OpenOutput", "OpenModel", "SharedStore", "Source", "OutputStore", "ModelProtocol", "RecordFormat"),
     *("ChunkWriter", "Claim", "ModelContext", "InputFile", "Piece", "ResultWriter"),
     *("ArrowRecords", "JsonRecords", "Records", "Json"),

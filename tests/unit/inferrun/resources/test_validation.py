@@ -542,7 +542,7 @@ FILES = {"input": FILE, "output": FILE}
         ({"joinSource": "Input", "passThroughColumns": ["a"]}, "spec.joinSource", "remove spec.passThroughColumns"),
         ({"passThroughColumns": ["a", "error"]}, "spec.passThroughColumns.1", "results have a member of that name"),
         ({"passThroughColumns": ["a", "a"]}, "spec.passThroughColumns.1", "named twice"),
-        ({"tensors": TENSORS, "kserve": {**MODEL, "protocolVersion": "v1"}}, "spec.tensors", "v2 and grpc-v2"),
+        ({"tensors": TENSORS, "kserve": {**MODEL, "protocolVersion": "openai"}}, "spec.tensors", "v2, grpc-v2"),
         ({"storage": {"input": KRATEO, "output": FILE}, "tensors": TENSORS}, "spec.storage.input.krateo", "no named"),
         (
             {"storage": {"input": FILE, "output": KRATEO}, "joinSource": "Input"},

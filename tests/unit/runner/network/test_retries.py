@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from inferrun.plugins import Fault, FaultKind, InferenceError
-from runner.network.retries import Retries, backoff, first_wait_for, seconds_of, with_retries
+from inferrun.plugins.http import seconds_of
+from runner.network.retries import Retries, backoff, first_wait_for, with_retries
 
 BUSY = Fault(InferenceError("busy"), kind=FaultKind.BUSY)
 LOST = Fault(InferenceError("connection closed"), kind=FaultKind.LOST)

@@ -98,6 +98,45 @@ async def test_only_four_requests_that_fill_the_window_are_sent_at_a_time() -> N
     assert slots.number == 4
 
 
+async def test_a_configured_number_is_kept_while_half_of_the_memory_holds_the_requests() -> None:
+    slots = Slots(Limits(concurrency=64, memory_bytes=512 * MIB, window_bytes=MIB))
+    slots.fit(2 * MIB)
+    assert (slots.number, slots.shortage) == (64, "")
+
+
+async def test_a_configured_number_is_lowered_with_the_reason_if_memory_is_short() -> None:
+    slots = Slots(Limits(concurrency=64, memory_bytes=512 * MIB))
+    slots.fit(8 * MIB)
+    assert slots.number == 16
+    assert "16 requests are sent at a time instead of 64" in slots.shortage
+    assert "requests of 8.0 MiB" in slots.shortage
+    assert "memory of 512 MiB" in slots.shortage
+
+
+async def test_one_request_is_sent_however_large_it_is() -> None:
+    slots = Slots(Limits(concurrency=64, memory_bytes=MIB))
+    slots.fit(8 * MIB)
+    assert slots.number == 1
+
+
+async def test_responses_count_as_well_and_small_changes_of_the_size_change_nothing() -> None:
+    slots = Slots(Limits(concurrency=64, memory_bytes=512 * MIB))
+    slots.fit(MIB)
+    slots.succeed(await slots.acquire(0), batch(["x" * MIB]), results(["x" * 7 * MIB]), seconds=0.1)
+    before = slots.shortage
+    assert slots.number == 15
+    slots.fit(MIB + MIB // 2)
+    assert slots.shortage == before
+    slots.fit(8 * MIB)
+    assert slots.number == 8
+
+
+async def test_without_a_limit_of_the_memory_a_configured_number_is_kept() -> None:
+    slots = Slots(Limits(concurrency=64, window_bytes=MIB))
+    slots.fit(1 << 30)
+    assert slots.number == 64
+
+
 async def test_nothing_is_sent_while_one_is_alone_and_everything_afterwards() -> None:
     slots = slots_of(2)
     await slots.acquire(0)

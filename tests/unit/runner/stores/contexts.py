@@ -4,6 +4,7 @@ from pathlib import Path
 
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import Contract, Limits, RecordFormat, StoreContext
+from runner.stores.services import RunnerServices
 
 
 def context_of(
@@ -14,9 +15,11 @@ def context_of(
     spool: Path | None = None,
     spool_bytes: int = 1 << 20,
 ) -> StoreContext:
+    limits = Limits(spool_bytes=spool_bytes)
     return StoreContext(
         contract=Contract(job_id="uid", job_name="inf-a"),
-        limits=Limits(spool_bytes=spool_bytes),
+        limits=limits,
+        services=RunnerServices(limits, spool or folder),
         pod_uid=pod,
         input_dir=folder,
         output_dir=folder,

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from runner.protocols.v2.grpc_messages import decode_response
+from inferrun.plugins import Results
+from runner.protocols.tensors.answers import results_of
+from runner.protocols.tensors.signature import Signature, TensorSpec
+from runner.protocols.v2 import grpc_messages
 from tests.conformance.inference_messages import message_class
 from tests.unit.runner.batches import decoded
 
@@ -20,6 +23,11 @@ CONTENTS: dict[str, tuple[str, list[Any]]] = {  # Any: values of the datatype
     "FP64": ("fp64_contents", [0.0, 1e300, -0.5]),
     "BYTES": ("bytes_contents", [b"", b"a", b""]),
 }
+
+
+def decode_response(message: bytes, *, records: int) -> Results:
+    outputs = grpc_messages.decode_response(message)
+    return results_of(outputs, Signature((TensorSpec("x"),)), records=records)
 
 
 def typed(datatype: str, values: list[Any], *, shape: list[int] | None = None) -> bytes:  # Any: values

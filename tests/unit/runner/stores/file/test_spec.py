@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from inferrun.plugins import ContractError
+from inferrun.plugins.storage import read_spec
 from runner.stores.file.spec import FileSpec
-from runner.stores.storage_object import read_spec
 
 
 def test_only_claim_and_path_are_required() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from inferrun.plugins.storage import MountedSecret
 from runner.stores.sql.database import Credentials, read_credentials
-from runner.stores.storage_object import MountedSecret
 
 GIVEN = {"host": "db", "dbname": "rows", "username": "reader"}
 

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from runner.stores.krateo.response import ResultRows, Row
+from inferrun_krateo.response import ResultRows, Row
 
 ROWS = [[5.1, 3.5, 1.4, 0.2], [-1, 2e-3, 0, 4], [7, 8, 9, 10]]
 

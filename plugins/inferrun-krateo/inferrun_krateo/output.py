@@ -22,7 +22,6 @@ from typing import Any, BinaryIO, cast
 
 import orjson
 
-from inferrun.formats.json_text import json_texts
 from inferrun.plugins import (
     Batch,
     Checkpoint,
@@ -43,14 +42,12 @@ from inferrun.plugins import (
     StorageObject,
     StoreContext,
 )
+from inferrun.plugins.http import ExchangeFailed, fault_of_status, read_start, retry_after_of, size_of
 from inferrun.plugins.limits import MIB
-from runner.network.http_client import ExchangeFailed, read_start
-from runner.network.network_failures import fault_of_status, retry_after_of, size_of
-from runner.network.retries import TRANSIENT_STATUSES, with_retries
-from runner.stores.krateo.handler import Handler, open_handler
-from runner.stores.krateo.prediction_text import Part, escape, lines_of, split
-from runner.stores.krateo.spec import KrateoSpec, reject_reserved
-from runner.stores.storage_object import read_spec
+from inferrun.plugins.storage import read_spec
+from inferrun_krateo.handler import Handler, open_handler
+from inferrun_krateo.prediction_text import Part, escape, lines_of, split
+from inferrun_krateo.spec import KrateoSpec, reject_reserved
 
 _RESPONSE_BYTES = 64 * 1024
 _PIECE = 256 * 1024
@@ -59,6 +56,9 @@ _ROOM_FOR_KEYS = 64
 
 _NOT_PROCESSED = 429
 """The only status after which the predictions are certainly not stored and a retry may help."""
+
+_TRANSIENT = frozenset({429, 502, 503, 504})
+"""After these statuses, the question whether chunks are accepted is asked again."""
 
 _UNKNOWN = "it is unknown whether the predictions were stored"
 
@@ -76,6 +76,7 @@ class KrateoOutput:
         self._head = orjson.dumps(members)[:-1]  # the closing brace follows the predictions
         self._spool = spool
         self._limits = context.limits
+        self._services = context.services
         self._spool_dir = context.spool_dir
         self._size = 0
         self._escaped = 0
@@ -98,7 +99,7 @@ class KrateoOutput:
 
     async def spool(self, results: Results) -> None:
         """Spool one line per value."""
-        lines = lines_of(json_texts(results.values))
+        lines = lines_of(self._services.json_texts(results.values))
         if self._size + len(lines) > self._limits.spool_bytes:
             raise OutputError(
                 f"the predictions need more than {self._limits.spool_bytes} bytes of disk; use the file label, or set a "
@@ -109,7 +110,7 @@ class KrateoOutput:
             self._size += self._spool.write(lines)
         self._escaped += len(escape(lines))
         if not self._is_chunked and self._body_size(self._escaped) > self._limits.post_limit:
-            if not await with_retries(self._accepts_chunks, budget=self._limits.retry_seconds):
+            if not await self._services.with_retries(self._accepts_chunks):
                 size, limit = self._body_size(self._escaped) / MIB, self._limits.post_limit / MIB
                 raise OutputError(
                     f"the predictions need a POST of {size:.1f} MiB or more, the limit is {limit:.1f} MiB, and the data handler at "
@@ -152,7 +153,7 @@ class KrateoOutput:
         name, wanted = DECLARATION
         try:
             async with self._handler.request(verb="OPTIONS", body=None) as response:
-                if response.status in TRANSIENT_STATUSES:
+                if response.status in _TRANSIENT:
                     text = f"{self._handler.target} returned {response.status} to OPTIONS"
                     raise fault_of_status(response.status, response.headers, OutputError(text))
                 declared = str(response.headers.get(name, ""))
@@ -188,7 +189,7 @@ class KrateoOutput:
             if not is_confirmed(body):
                 raise OutputError(f"{failure}; expected an empty body, ok, or JSON without error")
 
-        await with_retries(attempt, budget=self._limits.retry_seconds)
+        await self._services.with_retries(attempt)
 
     async def _body(self, part: Part, extra: bytes) -> AsyncIterator[bytes]:
         yield self._head + extra + b',"predictions":"['

@@ -3,7 +3,7 @@
 import pytest
 
 from inferrun.plugins import FaultKind
-from runner.network.network_failures import kind_of_status
+from inferrun.plugins.http import kind_of_status
 
 
 @pytest.mark.parametrize(

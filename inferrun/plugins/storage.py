@@ -9,8 +9,20 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from inferrun.plugins import ContractError, RunnerError
-from runner.contract_file import describe
+from inferrun.plugins.errors import ContractError, RunnerError
+
+__all__ = [
+    "MountedRef",
+    "MountedSecret",
+    "StorageSpec",
+    "authorization_of",
+    "describe_invalid",
+    "naming_secret_field",
+    "read_spec",
+]
+
+_CONFIDENTIAL = {"headers", "payload", "modelUrl", "endpoint"}
+"""Members whose values may contain credentials; only their names are shown."""
 
 
 class MountedRef(BaseModel):
@@ -35,7 +47,19 @@ def read_spec(spec: Mapping[str, object], model: type[Spec], *, field: str) -> S
     try:
         return model.model_validate(spec)
     except ValidationError as error:
-        raise ContractError(f"{field}.{describe(error)}") from error
+        raise ContractError(f"{field}.{describe_invalid(error)}") from error
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """Describe the first problem as `field: what is allowed, got value`."""
+    wrong = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in wrong["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if wrong["type"] == "missing":
+        return f"{field}: required{more}"
+    is_shown = isinstance(wrong["input"], (str, int, float)) and not _CONFIDENTIAL & set(wrong["loc"])
+    value = f", got {str(wrong['input'])[:120]!r}" if is_shown else ""
+    return f"{field + ': ' if field else ''}{wrong['msg']}{value}{more}"
 
 
 @dataclass(frozen=True, slots=True)

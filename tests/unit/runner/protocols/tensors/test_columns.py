@@ -8,29 +8,36 @@ from hypothesis import strategies as st
 
 from inferrun.contract import InputTensor
 from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
-from runner.protocols.v2.datatypes import Unfit
-from runner.protocols.v2.inputs import ModelInput, Tensor, encode_json, map_of, predict_tensors, tensor_of
+from runner.protocols.tensors.columns import Tensor, Unfit, predict_tensors, tensor_of
+from runner.protocols.tensors.datatypes import raw_of
+from runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
+from runner.protocols.v2.json_body import encode, text_of
 from tests.unit.runner.batches import decoded
 
 
-def input_of(metadata: object, wanted: str = "", *columns: str) -> ModelInput:
+def input_of(metadata: object, wanted: str = "", *columns: str) -> TensorSpec:
     inputs = (InputTensor(columns=columns),) if columns else ()
-    return map_of(Tensors(inputs=inputs), metadata, wanted, target="model 'm'").inputs[0]
+    return signature_of(Tensors(inputs=inputs), metadata, wanted, target="model 'm'").inputs[0]
 
 
-def described(shape: list[object] | None, datatype: str = "FP32") -> ModelInput:
+def described(shape: list[object] | None, datatype: str = "FP32") -> TensorSpec:
     return input_of({"inputs": [{"name": "x", "datatype": datatype, "shape": shape}]})
 
 
-def sent(one: ModelInput, *texts: bytes) -> tuple[list[int], object]:
+def content_of(tensor: Tensor) -> bytes:
+    """The values as a request in JSON has them."""
+    return tensor.text or text_of(tensor.values)
+
+
+def sent(one: TensorSpec, *texts: bytes) -> tuple[list[int], object]:
     """Shape and values of a tensor in JSON."""
     tensor = tensor_of(JsonRecords(list(texts)), one, is_json=True)
-    return list(tensor.shape), orjson.loads(tensor.content)
+    return list(tensor.shape), orjson.loads(content_of(tensor))
 
 
 def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
-    tensor = tensor_of(JsonRecords([b"[1, 2.5]", b"[3,4]"]), ModelInput("input-0"), is_json=True)
-    body = orjson.loads(encode_json([tensor], ()))
+    tensor = tensor_of(JsonRecords([b"[1, 2.5]", b"[3,4]"]), TensorSpec("input-0"), is_json=True)
+    body = orjson.loads(encode([tensor], Signature((TensorSpec("input-0"),))))
     assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
 
 
@@ -41,7 +48,7 @@ def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
 )  # fmt: skip
 def test_without_metadata_the_shape_is_that_of_the_records(metadata: object) -> None:
     one = input_of(metadata, "input-0")
-    assert one == ModelInput(name="input-0")
+    assert one == TensorSpec(name="input-0")
     assert sent(one, b"[1,2]", b"[3,4]")[0] == [2, 2]
     assert sent(one, b"[[1,2],[3,4]]")[0] == [1, 2, 2]
     assert sent(one, b"5")[0] == [1, 1]
@@ -89,9 +96,11 @@ def test_a_record_of_another_shape_is_not_sent(shape: list[object], record: byte
 
 def test_the_named_input_is_found_among_several() -> None:
     metadata = {"inputs": [{"name": "a", "shape": [-1, 4]}, {"name": "b", "datatype": "int64", "shape": [-1, 2, 1]}]}
-    assert input_of(metadata, "b") == ModelInput("b", "INT64", (2, 1))
+    assert input_of(metadata, "b") == TensorSpec("b", "INT64", (2, 1))
     assert input_of(metadata).name == "a"
-    assert map_of(Tensors(), metadata, "b", target="").unfed == ("a",)
+    assert signature_of(Tensors(), metadata, "b", target="").mismatches == (
+        "the model's inputs 'a' are fed by no column; add them to tensors.inputs",
+    )
     assert input_of(None).name == "input-0"
 
 
@@ -105,7 +114,7 @@ def test_an_unknown_datatype_is_reported_before_anything_is_sent() -> None:
 def test_short_numbers_are_sent_as_they_were_written() -> None:
     rows = [b"[1, 2.50]", b"[3,-0.123456789012]", b"[null,1.5e-07]"]
     tensor = tensor_of(JsonRecords(rows), described([-1, 2]), is_json=True)
-    assert tensor.content == b"[1, 2.50,3,-0.123456789012,null,1.5e-07]"
+    assert content_of(tensor) == b"[1, 2.50,3,-0.123456789012,null,1.5e-07]"
 
 
 @pytest.mark.parametrize("datatype", ["FP32", "FP64", "INT64", "INT8"])
@@ -131,8 +140,8 @@ def test_json_and_bytes_have_the_same_values(datatype: str, rows: list[list[floa
             tensor_of(records, one, is_json=True)
         return
     text = tensor_of(records, one, is_json=True)
-    again = tensor_of(JsonRecords([text.content]), ModelInput("x", datatype), is_json=False)
-    assert again.content == raw.content
+    again = tensor_of(JsonRecords([content_of(text)]), TensorSpec("x", datatype), is_json=False)
+    assert bytes(raw_of(again.values, datatype)) == bytes(raw_of(raw.values, datatype))
 
 
 @pytest.mark.parametrize("record", [b"16777217", b"-16777217", b"1e39", b"1.5E39", b"12345678901234567890"])
@@ -146,15 +155,15 @@ def test_an_integer_that_would_be_rounded_is_found_anywhere_in_a_long_request() 
     for at in range((1 << 18) - 20, (1 << 18) + 20):
         text = b"[0.123456789," + b" " * at + b"16777217]"
         with pytest.raises(Unfit):
-            tensor_of(JsonRecords([text]), ModelInput("x"), is_json=True)
+            tensor_of(JsonRecords([text]), TensorSpec("x"), is_json=True)
 
 
 def test_records_that_are_objects_are_rejected() -> None:
     with pytest.raises(ContractError, match="need records that are arrays or single values"):
-        sent(ModelInput("x"), b'{"custom_id": "a"}')
+        sent(TensorSpec("x"), b'{"custom_id": "a"}')
 
 
-async def predicted(records: Records, one: ModelInput, *, is_json: bool = True) -> tuple[Results, list[Tensor]]:
+async def predicted(records: Records, one: TensorSpec, *, is_json: bool = True) -> tuple[Results, list[Tensor]]:
     """Results that are the positions among the records that were sent, and the tensors."""
     given_tensors: list[Tensor] = []
 
@@ -170,13 +179,13 @@ async def test_only_the_records_that_fit_are_sent() -> None:
     results, tensors = await predicted(JsonRecords(texts), described([-1, 2], "INT64"))
     assert set(results.errors) == {1, 2, 3, 5}
     assert [decoded(results)[at] for at in (0, 4)] == [0, 1]
-    assert [(one.shape, one.content) for one in tensors] == [([2, 2], b"[1,2,3,4]")]
+    assert [(one.shape, content_of(one)) for one in tensors] == [([2, 2], b"[1,2,3,4]")]
     assert results.errors[1].message == "the record has null, which datatype INT64 cannot represent (tensor 'x')"
 
 
 async def test_without_metadata_the_shape_of_most_records_is_that_of_all() -> None:
     texts = [b"[1]", b"[1,2]", b"[[1,2]]", b"[3,4]"]
-    results, (tensor,) = await predicted(JsonRecords(texts), ModelInput("x"))
+    results, (tensor,) = await predicted(JsonRecords(texts), TensorSpec("x"))
     assert set(results.errors) == {0, 2}
     assert results.errors[0].message == "the record has dimensions [1], others have [2]"
     assert list(tensor.shape) == [2, 2]
@@ -229,11 +238,11 @@ async def test_list_columns_become_dimensions_and_others_are_errors() -> None:
         results, (tensor,) = await predicted(ArrowRecords(table), input_of(metadata, "x", "x"))
         assert set(results.errors) == {1, 2, 4}
         assert list(tensor.shape) == [3, 2, 2]
-        assert orjson.loads(tensor.content) == [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, None]
+        assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, None]
     fixed = pyarrow.array([[1.0, 2, 3, 4], None, [5, 6, 7, 8]], pyarrow.list_(pyarrow.float32(), 4))
     results, (tensor,) = await predicted(ArrowRecords(pyarrow.record_batch({"x": fixed})), input_of(metadata, "x", "x"))
     assert set(results.errors) == {1}
-    assert orjson.loads(tensor.content) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 async def test_several_columns_are_the_values_of_a_record() -> None:
@@ -241,7 +250,7 @@ async def test_several_columns_are_the_values_of_a_record() -> None:
     one = input_of(metadata, "x", "a", "b")
     rows = [{"a": 1, "b": "2.5"}, {"a": [1], "b": 2}, {"a": None, "b": True}]
     results, (tensor,) = await predicted(JsonRecords([orjson.dumps(row) for row in rows]), one)
-    assert orjson.loads(tensor.content) == [1.0, 2.5, None, 1.0]
+    assert orjson.loads(content_of(tensor)) == [1.0, 2.5, None, 1.0]
     assert results.errors[1].message == "column 'a' has an array, which datatype FP64 cannot represent (tensor 'x')"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.stores.krateo.endpoint import Endpoint, read_endpoint
+from inferrun_krateo.endpoint import Endpoint, read_endpoint
 
 
 def mounted(folder: Path, **keys: str) -> Endpoint:

@@ -10,15 +10,15 @@ from typing import TypeAlias
 
 import orjson
 
-from inferrun.formats.jsonl.line_blocks import BOM
-from inferrun.formats.row_validation import RowFault, width_of
 from inferrun.plugins import Json
+from inferrun_krateo.row_validation import RowFault, width_of
 
 Row: TypeAlias = "list[float | None]"
 
 _BESIDE_LIMIT = 64 * 1024
 """Maximum bytes before and after the rows."""
 
+_BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
 _END = re.compile(rb"\][ \t\r\n]*\]")
 _RESULT = re.compile(rb'"result"[ \t\r\n]*:[ \t\r\n]*\[')
@@ -40,7 +40,7 @@ class ResultRows:
         """Return the rows that this piece completes."""
         self._held += piece
         if not self._in_rows:
-            self._held = self._held.removeprefix(BOM)
+            self._held = self._held.removeprefix(_BOM)
             start = find_result(self._held)
             if start is None:
                 if len(self._held) > _BESIDE_LIMIT:
@@ -103,7 +103,7 @@ def find_result(text: bytes) -> int | None:
     The bracket belongs to that member of the object itself if the text is valid JSON once both are closed after it.
     """
     start = text.lstrip(_SPACE)
-    if start and not start.startswith(b"{") and not BOM.startswith(text):
+    if start and not start.startswith(b"{") and not _BOM.startswith(text):
         raise ValueError("not a JSON object")
     for found in _RESULT.finditer(text):
         try:

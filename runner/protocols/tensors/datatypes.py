@@ -1,29 +1,31 @@
-"""V2's datatypes: values of records as arrays of a datatype, arrays as bytes, and bytes as predictions. Pure.
+"""V2's datatypes: values of records as arrays of a datatype, and arrays as bytes and back. Pure.
 
 A value is never changed silently. A number with decimals is rounded to the nearest value of a floating-point type, as everywhere;
-everything else that a datatype cannot represent is Unfit: a number out of its range, a fraction for an integer, an integer that a
-floating-point type would round, a missing value unless the type has NaN. Bytes are little-endian and in row-major order, which is
-the order of every machine that the images run on; a string has its length in four bytes before it.
+everything else that a datatype cannot represent is named with its position: a number out of its range, a fraction for an integer,
+an integer that a floating-point type would round, a missing value unless the type has NaN. Bytes are little-endian and in
+row-major order, which is the order of every machine that the images run on; a string has its length in four bytes before it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
 import orjson
 
-from inferrun.formats.json_text import bytes_in, json_of_bytes
+from inferrun.formats.json_text import bytes_in
 from inferrun.formats.number_text import number_of
 from inferrun.formats.row_validation import kind_of
-from inferrun.plugins import Json, JsonRecords, RecordError, Results
-from runner.protocols.v2.tensors import check_rows, results_of, without_ones
+from inferrun.plugins import Json
 
 if TYPE_CHECKING:
+    import pyarrow
     from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"  # Any: of each datatype
-TensorValues: TypeAlias = "Array | list[bytes]"
+TensorValues: TypeAlias = "Array | list[bytes] | pyarrow.BinaryArray"
+Faults: TypeAlias = dict[int, str]
+"""What is wrong, by the position of the value or the record. A text never shows a value."""
 
 KINDS: Final = {
     "BOOL": numpy.dtype("?"),
@@ -46,34 +48,52 @@ FLOATS: Final = frozenset(EXACT)
 _BF16_NAN: Final = 0x7FC0
 
 
-class Unfit(ValueError):
-    """A record cannot be sent. The text describes what it has, and never shows it."""
+def unfit(what: str, datatype: str) -> str:
+    """Return the text of a fault."""
+    return f"{what}, which datatype {datatype} cannot represent"
 
 
-def _unfit(what: str, datatype: str) -> Unfit:
-    return Unfit(f"{what}, which datatype {datatype} cannot represent")
-
-
-def to_array(values: Sequence[Json], datatype: str) -> Array:
-    """Return Python's values of a datatype of numbers or booleans. A text that is a number is one. Raises Unfit."""
+def to_array(values: Sequence[Json], datatype: str) -> tuple[Array, Faults]:
+    """Return Python's values in a datatype of numbers or booleans. A text that is a number is one."""
     kinds = set(map(type, values))
+    faults: Faults = {}
     if datatype == "BOOL":
-        found = values if kinds <= {bool} else [_boolean(value) for value in values]
-        return numpy.array(found, KINDS[datatype])
+        found = values if kinds <= {bool} else _each(values, _boolean, datatype, faults)
+        return numpy.array(found, KINDS[datatype]), faults
     is_float = datatype in EXACT
     if not kinds <= ({int, float, type(None)} if is_float else {int}):
-        values = [_number(value, datatype) for value in values]
+        values = _each(values, lambda value: _number(value, is_float=is_float), datatype, faults)
         kinds = set(map(type, values))
     if kinds <= {int}:
-        return narrowed(_integers(values), datatype)
+        array, more = narrowed(_integers(values), datatype)
+        return array, faults | more
     numbers = numpy.array(values, numpy.float64)  # None is NaN
-    if int in kinds and (numpy.abs(numbers) >= EXACT[datatype]).any():  # 2**53 may be a rounded 2**53 + 1
-        narrowed(_integers([value for value in values if type(value) is int]), datatype)
-    return narrowed(numbers, datatype)
+    if int in kinds:
+        # 2**53 may be a rounded 2**53 + 1
+        places = [
+            at for at in numpy.flatnonzero(numpy.abs(numbers) >= EXACT[datatype]).tolist() if type(values[at]) is int
+        ]
+        if places:
+            _, inexact = narrowed(_integers([values[at] for at in places]), datatype)
+            faults |= {places[at]: text for at, text in inexact.items()}
+    array, more = narrowed(numbers, datatype)
+    return array, more | faults
 
 
-def narrowed(values: Array, datatype: str) -> Array:
-    """Return the numbers of an array in the datatype. Raises Unfit."""
+def _each(values: Sequence[Json], convert: "Callable[[Json], Json]", datatype: str, faults: Faults) -> list[Json]:
+    """Return values that numpy can take; zero for those that are unfit."""
+    found: list[Json] = []
+    for at, value in enumerate(values):
+        try:
+            found.append(convert(value))
+        except ValueError:
+            faults[at] = unfit(kind_of(value), datatype)
+            found.append(0)
+    return found
+
+
+def narrowed(values: Array, datatype: str) -> tuple[Array, Faults]:
+    """Return the numbers of an array in the datatype."""
     kind = KINDS[datatype]
     if datatype in EXACT:
         with numpy.errstate(over="ignore"):
@@ -83,52 +103,55 @@ def narrowed(values: Array, datatype: str) -> Array:
             rounded = ((bits + numpy.uint32(0x7FFF) + (bits >> 16 & 1)) & numpy.uint32(0xFFFF0000)).view("<f4")
             found = numpy.where(numpy.isnan(found), found, rounded)
         if values.dtype.kind == "f":
-            if (numpy.isinf(found) & numpy.isfinite(values)).any():
-                raise _unfit("a number", datatype)
-            return found
-        big = (values > EXACT[datatype]) | (values < -EXACT[datatype])
-        if any(
-            not math.isfinite(a) or int(a) != b for a, b in zip(found[big].tolist(), values[big].tolist(), strict=True)
-        ):
-            raise Unfit(f"an integer, which datatype {datatype} cannot represent exactly")
-        return found
+            return found, _at(numpy.isinf(found) & numpy.isfinite(values), unfit("a number", datatype))
+        big = numpy.flatnonzero((values > EXACT[datatype]) | (values < -EXACT[datatype])).tolist()
+        text = f"an integer, which datatype {datatype} cannot represent exactly"
+        pairs = zip(big, found[big].tolist(), values[big].tolist(), strict=True)
+        return found, {at: text for at, a, b in pairs if not math.isfinite(a) or int(a) != b}
     low, high = (0, 1) if datatype == "BOOL" else (int(numpy.iinfo(kind).min), int(numpy.iinfo(kind).max))
     if values.dtype.kind == "f":
         # The limits of 64 bits are powers of two, which are exact; one more than the largest value is.
-        fits = (values >= float(low)) & (values < float(high + 1)) & (numpy.trunc(values) == values)
-        if not fits.all():
-            raise _unfit("a number", datatype)
+        misfits = ~((values >= float(low)) & (values < float(high + 1)) & (numpy.trunc(values) == values))
     elif len(values) and not (low <= int(values.min()) and int(values.max()) <= high):
-        raise _unfit("a number", datatype)
-    return values.astype(kind)
+        misfits = numpy.array([not low <= value <= high for value in values.tolist()])
+    else:
+        return values.astype(kind), {}
+    if misfits.any():
+        values = numpy.where(misfits, values.dtype.type(0) if values.dtype != object else 0, values)
+    return values.astype(kind), _at(misfits, unfit("a number", datatype))
 
 
-def to_bytes(values: Sequence["Json | bytes"]) -> list[bytes]:
-    """Return values of the datatype BYTES: a text in UTF-8, and anything else but bytes as JSON text. Raises Unfit."""
-    return [_bytes_of(value) for value in values]
+def _at(misfits: Array, text: str) -> Faults:
+    return dict.fromkeys(numpy.flatnonzero(misfits).tolist(), text)
 
 
-def json_of(values: TensorValues) -> bytes:
-    """Return the values of a tensor as a JSON array; bytes must be texts. NaN is null."""
-    if isinstance(values, list):
-        return orjson.dumps([value.decode() for value in values])
-    return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
+def to_bytes(values: Sequence[Json]) -> tuple[list[bytes], Faults]:
+    """Return values of the datatype BYTES: a text in UTF-8, an object with base64 as bytes, anything else as JSON text."""
+    faults: Faults = {}
+    found = [_bytes_of(value) for value in values]
+    if None in found:
+        faults = {at: unfit(kind_of(values[at]), "BYTES") for at, one in enumerate(found) if one is None}
+    return [one or b"" for one in found], faults
 
 
-def raw_of(values: TensorValues, datatype: str) -> bytes:
+def raw_of(values: TensorValues, datatype: str) -> bytes | memoryview:
     """Return the bytes of a tensor."""
     if isinstance(values, list):
         return b"".join([part for value in values for part in (len(value).to_bytes(4, "little"), value)])
+    if not isinstance(values, numpy.ndarray):
+        from runner.protocols.tensors.arrow_columns import strings_of  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+        return strings_of(values)
     if datatype == "BF16":
         halves = (values.view("<u4") >> 16).astype("<u2")
-        return numpy.where(numpy.isnan(values), numpy.uint16(_BF16_NAN), halves).tobytes()
-    return values.tobytes()
+        values = numpy.where(numpy.isnan(values), numpy.uint16(_BF16_NAN), halves)
+    return numpy.ascontiguousarray(values).ravel().data.cast("B") if values.size else b""
 
 
-def from_raw(raw: bytes, datatype: str, *, count: int) -> TensorValues:
+def from_raw(raw: bytes | memoryview, datatype: str, *, count: int) -> "Array | list[bytes]":
     """Return the values of a tensor's bytes. Raises ValueError with what violates the protocol."""
     if datatype == "BYTES":
-        return _strings(raw)
+        return _strings(bytes(raw))
     if datatype not in KINDS:
         raise ValueError(f"the output has another datatype than {', '.join(sorted(DATATYPES))}")
     kind = numpy.dtype("<u2") if datatype == "BF16" else KINDS[datatype]
@@ -150,8 +173,8 @@ def _integers(values: Sequence[Json]) -> Array:
     return numpy.array(values, object)  # negative ones beside some that only fit into UINT64
 
 
-def _number(value: Json, datatype: str) -> Json:
-    is_float = datatype in EXACT
+def _number(value: Json, *, is_float: bool) -> Json:
+    """Raises ValueError."""
     if value is None and is_float:
         return None
     found = number_of(value.strip()) if isinstance(value, str) else value
@@ -159,7 +182,7 @@ def _number(value: Json, datatype: str) -> Json:
         return int(found)
     if isinstance(found, float) and (is_float or found.is_integer()):
         return found if is_float else int(found)
-    raise _unfit(kind_of(value), datatype)
+    raise ValueError(value)
 
 
 _TRUE: Final = (1, "1", "t", "true")
@@ -167,19 +190,18 @@ _FALSE: Final = (0, "0", "f", "false")
 
 
 def _boolean(value: Json) -> bool:
+    """Raises ValueError."""
     key = value.lower() if isinstance(value, str) else value
     if key in _TRUE or key in _FALSE:
         return key in _TRUE
-    raise _unfit(kind_of(value), "BOOL")
+    raise ValueError(value)
 
 
-def _bytes_of(value: "Json | bytes") -> bytes:
-    if isinstance(value, bytes):
-        return value
+def _bytes_of(value: Json) -> bytes | None:
     if isinstance(value, str):
         return value.encode()
     if value is None or isinstance(value, list):
-        raise _unfit(kind_of(value), "BYTES")
+        return None
     if (found := bytes_in(value)) is not None:
         return found
     return orjson.dumps(value)
@@ -196,34 +218,12 @@ def _strings(raw: bytes) -> list[bytes]:
     return found
 
 
-def decode_output(raw: bytes, *, datatype: str, shape: list[int], records: int) -> Results:
-    """Return one prediction per record. Raises ValueError with what violates the protocol."""
-    values = from_raw(raw, datatype, count=math.prod(shape))
-    if isinstance(values, list):
-        return results_of([json_of_bytes(value) for value in values], shape, records=records)
-    if not shape:
-        return results_of(values.tolist(), shape, records=records)
-    check_rows(shape, records)
-    values = values.reshape(records, *without_ones(shape[1:]))
-    if values.dtype.kind != "f":
-        return Results(JsonRecords(_texts(values)))
-    # A number of FP32 has more digits as FP64, which are those that servers write in JSON.
-    values = values.astype(numpy.float64)
-    rows = values.reshape(len(values), -1)
-    invalid = ~numpy.isfinite(rows)
-    errors = {
-        at: RecordError("invalid_prediction", f"the model returned {rows[at][invalid[at]][0]}")
-        for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
-    }
-    return Results(JsonRecords(_texts(values)), errors)
-
-
 _AT_ONCE: Final = 256
 """Rows that are encoded in one call: the text of all of them exists twice for a moment."""
 
 
-def _texts(values: Array) -> list[bytes]:
-    """Return one text per row of an array; NaN and infinity become null."""
+def texts_of_rows(values: Array) -> list[bytes]:
+    """Return one JSON text per row of an array; NaN and infinity become null."""
     if values.ndim == 1:
         return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
     brackets = values.ndim - 1

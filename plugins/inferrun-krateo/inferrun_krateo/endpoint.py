@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from runner.stores.storage_object import MountedSecret, authorization_of
+from inferrun.plugins.storage import MountedSecret, authorization_of
 
 _TRUE = frozenset({"1", "t", "true"})
 _CERTIFICATE_KEYS = ("certificate-authority-data", "client-certificate-data", "client-key-data")

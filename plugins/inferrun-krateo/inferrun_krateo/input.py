@@ -5,20 +5,16 @@ whether two Pods received the same. Memory does not depend on the response's siz
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import orjson
 
-from inferrun.plugins import InputError, Source, StorageObject, StoreContext
-from runner.network.http_client import ExchangeFailed, read_start
-from runner.network.network_failures import fault_of_status, size_of
-from runner.network.retries import with_retries
-from runner.stores.file_ranges import FileRanges
-from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.krateo.handler import Handler, open_handler
-from runner.stores.krateo.response import ResultRows
-from runner.stores.krateo.spec import KrateoSpec
-from runner.stores.storage_object import read_spec
+from inferrun.plugins import InputError, Source, SpooledInput, StorageObject, StoreContext
+from inferrun.plugins.http import ExchangeFailed, fault_of_status, read_start, size_of
+from inferrun.plugins.storage import read_spec
+from inferrun_krateo.handler import Handler, open_handler
+from inferrun_krateo.response import ResultRows
+from inferrun_krateo.spec import KrateoSpec
 
 _ERROR_BYTES = 64 * 1024
 _PIECE = 64 * 1024
@@ -31,28 +27,17 @@ _EXPECTED = '{"result": [[number, …], …]}'
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `krateo` under `input`."""
     api = read_spec(spec, KrateoSpec, field="input.krateo").api
-    limits = context.limits
-    with spool_folder(context) as folder:
+    services = context.services
+    with ExitStack() as stack:
         async with open_handler(api, context, side="input", error=InputError) as handler:
             body = orjson.dumps(api.body(context.contract))
-            spool = InputSpool(
-                folder / "rows.jsonl",
-                limit=limits.spool_bytes,
-                what=f"{handler.target} returned rows of",
-                fix="limit the query, or ",
-            )
-            await with_retries(
-                lambda: _fetch(handler, body, spool, row_limit=limits.record_bytes), budget=limits.retry_seconds
-            )
-        yield FileRanges(
-            [spool.file],
-            fingerprint=f"rows-sha256:{spool.digest}",
-            record_format=context.format_named("jsonl", "input.krateo"),
-            limits=limits,
-        )
+            what = f"{handler.target} returned rows of"
+            spool = stack.enter_context(services.spooled("rows.jsonl", what=what, fix="limit the query, or "))
+            await services.with_retries(lambda: _fetch(handler, body, spool, row_limit=context.limits.record_bytes))
+        yield spool.source(context.format_named("jsonl", "input.krateo"))
 
 
-async def _fetch(handler: Handler, body: bytes, spool: InputSpool, *, row_limit: int) -> None:
+async def _fetch(handler: Handler, body: bytes, spool: SpooledInput, *, row_limit: int) -> None:
     try:
         async with handler.request(body=body) as response:
             if not 200 <= response.status < 300:

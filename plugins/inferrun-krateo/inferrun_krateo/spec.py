@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 from pydantic import Field, field_validator
 
-from inferrun.http_headers import header_fault, name_fault, split_header
 from inferrun.plugins import Contract, ContractError
-from runner.stores.storage_object import MountedRef, StorageSpec
+from inferrun.plugins.http import header_fault, name_fault, split_header
+from inferrun.plugins.storage import MountedRef, StorageSpec
 
 RESERVED = ("job_uid", "pod_uid", "predictions", "chunk", "offset")
 """Keys of a request body that only the runner sets."""

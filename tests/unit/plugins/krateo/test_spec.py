@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from inferrun.plugins import Contract, ContractError
-from runner.stores.krateo.spec import Api, KrateoSpec, reject_reserved
-from runner.stores.storage_object import read_spec
+from inferrun.plugins.storage import read_spec
+from inferrun_krateo.spec import Api, KrateoSpec, reject_reserved
 
 CONTRACT = Contract(job_id="uid", job_name="inf-a", parameters={"table": "irises", "limit": "10"})
 

@@ -1,11 +1,20 @@
-"""V2 responses as JSON."""
+"""Responses of V2 as predictions."""
 
 import orjson
 import pytest
 
-from inferrun.plugins import JsonRecords, RecordError
-from runner.protocols.v2.tensors import decode
+from inferrun.plugins import JsonRecords, RecordError, Results
+from runner.protocols.tensors.answers import Output, results_of
+from runner.protocols.tensors.datatypes import from_raw, raw_of
+from runner.protocols.tensors.signature import Signature, TensorSpec
+from runner.protocols.v2 import json_body
 from tests.unit.runner.batches import decoded
+
+SIGNATURE = Signature((TensorSpec("x"),))
+
+
+def decode(body: bytes, *, records: int) -> Results:
+    return results_of(json_body.decode(body), SIGNATURE, records=records)
 
 
 def response(**output: object) -> bytes:
@@ -127,3 +136,9 @@ def test_a_byte_order_mark_before_a_response_is_ignored() -> None:
     body = b'\xef\xbb\xbf{"outputs":[{"name":"y","shape":[2],"datatype":"FP32","data":[1.5,NaN]}]}'
     results = decode(body, records=2)
     assert set(results.errors) == {1}
+
+
+def test_bytes_that_are_no_text_are_their_base64() -> None:
+    values = from_raw(raw_of([b"text", b"\xff\x00", b""], "BYTES"), "BYTES", count=3)
+    results = results_of([Output("o", "BYTES", [3], values)], SIGNATURE, records=3)
+    assert decoded(results) == ["text", {"b64": "/wA="}, ""]

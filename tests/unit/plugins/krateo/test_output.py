@@ -2,7 +2,7 @@
 
 import pytest
 
-from runner.stores.krateo.output import is_confirmed
+from inferrun_krateo.output import is_confirmed
 
 
 @pytest.mark.parametrize(

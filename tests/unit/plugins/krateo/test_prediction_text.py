@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from runner.stores.krateo.prediction_text import escape, lines_of, split
+from inferrun_krateo.prediction_text import escape, lines_of, split
 
 
 @pytest.mark.parametrize(

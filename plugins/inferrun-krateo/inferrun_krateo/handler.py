@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
-from inferrun.http_headers import value_fault
 from inferrun.plugins import RunnerError, StoreContext
-from inferrun.text import public_url
-from runner.network.http_client import HttpClient, idle_timeout, open_client
-from runner.stores.krateo.endpoint import Endpoint, read_endpoint
-from runner.stores.krateo.spec import Api
-from runner.stores.storage_object import naming_secret_field
+from inferrun.plugins.http import HttpClient, HttpResponse, public_url, value_fault
+from inferrun.plugins.storage import naming_secret_field
+from inferrun_krateo.endpoint import Endpoint, read_endpoint
+from inferrun_krateo.spec import Api
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class Handler:
 
     def request(
         self, *, body: Any, verb: str = "", headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:  # Any: what aiohttp can send
+    ) -> AbstractAsyncContextManager[HttpResponse]:  # Any: what the client can send
         """The context manager of one request, which yields the response before its body. Raises ExchangeFailed."""
         merged = {**self.headers, **(headers or {})}
         return self.client.stream(verb or self.verb, self.url, headers=merged, body=body, proxy=self.proxy)
@@ -50,12 +46,12 @@ async def open_handler(
     api: Api, context: StoreContext, *, side: str, error: type[RunnerError]
 ) -> AsyncIterator[Handler]:
     """Open a client for one API call with the mounted Secrets. Raises `error` with the field, the Secret and the key."""
-    limits, folder = context.limits, context.endpoints_dir
+    folder = context.endpoints_dir
     with naming_secret_field(f"{side}.krateo.api.endpointRef", error):
         endpoint = read_endpoint(folder / side, secret=api.endpoint_ref.name, has_authorization=api.has_authorization)
     with naming_secret_field(f"{side}.krateo.api.headersFrom", error):
         headers = _headers(api, endpoint, folder / f"{side}-headers")
-    async with open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=endpoint.tls) as client:
+    async with context.services.http_client(tls=endpoint.tls) as client:
         yield Handler(client, endpoint.url(api.path), api.verb, headers, endpoint.proxy_url or None)
 
 

@@ -1,0 +1,237 @@
+"""Outputs of a model as predictions: JSON texts, or columns of the type that all results of the run have. Pure."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy
+import orjson
+
+from inferrun.formats.json_text import json_of_bytes, json_texts, texts_of
+from inferrun.formats.number_text import number_of
+from inferrun.plugins import Json, JsonRecords, RecordError, Results
+from runner.protocols.tensors.datatypes import DATATYPES, KINDS, Array, texts_of_rows, to_array, to_bytes
+from runner.protocols.tensors.signature import OutputSpec, Signature
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_BOM = b"\xef\xbb\xbf"
+
+INVALID = "invalid_prediction"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output of a response."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    """Empty: unknown, or that of a single value."""
+
+    values: "Array | list[bytes] | list[Json]"
+    """From bytes, or from JSON, then flat."""
+
+    is_json: bool = False
+
+
+def results_of(
+    found: Sequence[Output],
+    signature: Signature,
+    *,
+    records: int,
+    is_typed: bool = False,
+    stored: "pyarrow.DataType | None" = None,
+) -> Results:
+    """Return one prediction per record from the wanted outputs, or the first one.
+
+    A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
+    size 1. A record with an invalid value (null, NaN, infinity) gets an error. With `is_typed`, predictions are a column, of the
+    type `stored`, or without one of the datatypes of the response. Raises ValueError with what violates the protocol.
+    """
+    by_name = {one.name: one for one in found}
+    wanted = signature.outputs
+    missing = [one.name for one in wanted if one.name not in by_name]
+    if not found or (missing and signature.is_chosen):
+        raise ValueError(f"it has no output {missing[0]!r}" if missing else "no outputs")
+    if missing or not wanted:  # the first one, whatever the metadata calls it
+        wanted, by_name = (OutputSpec(found[0].name, found[0].name),), {found[0].name: found[0]}
+    shaped = {one: _shaped(by_name[one.name], records, has_batch=signature.has_batch) for one in wanted}
+    if is_typed and (stored is not None or all(one.datatype in DATATYPES for one in shaped.values())):
+        from runner.protocols.tensors.arrow_answers import typed_results  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
+
+        return typed_results(shaped, stored, is_chosen=signature.is_chosen)
+    parts = {one.result_name: json_results(output) for one, output in shaped.items()}
+    return _joined(parts) if signature.is_chosen else next(iter(parts.values()))
+
+
+def _shaped(output: Output, records: int, *, has_batch: bool) -> Output:
+    """Return an output whose shape begins with the number of records. Raises ValueError if it has another."""
+    shape, count = output.shape, len(output.values)
+    if not has_batch:
+        shape = [1, *(shape or ([count] if count > 1 else []))]
+    elif shape and shape[0] != records:
+        raise ValueError(f"the output has {shape[0]} rows for {records} records")
+    if any(size < 1 for size in shape):
+        raise ValueError(f"the output has the shape {shape}, which is that of no values")
+    shape = shape or [records, max(count // records, 1)]
+    if count != math.prod(shape):
+        raise ValueError(f"the output has {count} values, but its shape {shape} requires {math.prod(shape)}")
+    return Output(output.name, output.datatype, [records, *without_ones(shape[1:])], output.values, output.is_json)
+
+
+def json_results(output: Output) -> Results:
+    """Return predictions as JSON texts."""
+    values = output.values
+    if not isinstance(values, list):
+        return _texts_of_array(values.reshape(output.shape))
+    predictions = cast("list[Json]", values)
+    if not output.is_json:
+        predictions = [json_of_bytes(value) for value in cast("list[bytes]", values)]
+    errors_possible = _may_have_invalid(predictions)
+    for size in reversed(output.shape[1:]):
+        predictions = [predictions[start : start + size] for start in range(0, len(predictions), size)]
+    return Results(JsonRecords(texts_of(predictions)), errors_of(predictions) if errors_possible else {})
+
+
+def _texts_of_array(values: Array) -> Results:
+    if values.dtype.kind != "f":
+        return Results(JsonRecords(texts_of_rows(values)))
+    # A number of FP32 has more digits as FP64, which are those that servers write in JSON.
+    values = values.astype(numpy.float64)
+    return Results(JsonRecords(texts_of_rows(values)), errors_of_array(values))
+
+
+def errors_of_array(values: Array) -> dict[int, RecordError]:
+    """Return the errors of the rows of numbers that contain NaN or infinity."""
+    rows = values.reshape(len(values), -1)
+    invalid = ~numpy.isfinite(rows)
+    return {
+        at: RecordError(INVALID, f"the model returned {rows[at][invalid[at]][0]}")
+        for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
+    }
+
+
+def array_of_json(output: Output) -> "tuple[Array | list[bytes], dict[int, RecordError]] | None":
+    """Return the values of an output in JSON in its datatype, with the errors of records; None if it has none that is known."""
+    width = max(math.prod(output.shape[1:]), 1)
+    values = cast("list[Json]", output.values)
+    found: Array | list[bytes]
+    if output.datatype == "BYTES":
+        found, faults = to_bytes(values)
+    elif output.datatype in KINDS:
+        found, faults = to_array(values, output.datatype)
+    else:
+        return None
+    errors: dict[int, RecordError] = {}
+    for at, text in faults.items():
+        shown = "null" if values[at] is None else text
+        errors.setdefault(at // width, RecordError(INVALID, f"the model returned {shown}"))
+    return found, errors
+
+
+def _joined(parts: Mapping[str, Results]) -> Results:
+    members = [
+        [b"%b:%b" % (orjson.dumps(name), text) for text in json_texts(part.values)] for name, part in parts.items()
+    ]
+    errors = joined_errors({name: part.errors for name, part in parts.items()})
+    return Results(JsonRecords([b"{%b}" % b",".join(texts) for texts in zip(*members, strict=True)]), errors)
+
+
+def joined_errors(parts: Mapping[str, Mapping[int, RecordError]]) -> dict[int, RecordError]:
+    """Return the errors of records in several outputs: the first of each, which names the output."""
+    errors: dict[int, RecordError] = {}
+    for name, part in parts.items():
+        for at, error in part.items():
+            errors.setdefault(at, RecordError(error.code, f"{error.message} in {name!r}"))
+    return errors
+
+
+def outputs_in(body: bytes, read: "Callable[[dict[str, Any]], Output]") -> list[Output]:  # Any: foreign JSON
+    """Return the outputs of a response in JSON. Raises ValueError if there is none."""
+    response = load(body)
+    outputs = response.get("outputs") if isinstance(response, dict) else None
+    if not isinstance(outputs, list) or not outputs or not all(isinstance(one, dict) for one in outputs):
+        raise ValueError('no "outputs"')
+    return [read(one) for one in outputs]
+
+
+def load(body: bytes) -> object:
+    """Parse JSON; NaN and Infinity, which many Python servers write, are accepted by a slower parser.
+
+    A byte order mark is ignored (RFC 8259, 8.1).
+    """
+    try:
+        value: object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if body.startswith(_BOM):
+            return load(body.removeprefix(_BOM))
+        if b"NaN" not in body and b"Infinity" not in body:
+            raise ValueError(f"not valid JSON ({error})") from error
+        try:
+            value = json.loads(body, parse_int=number_of)
+        except (ValueError, RecursionError):
+            raise ValueError(f"not valid JSON ({error})") from error
+    return value
+
+
+def flat_of(data: list[Json], shape: list[int]) -> list[Json]:
+    """Return the values of an output, flattened. Servers may nest them, but only according to the shape: anything else would
+    misalign them, and raises ValueError."""
+    level = 0
+    while data and list in (kinds := set(map(type, data))):
+        if len(kinds) > 1:
+            raise ValueError("the output mixes values and arrays at the same level")
+        lists = [inner for inner in data if isinstance(inner, list)]
+        sizes = set(map(len, lists))
+        level += 1
+        expected = shape[level] if level < len(shape) else 1
+        if len(sizes) > 1 or (shape and sizes != {expected}):
+            shown = " and ".join(map(str, sorted(sizes)[:3]))
+            raise ValueError(f"the output has nested arrays of {shown} values, which do not match its shape {shape}")
+        data = list(chain.from_iterable(lists))
+    return data
+
+
+def without_ones(dimensions: list[int]) -> list[int]:
+    """Return dimensions without those of size 1 at the end."""
+    while dimensions and dimensions[-1] == 1:
+        dimensions = dimensions[:-1]
+    return dimensions
+
+
+def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
+    """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
+    finite = math.isfinite
+    others = [
+        at for at, one in enumerate(predictions) if type(one) is not int and not (type(one) is float and finite(one))
+    ]
+    found = ((at, _error_of(predictions[at])) for at in others)
+    return {at: error for at, error in found if error}
+
+
+def _error_of(prediction: Json) -> RecordError | None:
+    """Return the error of a prediction with null, NaN or infinity; in an object, null is valid."""
+    left = [(prediction, False)]
+    while left:
+        value, is_in_object = left.pop()
+        if isinstance(value, dict):
+            left += [(one, True) for one in value.values()]
+        elif isinstance(value, list):
+            left += [(one, is_in_object) for one in reversed(value)]
+        elif (value is None and not is_in_object) or (isinstance(value, float) and not math.isfinite(value)):
+            name = "null" if value is None else str(value)
+            return RecordError(INVALID, f"the model returned {name}")
+    return None
+
+
+def _may_have_invalid(values: list[Json]) -> bool:
+    """Find the common case, only finite numbers, without a Python call per value: a sum with NaN or infinity is not finite."""
+    kinds = set(map(type, values))
+    if kinds <= {int, float}:
+        return not math.isfinite(sum(cast("list[float]", values)))
+    return not kinds.isdisjoint({type(None), float, dict})

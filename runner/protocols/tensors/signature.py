@@ -1,0 +1,269 @@
+"""What a model takes and returns: the contract's tensors, completed by the model's metadata. Pure.
+
+The metadata decides datatype and shape. What the contract states is used instead of it; a difference is named before the first
+request. Without both, the datatype is FP32, as in the Krateo controller, and the shape that of the records.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from inferrun.contract import InputTensor
+from inferrun.plugins import ContractError, InferenceError, OutputTensor, Tensors
+from runner.protocols.tensors.datatypes import DATATYPES
+
+DEFAULT_INPUT: Final = "input-0"
+"""Name of the input if neither the InferenceConfig nor the model's metadata gives one."""
+
+_SHOWN: Final = 10
+
+_METADATA: Final = "the model's metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """An input of the model, and what feeds it."""
+
+    name: str
+
+    datatype: str = "FP32"
+    """Empty: the values are sent as they are, in JSON."""
+
+    dimensions: tuple[int, ...] | None = None
+    """Those of a record, without that of the batch; not positive if variable. None if nothing specifies them."""
+
+    has_batch: bool = True
+    """Whether the tensor has a first dimension for the records. Without one, a request has one record."""
+
+    columns: tuple[str, ...] = ()
+    """The columns that feed it; empty for the whole record."""
+
+    parameters: Mapping[str, bool | int | str] = field(default_factory=dict)
+
+    is_stated: bool = False
+    """Whether the contract states the datatype."""
+
+    is_instance: bool = False
+    """Whether it is part of an instance of V1: a single value is no array, and bytes may be an object with their base64."""
+
+    source: str = _METADATA
+    """Where the dimensions stand."""
+
+    @property
+    def is_base64(self) -> bool:
+        """Whether bytes are sent as their base64."""
+        return self.parameters.get("content_type") == "base64"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """An output of the model."""
+
+    name: str
+    result_name: str
+
+    datatype: str = ""
+    """Empty: unknown."""
+
+    dimensions: tuple[int, ...] | None = None
+    """Those of a prediction; not positive if variable. None: unknown."""
+
+    is_binary: bool = False
+    """Whether values of the datatype BYTES are bytes, and not texts."""
+
+    field: str = ""
+    """Where the contract describes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The inputs and outputs of a model."""
+
+    inputs: tuple[TensorSpec, ...]
+
+    outputs: tuple[OutputSpec, ...] = ()
+    """Those that become predictions. If the contract names none, the first one of the metadata, as far as it is known."""
+
+    is_chosen: bool = False
+    """Whether the contract names the outputs, so that a prediction has a member for each."""
+
+    parameters: Mapping[str, bool | int | str] = field(default_factory=dict)
+    """Of each request."""
+
+    mismatches: tuple[str, ...] = ()
+    """How the contract differs from the metadata."""
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether a request may have several records."""
+        return all(one.has_batch for one in self.inputs)
+
+    @property
+    def requested(self) -> tuple[str, ...]:
+        """The outputs that a request names; empty: whatever the server returns."""
+        return tuple(one.name for one in self.outputs) if self.is_chosen else ()
+
+
+def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str, default: str = "FP32") -> Signature:
+    """Compare the contract's tensors with the metadata. `wanted` is the name of an input that has none.
+
+    `default` is the datatype without metadata; empty for V1, which has none. Raises ContractError with the field for a tensor
+    that the model does not have, and InferenceError for an unknown datatype. Metadata that lists no tensors says nothing.
+    """
+    known = {str(one.get("name")): one for one in described(metadata, "inputs")}
+    found = [
+        _mapped(given, f"tensors.inputs.{at}", known, wanted, default=default)
+        for at, given in enumerate(tensors.inputs)
+    ]
+    if not found:
+        name = wanted or next(iter(known), DEFAULT_INPUT)
+        found = [_input(name, known.get(name) or next(iter(known.values()), {}), default=default)]
+    inputs = tuple(one for one, _ in found)
+    names = [one.name for one in inputs]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise ContractError(f"tensors.inputs.{at}.name: {name!r} is named twice; name each input of the model once")
+    for one in inputs:
+        if one.datatype and one.datatype not in DATATYPES:
+            raise InferenceError(
+                f"{target}: input {one.name[:80]!r} has datatype {one.datatype[:16]}; records can be sent as "
+                f"{', '.join(sorted(DATATYPES))}; set tensors.inputs.0.datatype to what the model takes",
+                is_retryable=False,
+            )
+    mismatches = [text for _, text in found if text]
+    unfed = [name for name in known if name not in names] if tensors.inputs or names[0] in known else []
+    if unfed:
+        mismatches.append(f"the model's inputs {listed(unfed)} are fed by no column; add them to tensors.inputs")
+    has_batch = all(one.has_batch for one in inputs)
+    outputs = _outputs(tensors.outputs, described(metadata, "outputs"), has_batch=has_batch)
+    return Signature(inputs, outputs, bool(tensors.outputs), tensors.parameters, tuple(mismatches))
+
+
+def described(metadata: object, side: str) -> list[dict[str, Any]]:  # Any: foreign JSON
+    """Return what a model's metadata says about its `inputs` or `outputs`; empty if it says nothing."""
+    found = metadata.get(side) if isinstance(metadata, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def shape_of(tensor: Mapping[str, Any]) -> list[int]:  # Any: foreign JSON
+    """Return the shape of an input or output; empty if it has none."""
+    shape = tensor.get("shape")
+    return shape if isinstance(shape, list) and all(type(size) is int for size in shape) else []
+
+
+def listed(names: "Sequence[str] | Mapping[str, object]") -> str:
+    """Return names for a message, of which the first ones are shown."""
+    shown = [repr(name[:80]) for name in names][:_SHOWN]
+    return ", ".join(shown) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _mapped(
+    given: InputTensor,
+    field: str,
+    known: Mapping[str, dict[str, Any]],  # Any: JSON
+    wanted: str,
+    *,
+    default: str,
+) -> tuple[TensorSpec, str]:
+    name = given.name or wanted or (next(iter(known)) if len(known) == 1 else "" if known else DEFAULT_INPUT)
+    if not name:
+        raise ContractError(f"{field}.name: required, because the model has the inputs {listed(known)}")
+    if known and name not in known:
+        raise ContractError(f"{field}.name: the model has no input {name!r}; it has {listed(known)}")
+    return _input(name, known.get(name, {}), given, field, default=default)
+
+
+def _input(
+    name: str,
+    metadata: Mapping[str, Any],  # Any: JSON
+    given: InputTensor | None = None,
+    field: str = "",
+    *,
+    default: str,
+) -> tuple[TensorSpec, str]:
+    """Return an input, and how the contract differs from the metadata; empty if it does not."""
+    datatype = str(metadata.get("datatype") or "").upper()
+    shape = shape_of(metadata)
+    if given is None:
+        return TensorSpec(name, datatype or default, _of_record(shape)), ""
+    differs = ""
+    if given.datatype and datatype and given.datatype != datatype:
+        differs = f"{field}.datatype: {given.datatype}, but the model's metadata has {datatype[:16]}"
+    dimensions, has_batch, source = _of_record(shape), True, _METADATA
+    if given.shape is not None:
+        source, has_batch = f"{field}.shape", given.shape[:1] == (-1,)
+        dimensions = given.shape[1:] if has_batch else given.shape
+        if shape and not _agree(given.shape, shape):
+            differs = f"{field}.shape: {list(given.shape)}, but the model's metadata has {shape}"
+    found = TensorSpec(
+        name,
+        given.datatype or datatype or default,
+        dimensions,
+        has_batch,
+        given.columns,
+        given.parameters,
+        is_instance=not default,
+        is_stated=bool(given.datatype),
+        source=source,
+    )
+    return found, differs
+
+
+def _of_record(shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The first dimension is that of the batch, unless it is the only one and has a fixed size."""
+    if not shape:
+        return None
+    return tuple(shape) if len(shape) == 1 and shape[0] > 0 else tuple(shape[1:])
+
+
+def _agree(some: Sequence[int], others: Sequence[int]) -> bool:
+    return len(some) == len(others) and all(a < 1 or b < 1 or a == b for a, b in zip(some, others, strict=True))
+
+
+def _outputs(
+    wanted: Sequence[OutputTensor],
+    known: Sequence[Mapping[str, Any]],  # Any: JSON
+    *,
+    has_batch: bool,
+) -> tuple[OutputSpec, ...]:
+    names = [str(one.get("name")) for one in known]
+    results: set[str] = set()
+    for at, one in enumerate(wanted):
+        if names and one.name not in names:
+            raise ContractError(
+                f"tensors.outputs.{at}.name: the model has no output {one.name!r}; it has {listed(names)}"
+            )
+        name = one.result_name or one.name
+        if name in results:
+            raise ContractError(
+                f"tensors.outputs.{at}.resultName: {name!r} is the name of another output; choose another name"
+            )
+        results.add(name)
+    by_name = dict(zip(names, known, strict=True))
+    if not wanted:
+        wanted = [OutputTensor(name=name) for name in names[:1]]
+    return tuple(
+        _output(one, by_name.get(one.name, {}), f"tensors.outputs.{at}", has_batch=has_batch)
+        for at, one in enumerate(wanted)
+    )
+
+
+def _output(
+    given: OutputTensor, metadata: Mapping[str, Any], field: str, *, has_batch: bool
+) -> OutputSpec:  # Any: JSON
+    datatype = given.datatype or str(metadata.get("datatype") or "").upper()
+    shape = list(given.shape) if given.shape is not None else shape_of(metadata)
+    if given.shape is None and not shape:
+        dimensions = None
+    elif not has_batch:
+        dimensions = tuple(shape)
+    else:
+        dimensions = _of_record(shape) or ()
+    return OutputSpec(
+        given.name,
+        given.result_name or given.name,
+        datatype if datatype in DATATYPES else "",
+        dimensions,
+        is_binary=given.type == "Binary",
+        field=field,
+    )

@@ -1,0 +1,65 @@
+"""What the runner does for stores of other packages: its HTTP client, retries, the Pod's disk, and texts of records."""
+
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from inferrun.formats.json_text import json_texts
+from inferrun.plugins import Limits, RecordFormat, Records, Source
+from inferrun.plugins.http import HttpClient
+from runner.network.http_client import idle_timeout, open_client
+from runner.network.retries import with_retries
+from runner.stores.file_ranges import FileRanges
+from runner.stores.input_spool import InputSpool, spool_folder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """Input on its way to the Pod's disk."""
+
+    spool: InputSpool
+    limits: Limits
+
+    def opened(self) -> AbstractContextManager[object]:
+        """Begin the file, again if an earlier try has left a part of it."""
+        return self.spool.opened()
+
+    def write(self, piece: bytes) -> None:
+        """Append a piece."""
+        self.spool.write(piece)
+
+    def source(self, record_format: RecordFormat) -> Source:
+        """Return the source that reads the complete file in a format."""
+        fingerprint = f"rows-sha256:{self.spool.digest}"
+        return FileRanges([self.spool.file], fingerprint=fingerprint, record_format=record_format, limits=self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerServices:
+    """The services of one run."""
+
+    limits: Limits
+    spool_dir: Path
+
+    def http_client(self, *, tls: ssl.SSLContext | None = None) -> AbstractAsyncContextManager[HttpClient]:
+        """Open a client whose requests may take long, but send something within `handler_timeout`."""
+        return open_client(self.limits, timeout=idle_timeout(self.limits.handler_timeout), tls=tls)
+
+    async def with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Call `attempt` until it raises no transient Fault, or raise the Fault's error after `retry_seconds`."""
+        return await with_retries(attempt, budget=self.limits.retry_seconds)
+
+    @contextmanager
+    def spooled(self, name: str, *, what: str, fix: str = "") -> Iterator[Spooled]:
+        """Create a file for input, which is deleted when the context ends."""
+        with spool_folder(self.spool_dir) as folder:
+            yield Spooled(InputSpool(folder / name, limit=self.limits.spool_bytes, what=what, fix=fix), self.limits)
+
+    def json_texts(self, records: Records) -> Sequence[bytes]:
+        """Return one JSON text per record."""
+        return json_texts(records)

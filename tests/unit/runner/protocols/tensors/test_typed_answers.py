@@ -1,0 +1,152 @@
+"""Predictions as Arrow columns of the type that all results of a run have."""
+
+from typing import Any
+
+import numpy
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from inferrun.contract import OutputTensor
+from inferrun.formats.json_text import prediction_texts
+from inferrun.formats.record_errors import not_sent, with_record_errors
+from inferrun.plugins import ArrowRecords, RecordError, Results, Tensors
+from inferrun.plugins.values import failed, join_results
+from runner.protocols.tensors.answers import Output, results_of
+from runner.protocols.tensors.arrow_answers import TYPES, type_of
+from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
+from runner.protocols.tensors.signature import Signature, signature_of
+
+
+def signature(*outputs: tuple[str, str, list[int]], chosen: tuple[OutputTensor, ...] = ()) -> Signature:
+    metadata = {"outputs": [{"name": name, "datatype": kind, "shape": shape} for name, kind, shape in outputs]}
+    return signature_of(Tensors(outputs=chosen), metadata, "x", target="model 'm'")
+
+
+def column_of(results: Results) -> pyarrow.Array:
+    assert isinstance(results.values, ArrowRecords)
+    return results.values.table.column("prediction")
+
+
+@pytest.mark.parametrize(
+    ("datatype", "shape", "expected"),
+    [
+        ("INT64", [-1], pyarrow.int64()),
+        ("FP32", [-1, 1], pyarrow.float32()),
+        ("FP32", [-1, 3], pyarrow.list_(pyarrow.float32(), 3)),
+        ("UINT8", [-1, 2, -1], pyarrow.list_(pyarrow.list_(pyarrow.uint8()), 2)),
+        ("BOOL", [-1], pyarrow.bool_()),
+        ("BYTES", [-1], pyarrow.string()),
+        ("BF16", [-1], pyarrow.float32()),
+        ("FP16", [-1], pyarrow.float16()),
+    ],
+)
+def test_the_metadata_says_which_type_predictions_have(
+    datatype: str, shape: list[int], expected: pyarrow.DataType
+) -> None:
+    assert type_of(signature(("y", datatype, shape))) == expected
+
+
+def test_without_metadata_the_contract_says_which_type_predictions_have() -> None:
+    assert type_of(signature()) is None
+    assert type_of(signature(chosen=(OutputTensor(name="a"),))) is None
+    wanted = (
+        OutputTensor(name="a", datatype="INT32", shape=(-1,)),
+        OutputTensor(name="b", result_name="c", datatype="BYTES", shape=(-1, 2), type="Binary"),
+    )
+    found = type_of(signature(chosen=wanted))
+    assert found == pyarrow.struct({"a": pyarrow.int32(), "c": pyarrow.list_(pyarrow.binary(), 2)})
+
+
+NUMBERS = sorted(set(KINDS) - {"BF16"})
+
+
+@pytest.mark.parametrize("datatype", NUMBERS)
+@settings(deadline=None, max_examples=50)
+@given(data=st.data())
+def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObject) -> None:
+    shape = data.draw(arrays.array_shapes(min_dims=1, max_dims=4, max_side=4))
+    elements: Any = {"allow_nan": False, "allow_infinity": False} if KINDS[datatype].kind == "f" else None
+    sent = data.draw(arrays.arrays(KINDS[datatype], shape, elements=elements))
+    raw = bytes(raw_of(sent, datatype))
+    described = signature(("y", datatype, [-1, *shape[1:]]))
+    stored = type_of(described)
+    outputs = [Output("y", datatype, list(shape), from_raw(raw, datatype, count=sent.size))]
+    column = column_of(results_of(outputs, described, records=shape[0], is_typed=True, stored=stored))
+    assert column.type == stored
+    while pyarrow.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    assert column.type == TYPES[datatype]
+    assert numpy.asarray(column.to_numpy(zero_copy_only=False)).tobytes() == sent.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "kind"),
+    [
+        ("INT64", [(1 << 53) + 1, -(1 << 63), None], pyarrow.int64()),
+        ("UINT64", [(1 << 64) - 1, 0, None], pyarrow.uint64()),
+        ("FP64", [0.1, 1e300, float("nan")], pyarrow.float64()),
+        ("BOOL", [True, False, None], pyarrow.bool_()),
+        ("BYTES", ["ü", "", None], pyarrow.string()),
+    ],
+)
+def test_values_in_json_have_the_type_too(datatype: str, values: list[Any], kind: pyarrow.DataType) -> None:
+    output = Output("y", datatype, [3], values, is_json=True)
+    results = results_of([output], signature(), records=3, is_typed=True, stored=kind)
+    column = column_of(results)
+    assert column.type == kind
+    assert column.to_pylist()[:2] == values[:2]
+    assert set(results.errors) == {2}
+    assert results.errors[2].code == "invalid_prediction"
+
+
+def test_a_value_that_does_not_fit_the_stored_type_is_an_error_of_its_record() -> None:
+    stored = pyarrow.int8()
+    output = Output("y", "INT32", [3], numpy.array([1, 300, -3], numpy.int32))
+    results = results_of([output], signature(), records=3, is_typed=True, stored=stored)
+    assert column_of(results).to_pylist() == [1, None, -3]
+    assert results.errors[1].message == "the model returned a value that is no int8, the type of all results of the run"
+
+
+def test_bytes_that_are_no_text_name_the_field_that_takes_them() -> None:
+    chosen = (OutputTensor(name="y"),)
+    described = signature(("y", "BYTES", [-1]), chosen=chosen)
+    output = Output("y", "BYTES", [2], [b"text", b"\xff"])
+    results = results_of([output], described, records=2, is_typed=True, stored=type_of(described))
+    assert "set tensors.outputs.0.type to Binary" in results.errors[1].message
+    binary = signature(("y", "BYTES", [-1]), chosen=(OutputTensor(name="y", type="Binary"),))
+    results = results_of([output], binary, records=2, is_typed=True, stored=type_of(binary))
+    assert not results.errors
+    assert column_of(results).to_pylist() == [{"y": b"text"}, {"y": b"\xff"}]
+
+
+def test_without_a_known_type_the_response_has_one() -> None:
+    output = Output("y", "UINT8", [2, 3], numpy.arange(6, dtype=numpy.uint8))
+    results = results_of([output], signature(), records=2, is_typed=True)
+    assert column_of(results).type == pyarrow.list_(pyarrow.uint8())
+    assert prediction_texts(results.values) == [b"[0,1,2]", b"[3,4,5]"]
+
+
+def test_a_model_without_a_dimension_for_records_returns_the_value_of_one() -> None:
+    metadata = {"outputs": [{"name": "y", "datatype": "FP32", "shape": [3]}]}
+    tensors = Tensors.model_validate({"inputs": [{"name": "x", "columns": ["x"], "shape": []}]})
+    described = signature_of(tensors, metadata, "", target="model 'm'")
+    assert type_of(described) == pyarrow.list_(pyarrow.float32(), 3)
+    output = Output("y", "FP32", [3], numpy.array([1, 2, 3], numpy.float32))
+    results = results_of([output], described, records=1, is_typed=True, stored=type_of(described))
+    assert column_of(results).to_pylist() == [[1, 2, 3]]
+
+
+def test_columns_are_joined_with_records_that_have_no_prediction() -> None:
+    output = Output("y", "INT64", [2], numpy.array([1, 2]))
+    found = results_of([output], signature(), records=2, is_typed=True, stored=pyarrow.int64())
+    placed = with_record_errors(found, {1: not_sent("null")}, total=3)
+    assert column_of(placed).to_pylist() == [1, None, 2]
+    lost = failed(RecordError("lost", ""))
+    for parts in ([lost, placed], [placed, lost]):
+        joined = join_results(parts)
+        assert len(joined) == 4
+        assert sorted(filter(None, column_of(joined).to_pylist())) == [1, 2]
+        assert len(joined.errors) == 2

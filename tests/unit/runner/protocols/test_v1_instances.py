@@ -1,0 +1,80 @@
+"""Instances of V1 from records with columns."""
+
+from typing import Any
+
+import orjson
+import pyarrow
+import pytest
+
+from inferrun.plugins import ArrowRecords, JsonRecords, Records, Tensors
+from runner.protocols.tensors.signature import signature_of
+from runner.protocols.v1.instances import instances_of
+from runner.protocols.v1.rest import decode
+from tests.unit.runner.batches import decoded
+
+
+def instances(records: Records, *inputs: dict[str, Any]) -> tuple[list[Any], list[int], dict[int, str]]:  # Any: JSON
+    tensors = Tensors.model_validate({"inputs": inputs})
+    signature = signature_of(tensors, None, "", target="model 'm'", default="")
+    texts, places, faults = instances_of(records, signature.inputs, tensors.inputs)
+    return [orjson.loads(text) for text in texts], places, faults
+
+
+ROWS: list[dict[str, Any]] = [  # Any: JSON
+    {"a": 1, "b": "x", "c": [[1.5], [2.0]]},
+    {"a": None, "b": "", "c": [[3.5], [4.0]]},
+]
+
+
+def test_named_inputs_are_members_of_each_instance() -> None:
+    records = JsonRecords([orjson.dumps(row) for row in ROWS])
+    inputs = ({"name": "id", "columns": ["a"]}, {"name": "text", "columns": ["b"]}, {"name": "m", "columns": ["c"]})
+    expected = [{"id": row["a"], "text": row["b"], "m": row["c"]} for row in ROWS]
+    assert instances(records, *inputs) == (expected, [0, 1], {})
+    table = pyarrow.table({
+        "a": pyarrow.array([1, None], pyarrow.int64()), "b": ["x", ""], "c": [[[1.5], [2.0]], [[3.5], [4.0]]]
+    }).to_batches()[0]  # fmt: skip
+    found, places, faults = instances(ArrowRecords(table), *inputs)
+    assert (found, places) == (expected[:1], [0])
+    assert faults == {1: "column 'a' has null, which datatype INT64 cannot represent (tensor 'id')"}
+
+
+def test_one_input_without_a_name_is_the_instance() -> None:
+    records = JsonRecords([orjson.dumps(row) for row in ROWS])
+    assert instances(records, {"columns": ["b"]})[0] == ["x", ""]
+    assert instances(records, {"columns": ["a", "b"]})[0] == [[1, "x"], [None, ""]]
+    table = pyarrow.record_batch({"b": pyarrow.array([b"text", b"\xff\x00"], pyarrow.binary())})
+    assert instances(ArrowRecords(table), {"columns": ["b"]})[0] == ["text", {"b64": "/wA="}]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pyarrow.array([(1 << 64) - 1], pyarrow.uint64()), (1 << 64) - 1),
+        (pyarrow.array([0.1], pyarrow.float32()), 0.1),
+        (pyarrow.array([True]), True),
+        (pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.int8(), 2)), [1, 2]),
+        (pyarrow.array(["a"]).dictionary_encode(), "a"),
+    ],
+)
+def test_values_of_columns_have_their_type(column: pyarrow.Array, expected: object) -> None:
+    assert instances(ArrowRecords(pyarrow.record_batch({"x": column})), {"columns": ["x"]})[0] == [expected]
+
+
+def test_a_datatype_and_a_shape_that_the_contract_states_are_those_of_the_instances() -> None:
+    records = JsonRecords([b'{"x":[1,2,3,4]}', b'{"x":[1,2,3]}', b'{"x":["5","6","7","8"]}'])
+    found, places, faults = instances(records, {"columns": ["x"], "datatype": "INT32", "shape": [-1, 2, 2]})
+    assert (found, places) == ([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [0, 2])
+    assert "has 3 values, tensors.inputs.0.shape requires 4" in faults[1]
+
+
+def test_wanted_outputs_are_members_of_the_predictions() -> None:
+    wanted = Tensors.model_validate({"outputs": [{"name": "p", "resultName": "score"}]})
+    signature = signature_of(wanted, None, "", target="model 'm'", default="")
+    assert decoded(decode(b'{"predictions":[{"p":0.5,"q":1},{"p":null,"q":2}]}', signature, records=2)) == [
+        {"score": 0.5},
+        {"score": None},
+    ]
+    assert decoded(decode(b'{"predictions":[0.5]}', signature, records=1)) == [{"score": 0.5}]
+    with pytest.raises(ValueError, match="no output 'p'"):
+        decode(b'{"predictions":[{"q":1}]}', signature, records=1)
