@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
+import adbc_driver_manager as adbc
+import adbc_driver_postgresql
 import psycopg
-from adbc_driver_manager import dbapi as adbc
+import pyarrow
+from adbc_driver_manager._reader import AdbcRecordBatchReader
 from adbc_driver_postgresql import StatementOptions
-from adbc_driver_postgresql import dbapi as adbc_postgresql
 from psycopg.conninfo import make_conninfo
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
@@ -24,9 +26,6 @@ from inferrun.text import one_line
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, Connections, open_connections
 from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
-
-if TYPE_CHECKING:
-    import pyarrow
 
 T = TypeVar("T")
 
@@ -159,7 +158,11 @@ class Database:
 
         def attempt() -> T:
             address = f"postgresql://?{urlencode(self._login(), quote_via=quote)}"
-            with closing(adbc_postgresql.connect(address)) as connection:
+            with (
+                closing(adbc_driver_postgresql.connect(address)) as database,
+                closing(adbc.AdbcConnection(database)) as connection,
+            ):
+                connection.set_autocommit(False)
                 reading = Reading(connection)
                 reading.rows("set transaction read only")
                 reading.bind({f"inferrun.p{number}": value for number, value in enumerate(self._values, 1)})
@@ -227,37 +230,48 @@ class Database:
 
 
 class Reading:
-    """A transaction in which rows are read as columns. The iterators have to be exhausted or closed before it ends."""
+    """A transaction in which rows are read as columns. Its DB-API is not used: to import it takes seconds of CPU time."""
 
-    def __init__(self, connection: adbc_postgresql.Connection) -> None:
+    def __init__(self, connection: adbc.AdbcConnection) -> None:
         self._connection = connection
 
     def bind(self, settings: Mapping[str, str]) -> None:
         """Set values that statements read with `current_setting`: COPY, by which rows are read, has no parameters."""
         for name, value in settings.items():
-            with self._connection.cursor() as cursor:
-                cursor.execute("select set_config($1, $2, true)", (name, value))
-                cursor.fetchall()
+            given = pyarrow.RecordBatch.from_pydict({"name": [name], "value": [value]})
+            with self._executed("select set_config($1, $2, true)", given=given) as batches:
+                list(batches)
 
-    def schema(self, query: str) -> "pyarrow.Schema":
+    def schema(self, query: str) -> pyarrow.Schema:
         """Return the columns of a query."""
-        with self._connection.cursor() as cursor:
-            return cursor.adbc_execute_schema(query)
+        with closing(adbc.AdbcStatement(self._connection)) as statement:
+            statement.set_sql_query(query)
+            return pyarrow.schema(statement.execute_schema())
 
     def rows(self, statement: str) -> list[tuple[object, ...]]:
         """Return a few rows."""
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
+        with self._executed(statement) as batches:
+            return [row for batch in batches for row in zip(*(one.to_pylist() for one in batch.columns), strict=True)]
 
     @contextmanager
-    def batches(self, query: str, *, batch_bytes: int = _ROWS_BYTES) -> "Iterator[Iterator[pyarrow.RecordBatch]]":
+    def batches(self, query: str, *, batch_bytes: int = _ROWS_BYTES) -> Iterator[Iterator[pyarrow.RecordBatch]]:
         """Provide the rows of a query, which are received while they are read."""
-        with self._connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)})
-            cursor.execute(query)
-            # The public reader raises OSError, without the code of the error: https://github.com/apache/arrow-adbc/issues/1523
-            yield iter(cursor._results.reader)
+        with self._executed(query, batch_bytes=batch_bytes) as batches:
+            yield batches
+
+    @contextmanager
+    def _executed(
+        self, text: str, *, given: pyarrow.RecordBatch | None = None, batch_bytes: int = _ROWS_BYTES
+    ) -> Iterator[Iterator[pyarrow.RecordBatch]]:
+        with closing(adbc.AdbcStatement(self._connection)) as statement:
+            statement.set_options(**{StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)})
+            statement.set_sql_query(text)
+            if given is not None:
+                statement.bind(given)
+            stream, _ = statement.execute_query()
+            # pyarrow's own reader raises OSError, without the code of the error: https://github.com/apache/arrow-adbc/issues/1523
+            with closing(AdbcRecordBatchReader._import_from_c(stream.address)) as batches:
+                yield iter(batches)
 
 
 def _reported(error: psycopg.Error | adbc.Error) -> tuple[str, str]:

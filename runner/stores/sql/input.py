@@ -171,7 +171,7 @@ class KeyRanges:
                 size += batch.nbytes
                 if size > _RANGE_BYTES:
                     raise InputError(
-                        "input.sql: the rows of one chunk have more than 256 MiB; set a smaller limits.chunk in the config"
+                        "input.sql: the rows of one chunk have more than 256 MiB; set a smaller limits.chunk"
                     )
                 found.append(self._rows.received(batch))
         return found
@@ -189,7 +189,7 @@ class KeyRanges:
         count, distinct, size, _, _, without = map(int, map(str, row))
         if distinct != count or without:
             raise InputError(
-                f"input.sql.key: {', '.join(self._names)} has {count} rows, but {distinct} different keys, and {without} without one; "
+                f"input.sql.key: {', '.join(self._names)} has {count} rows, but {distinct} different keys, and {without} without; "
                 "it must be unique, and never null",
                 is_retryable=False,
             )
