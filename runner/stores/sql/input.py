@@ -40,7 +40,7 @@ _RANGE_BYTES: Final = 256 << 20
 """Memory of the rows of one chunk, which has a few megabytes."""
 
 _SPOOLED_BYTES: Final = 64 * KIB
-"""Memory of the rows that are spooled at once: the smallest part of a chunk."""
+"""Memory of the rows that are spooled at once; the same in all attempts, because the fingerprint depends on it."""
 
 
 @asynccontextmanager
@@ -77,26 +77,27 @@ class SpooledRows:
         self._limits = limits
 
     def plan(self) -> InputPlan:
-        """Group batches until they have the size of a chunk."""
-        chunks: list[Chunk] = []
+        """Divide the rows into ranges with about as many bytes as a chunk of a file."""
+        count = sum(rows for _, rows in self._batches)
         size = chunk_size(self._file.size, configured=self._limits.chunk_bytes)
-        start = held = records = 0
-        for end, (written, rows) in enumerate(self._batches, 1):
-            held, records = held + written, records + rows
-            if held >= size or end == len(self._batches):
-                first = chunks[-1].stop if chunks else 0
-                chunks.append(Chunk(len(chunks), 0, start, end, first, records))
-                start, held, records = end, 0, 0
-        return InputPlan(self.fingerprint, tuple(chunks), schema=bytes(self._rows.schema.serialize()))
+        rows = max(1, size * count // max(self._file.size, 1))
+        starts = enumerate(range(0, count, rows))
+        chunks = tuple(
+            Chunk(at, 0, first, min(first + rows, count), first, min(rows, count - first)) for at, first in starts
+        )
+        return InputPlan(self.fingerprint, chunks, schema=bytes(self._rows.schema.serialize()))
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
-        """Read the batches of a chunk."""
-        first = chunk.first
+        """Read the batches that contain the rows of a chunk."""
+        place = first = 0
         with self._file.open() as source:
-            source.seek(sum(size for size, _ in self._batches[: chunk.start]))
-            for size, rows in self._batches[chunk.start : chunk.end]:
-                yield self._rows.block(self._rows.restored(source.read(size)), first=first)
-                first += rows
+            for size, rows in self._batches:
+                start, end = max(chunk.start - first, 0), min(chunk.end - first, rows)
+                if start < end:
+                    source.seek(place)
+                    received = self._rows.restored(source.read(size)).slice(start, end - start)
+                    yield self._rows.block(received, first=first + start)
+                place, first = place + size, first + rows
 
     def verify(self) -> None:
         """Do nothing: what was read cannot change."""
@@ -219,13 +220,12 @@ def _spooled(
 ) -> SpooledRows:
     """Execute the query, and write its rows to the spool."""
     query = _inner(spec.query)
-    batch_bytes = min(limits.chunk_bytes or _SPOOLED_BYTES, _SPOOLED_BYTES)
 
     def write(reading: Reading) -> SpooledRows:
         rows = rows_of(reading, query, columns)
         written: list[tuple[int, int]] = []
         selected = f"select {rows.selected()} from {query}"  # noqa: S608  names and the user's query
-        with spool.opened(), reading.batches(selected, batch_bytes=batch_bytes) as batches:
+        with spool.opened(), reading.batches(selected, batch_bytes=_SPOOLED_BYTES) as batches:
             for batch in batches:
                 message = rows.received(batch).serialize()
                 spool.write(message)

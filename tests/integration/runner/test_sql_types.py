@@ -14,6 +14,7 @@ import pytest
 from inferrun.contract import Contract
 from inferrun.plugins import ArrowRecords, Block, ColumnSelection, InputError, InputPlan, Limits, Source, StoreContext
 from runner.registry import Registry
+from runner.stores.services import RunnerServices
 from runner.stores.sql.input import KeyRanges, open_input
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 
@@ -74,9 +75,11 @@ def context(tmp_path: Path, server: Postgres) -> StoreContext:
 
 
 def context_of(folder: Path, *, chunk_bytes: int = 0, columns: ColumnSelection | None = None) -> StoreContext:
+    limits = Limits(chunk_bytes=chunk_bytes, retry_seconds=0, allowed_addresses="127.0.0.1")
     return StoreContext(
         contract=Contract(job_id="", job_name=""),
-        limits=Limits(chunk_bytes=chunk_bytes, retry_seconds=0, allowed_addresses="127.0.0.1"),
+        limits=limits,
+        services=RunnerServices(limits, folder / "spool"),
         pod_uid="",
         input_dir=folder,
         output_dir=folder,
