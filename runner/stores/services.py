@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from inferrun.formats.json_text import json_texts
-from inferrun.plugins import Limits, RecordFormat, Records, Source
+from inferrun.plugins import Limits, OpenOutput, RecordFormat, Records, Source
 from inferrun.plugins.http import HttpClient
 from runner.network.http_client import idle_timeout, open_client
 from runner.network.retries import with_retries
+from runner.registry import Registry
 from runner.stores.file_ranges import FileRanges
 from runner.stores.input_spool import InputSpool, spool_folder
 
@@ -59,6 +60,10 @@ class RunnerServices:
         """Create a file for input, which is deleted when the context ends."""
         with spool_folder(self.spool_dir) as folder:
             yield Spooled(InputSpool(folder / name, limit=self.limits.spool_bytes, what=what, fix=fix), self.limits)
+
+    def output_store(self, label: str) -> OpenOutput:
+        """Return the opener of another output, to build on."""
+        return Registry().output_store(label)
 
     def json_texts(self, records: Records) -> Sequence[bytes]:
         """Return one JSON text per record."""

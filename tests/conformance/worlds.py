@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import orjson
 import pyarrow
 import pyarrow.ipc
+import pyarrow.parquet
+from deltalake import DeltaTable
 from pydantic import BaseModel
 
 from inferrun.contract import InputRun
@@ -384,6 +386,45 @@ class SqliteOutput(_Output):
         return [orjson.loads(value) for (value,) in rows]
 
 
+class DeltaOutput(_Output):
+    """A Delta table on a claim."""
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        folder = self.disk.context().output_dir / "made"
+        return _rows_of_table(str(folder), run) or _predictions(folder / "_inferrun" / f"inf-run-{run[:8]}")
+
+
+@dataclass
+class DeltaObjects(_Output):
+    """A Delta table in a bucket."""
+
+    server: S3Server
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        folder = self.server.bucket / "made"
+        return _rows_of_table(str(folder), run) or _predictions(folder / "_inferrun" / f"inf-run-{run[:8]}")
+
+
+def _rows_of_table(table: str, run: str) -> list[object]:
+    """The rows that a run has added, in their order; empty as long as it is not committed."""
+    found = DeltaTable(table)
+    if found.transaction_version(f"inferrun-{run}") != 1:
+        return []
+    uris = [uri for uri in found.file_uris() if f"/inf-run-{run[:8]}/" in uri]
+    rows = [row for uri in uris for row in pyarrow.parquet.read_table(uri).to_pylist()]
+    rows.sort(key=lambda row: int(row["index"]))
+    assert [row["index"] for row in rows] == list(range(len(rows)))
+    return [row["error"] if row["prediction"] is None else row["prediction"] for row in rows]
+
+
+def _predictions(folder: Path) -> list[object]:
+    """The predictions in the parts of committed chunks."""
+    documents = [orjson.loads(path.read_bytes()) for path in sorted((folder / "commits").glob("*.json"))]
+    tables = [pyarrow.parquet.read_table(folder / document["part"]["file"]) for document in documents]
+    rows = [row for table in tables for row in table.to_pylist()]
+    return [row["error"] if row["prediction"] is None else row["prediction"] for row in rows]
+
+
 _API = {"endpointRef": {"name": "handler-endpoint"}, "verb": "POST"}
 _FILE = {"claimName": "claim"}
 
@@ -549,11 +590,29 @@ INPUTS: dict[str, OpenInputWorld] = {
     "run-sql": run_input(sql_output),
     "sqlite": sqlite_input,
 }
+
+
+@asynccontextmanager
+async def delta_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+    """The output store `delta`, as the installed package provides it, on a claim."""
+    yield DeltaOutput(disk, "delta", {**_FILE, "path": "made"}, {**_FILE, "path": "../made"})
+
+
+@asynccontextmanager
+async def delta_objects(disk: Disk) -> AsyncIterator[OutputWorld]:
+    """The same in a bucket."""
+    async with s3_server(disk.folder / "s3") as server:
+        credentials(disk.context().endpoints_dir / "output")
+        yield DeltaObjects(disk, "delta", server.spec("made"), {"path": "made"}, server)
+
+
 OUTPUTS: dict[str, OpenOutputWorld] = {
+    "delta": delta_output,
+    "delta-s3": delta_objects,
     "file": file_output,
     "krateo": krateo_output,
     "s3": s3_output,
     "sql": sql_output,
     "sqlite": sqlite_output,
 }
-EXACTLY_ONCE = ("file", "s3", "sql", "sqlite")
+EXACTLY_ONCE = ("delta", "delta-s3", "file", "s3", "sql", "sqlite")

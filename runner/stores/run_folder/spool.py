@@ -56,7 +56,9 @@ class Draft(io.RawIOBase):
         return self.size
 
     def write(self, data: "bytes | bytearray | memoryview", /) -> int:  # type: ignore[override]  # what is written here
-        """Append bytes."""
+        """Append bytes. What a writer that is given up writes when it is destroyed, after the end of the file, is discarded."""
+        if self._file is not None and self._file.closed:
+            return len(data)
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("wb", buffering=_BUFFER)

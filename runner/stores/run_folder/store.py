@@ -43,6 +43,7 @@ from inferrun.plugins import (
     ResultOptions,
     RetriedRun,
     StoreContext,
+    StoredPart,
     Survey,
     TypedResultFormat,
 )
@@ -158,6 +159,18 @@ class RunStore:
             return self._read_commit()
 
         return await self._spool.on_thread(store_abort)
+
+    async def committed_parts(self) -> Sequence[StoredPart]:
+        """Read the manifest."""
+
+        def read_parts() -> list[StoredPart]:
+            if self._read_manifest() is None:
+                raise OutputError(f"{self._label}: the run in {self._location} is not committed")
+            manifest = Manifest.model_validate_json(self._files.read(self._name("manifest.json")) or b"")
+            folder = PurePosixPath(self._folder).name
+            return [StoredPart(f"{folder}/{part.file}", part.bytes, part.records) for part in manifest.parts]
+
+        return await self._spool.on_thread(read_parts)
 
     async def claim(self, claim: Claim) -> bool:
         """Create a claim. Pods with the same intention write the same name."""

@@ -57,6 +57,7 @@ EXPORTS = {
         "OutputTensor",
         "Tensors",
     ),
+    *("PartedStore", "StoredPart"),
     *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "Fault", "FaultKind"),
 }
 
