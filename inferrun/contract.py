@@ -1,8 +1,8 @@
 """The contract between the control plane and a runner image: the content of `/tmp/contract.json`.
 
 The keys are those of the Krateo controller and never change; `runId`, `kserve.protocolVersion`, `kserve.service`,
-`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`, `tensors`, `joinSource`, `passThroughColumns`,
-`kserve.headers` and `kserve.proxyUrl` were added.
+`errorThreshold`, `canaryRecords`, `dryRun`, `retryOf`, `inputRun`, `interval`, `tensors`, `request`, `joinSource`,
+`passThroughColumns`, `kserve.headers` and `kserve.proxyUrl` were added.
 Empty members are omitted, except for `kserve`, which is always present. `input` and `output` are the InferenceConfig's storage
 maps, in which only placeholders were resolved.
 """
@@ -150,6 +150,58 @@ class Tensors(BaseModel):
         return bool(self.inputs or self.outputs or self.parameters)
 
 
+class RequestMessage(BaseModel):
+    """A message of a conversation."""
+
+    model_config = ConfigDict(frozen=True)
+
+    role: str = Field(description="Who says it: system, developer, user or assistant")
+    content: str = Field(description="Template of what is said")
+
+
+class RequestImage(BaseModel):
+    """A column with an image per record."""
+
+    model_config = ConfigDict(frozen=True)
+
+    column: str = Field(description="Its name")
+    detail: str = Field(default="", description="How closely the model looks at it: auto, low or high")
+
+
+class RequestOutput(BaseModel):
+    """A value of the response that becomes a member of the prediction."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="Its name in the prediction")
+    path: str = Field(description="JSON pointer to it in the response")
+    type: str = Field(description="Its type in Arrow, or json")
+
+
+class Request(BaseModel):
+    """How a record becomes one request, and its response a prediction; with the protocols openai and http."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    task: str = Field(default="Chat", description="What the server is asked for: Chat, Completion, Embedding, …")
+    prompt: str = Field(default="", description="Template over the columns of the record")
+    system: str = Field(default="", description="Template of the system message, without columns")
+    system_from: FreeForm = Field(
+        default_factory=dict, description="Where the system message was that is mounted in endpoints/request/system"
+    )
+    messages: tuple[RequestMessage, ...] = Field(default=(), description="Messages instead of prompt")
+    images: tuple[RequestImage, ...] = Field(default=(), description="Columns with images")
+    documents_column: str = Field(default="", description="Column with the documents of Rerank and Score")
+    max_tokens: int = Field(default=0, description="Maximum number of tokens of an answer; 0: that of the server")
+    response_schema: FreeForm = Field(default_factory=dict, description="JSON schema of the answer")
+    response_retries: int = Field(default=2, description="How often an answer that violates the schema is asked again")
+    body: FreeForm = Field(
+        default_factory=dict, description="Further members of the request; its strings are templates"
+    )
+    path: str = Field(default="", description="Path and query of the request; empty: those of the task")
+    outputs: tuple[RequestOutput, ...] = Field(default=(), description="Values of the response in the prediction")
+
+
 RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
 """Members of a result, whose names a copied column must not have."""
 
@@ -181,6 +233,7 @@ class Contract(BaseModel):
     retry_of: RetriedRun | None = Field(default=None, description="Run whose failed records are predicted again")
     input_run: InputRun | None = Field(default=None, description="Run whose output is the input; with the label run")
     tensors: Tensors = Field(default=Tensors(), description="Columns of the input tensors, and names of the outputs")
+    request: Request | None = Field(default=None, description="How records become requests, and responses predictions")
     join_source: str = Field(default="", description="Input, if all columns of the input are copied to the results")
     pass_through_columns: tuple[str, ...] = Field(default=(), description="Columns that are copied to the results")
     dry_run: bool = Field(default=False, description="Whether the run is only checked; nothing is predicted or stored")

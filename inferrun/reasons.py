@@ -26,6 +26,7 @@ class Reason(StrEnum):
     IMAGE_PULL_SECRET_NOT_FOUND = "ImagePullSecretNotFound"
     SECRET_NOT_FOUND = "SecretNotFound"
     CA_BUNDLE_NOT_FOUND = "CABundleNotFound"
+    SYSTEM_PROMPT_NOT_FOUND = "SystemPromptNotFound"
     CLAIM_NOT_FOUND = "ClaimNotFound"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
     RETRY_BACKOFF = "RetryBackoff"

@@ -28,6 +28,7 @@ BUILT_IN: Final = (
     EntryPoint("v2", "runner.protocols.v2.rest:open_v2", PROTOCOLS),
     EntryPoint("grpc-v2", "runner.protocols.v2.grpc_client:open_grpc", PROTOCOLS),
     EntryPoint("openai", "runner.protocols.openai.rest:open_openai", PROTOCOLS),
+    EntryPoint("http", "runner.protocols.http.rest:open_http", PROTOCOLS),
     *formats.BUILT_IN,
 )
 

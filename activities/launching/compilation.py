@@ -8,9 +8,9 @@ from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.retried_run import check_storage, retried_run
 from activities.launching.snapshot import (
     CONTRACT_KEY,
-    CABundle,
     Claim,
     CompiledRun,
+    ConfigMapKey,
     End,
     Endpoint,
     HeaderSecret,
@@ -19,7 +19,7 @@ from activities.launching.snapshot import (
     hash_of,
 )
 from inferrun import contract as contracts
-from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, ModelHeader, Tensors, dump_contract
+from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, ModelHeader, Request, Tensors, dump_contract
 from inferrun.kserve import ModelAddress
 from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
@@ -195,6 +195,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
         interval=contracts.Interval(start=rfc3339(span.start), end=rfc3339(span.end)) if span is not None else None,
         error_threshold=next((str(one) for one in thresholds if one is not None), ""),
         canary_records=run.spec.canary_records or spec.canary_records or 0,
+        request=Request.model_validate(spec.request.to_manifest()) if spec.request else None,
         tensors=Tensors.model_validate(spec.tensors.to_manifest()) if spec.tensors else Tensors(),
         join_source="Input" if spec.join_source is JoinSource.INPUT else "",
         pass_through_columns=spec.pass_through_columns or (),
@@ -212,6 +213,8 @@ def _snapshot_of(
 ) -> Snapshot:
     spec, model, requests = config.spec, config.spec.model, config.spec.requests
     credentials, bundle = spec.credentials_ref, spec.ca_bundle
+    source = spec.request.system_from if spec.request else None
+    system = source.config_map_key_ref if source else None
     is_our_runner = spec.image in (None, defaults.runner_image)
     warm_up_limit = model.warm_up_seconds  # by default only a model of KServe is waited for
     if warm_up_limit is None:
@@ -274,9 +277,10 @@ def _snapshot_of(
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
         is_dry_run=bool(run.spec.dry_run),
-        ca_bundle=CABundle(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
+        ca_bundle=ConfigMapKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
         if bundle is not None
         else None,
+        system_prompt=ConfigMapKey(config_map=system.name, key=system.key) if system is not None else None,
         shards=1 if run.spec.dry_run else run.spec.shards or spec.shards or 1,  # a dry run reads only the first records
     )
 

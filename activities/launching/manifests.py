@@ -35,6 +35,7 @@ mounted, the private one never."""
 CA_BUNDLE_VOLUME = "ca-bundle"
 CA_BUNDLE_PATH = "/etc/inferrun/ca-bundle"
 CA_BUNDLE_FILE = "ca.crt"
+SYSTEM_PROMPT_VOLUME = "system-prompt"
 MODEL_SECRET_VOLUME = "endpoint-model"
 WARM_UP_VOLUMES = ("tmp", "contract", MODEL_SECRET_VOLUME, MODEL_CA_VOLUME, CA_BUNDLE_VOLUME)
 
@@ -178,6 +179,7 @@ def verify_job(
             "claims": tuple(item for item in compiled.snapshot.claims if item.end == "output"),
             "resources": _resources(compiled.snapshot, "cpu", "memory"),
             "model_token_audience": "",
+            "system_prompt": None,
             "header_secrets": tuple(one for one in compiled.snapshot.header_secrets if one.end == "output"),
             "warm_up_limit": 0,
             "shards": 1,
@@ -407,6 +409,9 @@ def _volumes(compiled: CompiledRun) -> list[tuple[Object, list[Object]]]:
         volumes.append(
             _mounted(CA_BUNDLE_VOLUME, {"configMap": source}, {"mountPath": CA_BUNDLE_PATH, "readOnly": True})
         )
+    if (prompt := snapshot.system_prompt) is not None:
+        source = {"name": prompt.config_map, "items": [{"key": prompt.key, "path": "system"}]}
+        volumes.append(_mounted(SYSTEM_PROMPT_VOLUME, {"configMap": source}, _read_only("request")))
     for name in dict.fromkeys(claim.name for claim in snapshot.claims):  # input and output may use the same one
         ends = [claim.end for claim in snapshot.claims if claim.name == name]
         places = [{"mountPath": f"{DATA_PATH}/{end}", "readOnly": end == "input"} for end in ends]

@@ -1,6 +1,7 @@
 """Which run `spec.retryOf` names, and whether its failed records can be predicted again. Pure."""
 
 import json
+from typing import Final
 
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.public_contract import public_contract, published_contract
@@ -54,13 +55,23 @@ def check_storage(run: InferenceRun, earlier: InferenceRun, contract: Contract) 
                 "of that run, or start a run without retryOf"
             )
             raise _invalid(run, why)
-    outputs = [one.get("outputs") if isinstance(one := part.get("tensors"), dict) else None for part in (before, now)]
-    if outputs[0] != outputs[1]:
-        raise _invalid(
-            run,
-            "tensors.outputs of the InferenceConfig is not what that run used, so the predictions would differ in form; restore "
-            "it, or start a run without retryOf",
-        )
+    for part, name in _FORM_OF_PREDICTIONS:
+        used = [one.get(name) if isinstance(one := given.get(part), dict) else None for given in (before, now)]
+        if used[0] != used[1]:
+            raise _invalid(
+                run,
+                f"{part}.{name} of the InferenceConfig is not what that run used, so the predictions would differ in form; restore "
+                "it, or start a run without retryOf",
+            )
+
+
+_FORM_OF_PREDICTIONS: Final = (
+    ("tensors", "outputs"),
+    ("request", "task"),
+    ("request", "responseSchema"),
+    ("request", "outputs"),
+)
+"""What predictions look like. A prompt may be improved between two tries."""
 
 
 def _invalid(run: InferenceRun, why: str) -> LaunchBlocked:

@@ -51,8 +51,8 @@ class Claim(Frozen):
     name: str
 
 
-class CABundle(Frozen):
-    """The key of a ConfigMap with certificates of authorities."""
+class ConfigMapKey(Frozen):
+    """A key of a ConfigMap that is mounted: with certificates of authorities, or with a system message."""
 
     config_map: str
     key: str
@@ -120,7 +120,8 @@ class Snapshot(Frozen):
     """0: the Pod has no init container."""
 
     warm_up_image: str = ""
-    ca_bundle: CABundle | None = None
+    ca_bundle: ConfigMapKey | None = None
+    system_prompt: ConfigMapKey | None = None
     is_dry_run: bool = False
     shards: int = 1
     """Number of Pods of a launch."""

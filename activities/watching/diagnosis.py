@@ -24,8 +24,16 @@ SLOW_PULL_AFTER = 20.0
 CREATE_IT = "create it and the run resumes automatically"
 
 _SECRET = re.compile(r'secret "([^"]+)" not found')
-_CA_BUNDLE = re.compile(r'volume "ca-bundle" : configmap "(?P<name>[^"]+)" not found')
-_CA_BUNDLE_KEY = re.compile(r'volume "ca-bundle" : configmap references non-existent config key: (?P<key>\S+)')
+_CONFIG_MAP = re.compile(r'volume "(?P<volume>ca-bundle|system-prompt)" : configmap "(?P<name>[^"]+)" not found')
+_CONFIG_MAP_KEY = re.compile(
+    r'volume "(?P<volume>ca-bundle|system-prompt)" : configmap references non-existent config key: (?P<key>\S+)'
+)
+_MOUNTED = {
+    "ca-bundle": ("spec.caBundle.configMapRef of the InferenceConfig", Reason.CA_BUNDLE_NOT_FOUND),
+    "system-prompt": ("spec.request.systemFrom of the InferenceConfig", Reason.SYSTEM_PROMPT_NOT_FOUND),
+}
+"""The fields that name ConfigMaps, by the volumes in which they are mounted."""
+
 _CONTRACT = re.compile(r'volume "contract" : configmap "(?P<name>[^"]+)" not found')
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
@@ -137,16 +145,17 @@ def _mount(job: Object, events: list[Object]) -> Wait | None:
     if failed is None:
         return None
     message = str(failed.get("message", ""))
-    field = "spec.caBundle.configMapRef of the InferenceConfig"
-    if found := _CA_BUNDLE.search(message):
+    if found := _CONFIG_MAP.search(message):
+        field, reason = _MOUNTED[found["volume"]]
         text = f"{field}: ConfigMap {found['name']!r} does not exist in namespace {namespace}; {CREATE_IT}"
-        return Wait(Reason.CA_BUNDLE_NOT_FOUND, text, is_warning=True)
-    if found := _CA_BUNDLE_KEY.search(message):
+        return Wait(reason, text, is_warning=True)
+    if found := _CONFIG_MAP_KEY.search(message):
+        field, reason = _MOUNTED[found["volume"]]
         text = (
             f"{field}: the ConfigMap in namespace {namespace} has no key {one_line(found['key'], limit=253)!r}; add it and the run "
             "resumes automatically"
         )
-        return Wait(Reason.CA_BUNDLE_NOT_FOUND, text, is_warning=True)
+        return Wait(reason, text, is_warning=True)
     if found := _CONTRACT.search(message):
         text = (
             f"ConfigMap {found['name']!r} with the run's contract was deleted; it is written again, and the Pod starts when its "

@@ -109,7 +109,9 @@ def check_names(names: Sequence[str], file: InputFile, columns: ColumnSelection)
 
 def field_of(name: str, columns: ColumnSelection) -> str:
     """Return the field of the contract that names a column."""
-    return "tensors.inputs" if name in columns.fed else "passThroughColumns"
+    if name not in columns.fed:
+        return "passThroughColumns"
+    return "request" if columns.takes_any else "tensors.inputs"
 
 
 def check_copied(copied: Sequence[str], file: InputFile) -> None:

@@ -14,11 +14,13 @@ from typing import BinaryIO
 
 import orjson
 
+from inferrun.formats.json_spans import members_of
 from inferrun.formats.json_text import error_of, json_texts
 from inferrun.formats.jsonl.bad_lines import id_of
 from inferrun.formats.jsonl.line_ranges import plan_lines, read_lines
 from inferrun.formats.jsonl.results import JsonlWriter
 from inferrun.plugins import (
+    ID_COLUMN,
     Batch,
     Block,
     Chunk,
@@ -56,6 +58,17 @@ def _line(index: int, custom_id: CustomId, response: bytes, error: RecordError |
     return b'%b,"error":%b,"inferrun":%b}\n' % (head, orjson.dumps(without_response), orjson.dumps(about))
 
 
+def _id_of(line: bytes) -> CustomId:
+    """Return the id of a request. orjson is fast, and refuses some bodies that are valid."""
+    found = id_of(line)
+    if found is not None:
+        return found
+    try:
+        return members_of(line.decode()).string(ID_COLUMN)
+    except ValueError:
+        return None
+
+
 _ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')
 
 
@@ -72,7 +85,7 @@ class OpenAi:
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the requests that start within the chunk."""
         for lines in read_lines(file, chunk, limits=limits):
-            yield Block(JsonRecords(lines.texts), [id_of(text) for text in lines.texts])
+            yield Block(JsonRecords(lines.texts), [_id_of(text) for text in lines.texts])
 
     def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: object = None) -> OpenAiWriter:  # noqa: ARG002  the seam's
         """Return a writer of one line per result."""

@@ -217,6 +217,16 @@ class OutputStore(Protocol):
 
 
 @runtime_checkable
+class PipelinedStore(Protocol):
+    """An opened output whose chunks are committed several at a time; optional for an `OutputStore`.
+
+    While chunks are being committed, the next one is written. They may complete in any order.
+    """
+
+    commits_at_a_time: int
+
+
+@runtime_checkable
 class AbortableStore(Protocol):
     """An opened output that can be asked about its run without executing it; optional for an `OutputStore`.
 

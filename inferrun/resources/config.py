@@ -15,6 +15,7 @@ from inferrun.contract import MAX_SHARDS
 from inferrun.resources.connection import MAX_HEADERS, ModelHeader
 from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
+from inferrun.resources.request import RequestTemplate
 from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceConfigStatus
@@ -229,6 +230,10 @@ class InferenceConfigSpec(ResourceModel):
 
     parameters: Annotated[tuple[Parameter, ...], Field(max_length=MAX_PARAMETERS)] | None = None
     """Parameters that runs may set. A run that sets another one, or omits a required one, is rejected. Default: any are allowed."""
+
+    request: RequestTemplate | None = None
+    """How a record becomes a request, and its response a prediction: prompts from columns with the protocol openai, any JSON with
+    http. Custom images find it in the contract."""
 
     tensors: TensorMapping | None = None
     """Columns that feed the model's inputs, and names of its outputs in the predictions; with the protocols v1, v2 and grpc-v2. The

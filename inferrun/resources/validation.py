@@ -38,6 +38,7 @@ from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
+from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
 from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.storage import (
     HTTP_VERBS,
@@ -59,7 +60,8 @@ API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc
 OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
 GRPC: Final = "grpc-v2"
 TENSOR_PROTOCOLS: Final = ("v1", "v2", GRPC)
-OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, "openai")
+REQUEST_PROTOCOLS: Final = ("openai", HTTP)
+OWN_RUNNER_PROTOCOLS: Final = ("v1", "v2", GRPC, *REQUEST_PROTOCOLS)
 STANDARD_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _CONFIDENTIAL: Final = frozenset({"headers", "payload", "headersFrom"})
 """Fields whose values may contain credentials: their problems are reported without the value."""
@@ -116,6 +118,7 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _threshold_problems(spec.error_threshold),
         _shard_problems(spec),
         _column_problems(spec),
+        _request_problems(spec),
         _resource_problems(spec.resources or ResourceRequirements()),
         _limit_problems(spec.limits or RunnerLimits()),
     )
@@ -237,10 +240,32 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         yield invalid(f"spec.storage.output.{KRATEO_LABEL}", "used with columns", remedy)
 
 
-def _size_problems(field: str, value: object) -> Iterator[Problem]:
+def _request_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    """What is wrong with spec.request besides its templates, which the runner compiles."""
+    request, own_runner = spec.request, spec.image is None
+    if request is None:
+        return
+    protocol = spec.model.protocol_version or spec.model.model_version
+    if own_runner and protocol and protocol not in REQUEST_PROTOCOLS:
+        allowed = f"the built-in runner makes requests of columns with {' and '.join(REQUEST_PROTOCOLS)}"
+        yield Problem(field="spec.request", value=f"set with the protocol {shown(protocol)}", allowed=allowed)
+    if spec.tensors is not None:
+        yield Problem(field="spec.tensors", value="set with spec.request", allowed="remove one of them")
+    for label, storage in (spec.storage.input or {}).items() if own_runner else ():
+        if _at(storage, "format") == "openai":
+            allowed = (
+                "with spec.request the input must have columns: jsonl, csv, parquet or arrow; or remove spec.request"
+            )
+            yield invalid(f"spec.storage.input.{label}.format", "openai", allowed)
+    yield from request_problems(request, protocol=protocol or "")
+    yield from _size_problems("spec.request.body", request.body or {}, limit=MAX_BODY_BYTES)
+    yield from _size_problems("spec.request.responseSchema", request.response_schema or {}, limit=MAX_SCHEMA_BYTES)
+
+
+def _size_problems(field: str, value: object, *, limit: int = MAX_BYTES) -> Iterator[Problem]:
     size = len(json.dumps(value, ensure_ascii=False, default=str).encode())
-    if size > MAX_BYTES:
-        yield Problem(field=field, value=f"{size} bytes of JSON", allowed=f"at most {MAX_BYTES} bytes are allowed")
+    if size > limit:
+        yield Problem(field=field, value=f"{size} bytes of JSON", allowed=f"at most {limit} bytes are allowed")
 
 
 def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -289,6 +314,11 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     elif own_runner and model.service_ref is not None and is_grpc:
         reason = "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
         yield invalid("spec.kserve.protocolVersion", protocol, reason)
+    elif own_runner and model.service_ref is not None and protocol == HTTP:
+        reason = "http requires modelUrl with the URL to which requests are posted instead of serviceRef"
+        yield invalid("spec.kserve.protocolVersion", protocol, reason)
+    elif own_runner and protocol == HTTP and spec.request is None:
+        yield invalid("spec.request", None, "the protocol http requires it, with body and outputs")
     elif own_runner and not url and model.service_ref is None:
         yield invalid(
             "spec.kserve.modelUrl",

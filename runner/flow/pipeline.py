@@ -26,6 +26,7 @@ from inferrun.plugins import (
     Limits,
     ModelProtocol,
     OutputStore,
+    PipelinedStore,
     ResultCounts,
     Results,
     Source,
@@ -191,7 +192,15 @@ class Pipeline:
             await self._sender.wait_for_lookahead()
 
     async def _write(self, work: Work) -> None:
-        """Divide the results among the writers of their chunks, and commit each chunk with its last result."""
+        """Divide the results among the writers of their chunks, and commit each chunk with its last result.
+
+        While chunks are being committed, results of the next ones are written.
+        """
+        at_a_time = self._sink.commits_at_a_time if isinstance(self._sink, PipelinedStore) else 1
+        async with asyncio.TaskGroup() as commits:
+            await self._divide(work, commits, asyncio.Semaphore(at_a_time))
+
+    async def _divide(self, work: Work, commits: asyncio.TaskGroup, room: asyncio.Semaphore) -> None:
         chunk: Chunk | None = None
         writer: ChunkWriter | None = None
         while (sent := await self._pending.get()) is not None:
@@ -206,11 +215,23 @@ class Pipeline:
                 await writer.write(batch.part(start, stop), results.part(start, stop))
                 start = stop
                 if batch.first + stop == chunk.stop:
-                    work.add(chunk.index, await writer.commit())
-                    if self._sink.commits_chunks:
-                        self.report(work)
+                    if isinstance(self._sink, PipelinedStore):
+                        await room.acquire()
+                        commits.create_task(self._commit(work, chunk, writer, room))
+                    else:
+                        await self._commit(work, chunk, writer)
                     chunk = writer = None
             self._window.leave(results)
+
+    async def _commit(
+        self, work: Work, chunk: Chunk, writer: ChunkWriter, room: asyncio.Semaphore | None = None
+    ) -> None:
+        work.add(chunk.index, await writer.commit())
+        if room is not None:
+            room.release()
+        self._budget.check_committed(work.counts.failed)  # some results do not fit the columns of the output
+        if self._sink.commits_chunks:
+            self.report(work)
 
 
 def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:

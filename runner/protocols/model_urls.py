@@ -10,12 +10,26 @@ from urllib.parse import SplitResult, quote, urlsplit
 from inferrun.plugins import ContractError
 from inferrun.text import public_url
 
-OPENAI_PATHS: Final = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
-"""The paths that a request of OpenAI's Batch API may name."""
+OPENAI_PATHS: Final = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/responses",
+    "/v1/moderations",
+    "/v1/rerank",
+    "/v1/score",
+    "/v2/rerank",
+    "/rerank",
+)
+"""The paths that a request of OpenAI's Batch API may name, and those of vLLM's further tasks."""
 
 _FIELD: Final = "kserve.modelUrl"
 
-_IN_PATHS: Final = {"v2": ("/v2/models/",), "openai": OPENAI_PATHS, "v1": ("/v1/models/", ":predict")}
+_IN_PATHS: Final = {
+    "v2": ("/v2/models/",),
+    "openai": tuple(path for path in OPENAI_PATHS if path.startswith("/v1/")),
+    "v1": ("/v1/models/", ":predict"),
+}
 
 
 def protocol_in(model_url: str) -> str:

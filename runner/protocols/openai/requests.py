@@ -1,12 +1,13 @@
 """Requests and responses of OpenAI's API. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
+from inferrun.formats.json_spans import Members, load_any, members_of
 from inferrun.formats.json_text import text_of
 from inferrun.formats.jsonl.line_blocks import BOM
 from inferrun.plugins import NO_USAGE, TokenUsage
@@ -14,7 +15,7 @@ from inferrun.runner_report import MAX_COUNT
 from inferrun.text import one_line
 from runner.protocols.model_urls import OPENAI_PATHS
 
-_RESULTS = ("choices", "data", "output")
+_RESULTS = ("choices", "data", "output", "results")
 """The members of responses of which one has the result."""
 
 _WORD: Final = re.compile(r"\w+")
@@ -29,54 +30,78 @@ class InvalidRequest(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OpenAiRequest:
     """One request to the server."""
 
     path: str
     body: bytes
 
 
-def parse_request(line: bytes, *, model: str) -> Request:
-    """Parse a line of an input file; `model` replaces the model that it names, unless it is empty. Raises InvalidRequest."""
+def parse_request(line: bytes, *, model: str) -> OpenAiRequest:
+    """Parse a line of an input file; `model` replaces the model that it names, unless it is empty. Raises InvalidRequest.
+
+    Everything else of the body is sent as it is in the file.
+    """
     try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest("the line is not valid JSON") from error
-    if not isinstance(record, dict):
-        raise InvalidRequest("the line must be a JSON object with custom_id, method, url and body")
-    path, body = record.get("url"), record.get("body")
-    if not isinstance(record.get("custom_id"), str):
+        found = members_of(line.decode(), within="body")
+    except ValueError as error:  # also that of the decoder, and of bytes that are no text
+        text = "the line is nested too deeply" if isinstance(error.__cause__, RecursionError) else _invalid_line(line)
+        raise InvalidRequest(text) from error
+    for path in (("custom_id",), ("method",), ("url",), ("body",), ("body", "model"), ("body", "stream")):
+        if path in found.repeated:
+            raise InvalidRequest(f"{'.'.join(path)} is there twice")
+    url = found.string("url")
+    if found.string("custom_id") is None:
         raise InvalidRequest("custom_id must be a string")
-    if record.get("method", "POST") != "POST":
+    if found.raw("method") and found.string("method") != "POST":
         raise InvalidRequest("method must be POST")
-    if not isinstance(path, str) or path not in OPENAI_PATHS:
+    if url not in OPENAI_PATHS:
         raise InvalidRequest(f"url must be one of {', '.join(OPENAI_PATHS)}")
-    if not isinstance(body, dict):
+    if not found.raw("body").startswith("{"):
         raise InvalidRequest("body must be a JSON object")
-    if body.get("stream"):
+    if found.raw("body", "stream") not in {"", "false", "null"}:
         raise InvalidRequest("body.stream must be false")
-    try:
-        return Request(path, text_of({**body, "model": model} if model else body))
-    except ValueError as error:
-        raise InvalidRequest(f"body: {error}") from error
+    return OpenAiRequest(url, _body_of(found, model=model).encode())
+
+
+def _invalid_line(line: bytes) -> str:
+    begins_object = line.lstrip().startswith(b"{")
+    return (
+        "the line is not valid JSON"
+        if begins_object
+        else "the line must be a JSON object with custom_id, method, url and body"
+    )
+
+
+def _body_of(found: Members, *, model: str) -> str:
+    start, end = found.spans["body",]
+    if not model:
+        return found.text[start:end]
+    named = orjson.dumps(model).decode()
+    if ("body", "model") in found.spans:
+        at, after = found.spans["body", "model"]
+        return f"{found.text[start:at]}{named}{found.text[after:end]}"
+    has_others = any(len(path) > 1 for path in found.spans)
+    return f'{{"model":{named}{"," if has_others else ""}{found.text[start + 1 : end]}'
 
 
 def parse_response(body: bytes) -> tuple[bytes, TokenUsage]:
-    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object, or only an error."""
-    body = body.removeprefix(BOM)
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise ValueError("not valid JSON") from error
+    """Return a response on one line and its usage. Raises ValueError if it is not a JSON object, or only an error.
+
+    A line break in valid JSON stands between its values, so the line says the same without it.
+    """
+    value = load_response(body)
+    return body.removeprefix(BOM).translate(None, b"\r\n"), usage_of(value)
+
+
+def load_response(body: bytes) -> dict[str, Any]:  # Any: foreign JSON
+    """Return a response, whose numbers may be texts if Python does not have them. Raises ValueError as `parse_response`."""
+    value = load_any(body.removeprefix(BOM))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  callers expect ValueError for invalid responses
     if value.get("error") and not any(value.get(member) for member in _RESULTS):
         raise ValueError("an error in spite of its status")
-    try:
-        text = text_of(value) if b"\n" in body or b"\r" in body else body
-    except ValueError as error:
-        raise ValueError("nested too deeply") from error
-    return text, _usage_of(value.get("usage"))
+    return value
 
 
 def result_text(status: int, request_id: str, body: bytes) -> bytes:
@@ -100,8 +125,8 @@ def reason_of(body: bytes, *, request: bytes) -> str:
     """
     try:
         found = orjson.loads(body)
-        sent = "\n".join(("", *set(_words_in(orjson.loads(request))), ""))
-    except orjson.JSONDecodeError:
+        sent = "\n".join(("", *set(_words_in(load_any(request))), ""))
+    except ValueError:
         return ""
     error = found.get("error", found) if isinstance(found, dict) else None
     if isinstance(error, dict):
@@ -135,8 +160,9 @@ def _words_in(value: Any) -> Iterator[str]:  # Any: foreign JSON
         yield from (word for word in words if len(word) > _SHORT_WORD or not word.isalpha())
 
 
-def _usage_of(found: Any) -> TokenUsage:  # Any: foreign JSON
+def usage_of(response: Mapping[str, Any]) -> TokenUsage:  # Any: foreign JSON
     """Return the usage. The Responses API names its members differently."""
+    found = response.get("usage")
     if not isinstance(found, dict):
         return NO_USAGE
     prompt = _count(found.get("prompt_tokens", found.get("input_tokens")))

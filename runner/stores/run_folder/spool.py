@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,7 @@ class SpooledChunk:
 
     async def commit(self) -> ChunkCommit:
         """Commit the chunk."""
-        return await self._spool.on_thread(self._commit)
+        return await self._spool.on_thread(self._commit, self._spool.commits)
 
     def _append_held(self) -> None:
         held, self._held, self._held_bytes = self._held, [], 0
@@ -146,17 +147,20 @@ class SpooledChunk:
 class Spool:
     """The folder of one attempt on the Pod's disk."""
 
-    def __init__(self, context: StoreContext, *, foreign: str) -> None:
+    def __init__(self, context: StoreContext, *, foreign: str, commits_at_a_time: int = 1) -> None:
         """`foreign`: the message if a document was not written by this runner."""
         self.attempt = (context.pod_uid or f"pid-{os.getpid()}-{id(self):x}").replace("/", "-")
         self.folder = context.spool_dir / f"output-{self.attempt}"
         self.chunks: set[SpooledChunk] = set()
+        self.commits = ThreadPoolExecutor(commits_at_a_time, "commit")
+        """Commits wait for the store most of the time, and must not keep what reads and writes waiting."""
+
         self._foreign = foreign
 
-    async def on_thread(self, work: Callable[[], T]) -> T:
+    async def on_thread(self, work: Callable[[], T], pool: ThreadPoolExecutor | None = None) -> T:
         """Do blocking work on a thread. Raises OutputError for a full disk and for an invalid document."""
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
         except OSError as error:
             raise OutputError(
                 f"cannot spool the predictions to {self.folder.parent}: {error.strerror}; the Pod needs enough ephemeral "
@@ -170,4 +174,5 @@ class Spool:
         for chunk in list(self.chunks):
             with suppress(OSError):  # a full disk
                 chunk.close()
+        self.commits.shutdown(wait=False, cancel_futures=True)
         shutil.rmtree(self.folder, ignore_errors=True)

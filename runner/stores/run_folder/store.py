@@ -85,6 +85,7 @@ class RunStore:
 
     delivery: Delivery = "ExactlyOnce"
     commits_chunks = True
+    commits_at_a_time = 8
     stores_copied: Literal[True] = True
 
     def __init__(
@@ -112,7 +113,9 @@ class RunStore:
         self._folder = self._folder_of(context.contract.job_name or run_id_of(context.contract))
         self._location = f"{root}/{self._folder}"
         self._spool = Spool(
-            context, foreign=f"{label}: {self._location} contains a file that this runner did not write; remove it"
+            context,
+            foreign=f"{label}: {self._location} contains a file that this runner did not write; remove it",
+            commits_at_a_time=self.commits_at_a_time,
         )
         self._plan: InputPlan | None = None
         self._commits: dict[int, ChunkDocument] = {}
@@ -270,18 +273,16 @@ class RunStore:
         name = f"part-{chunk.index:06}-{chunk.first:012}-{attempt}"
         own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
         commit = self._name(f"commits/{chunk.index:06}.json")
-        found = self._files.read(commit)
-        if found is None:
-            part = own.part
-            files = {self._name(part.file): draft.results.path}
-            if part.errors and draft.errors:
-                files[self._name(part.errors.file)] = draft.errors.path
-            for target, path in files.items():
-                self._files.put(target, path)
-            if self._files.create(commit, own.text()):
-                self._commits[chunk.index] = own
-                return own.commit(won=True)
-            self._files.delete(list(files))
+        part = own.part
+        files = {self._name(part.file): draft.results.path}
+        if part.errors and draft.errors:
+            files[self._name(part.errors.file)] = draft.errors.path
+        for target, path in files.items():
+            self._files.put(target, path)
+        if self._files.create(commit, own.text()):
+            self._commits[chunk.index] = own
+            return own.commit(won=True)
+        self._files.delete(list(files))
         self._commits[chunk.index] = self._read_commit_of(chunk.index)
         return self._commits[chunk.index].commit(won=False)
 

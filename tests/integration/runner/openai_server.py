@@ -1,17 +1,17 @@
 """A server with OpenAI's API whose faults a test chooses, and a real one: llama.cpp with a tiny model made on the spot."""
 
 import asyncio
+import json
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import orjson
 import pytest
 from aiohttp import web
 
@@ -40,7 +40,7 @@ class OpenAiServer:
         """Return the last message."""
         self.in_flight += 1
         try:
-            body = orjson.loads(await request.read())
+            body = json.loads(await request.read())  # orjson refuses some JSON that real servers accept
             prompt = body["messages"][-1]["content"]
             if refusal := self._refusal(request):
                 return refusal
@@ -50,7 +50,8 @@ class OpenAiServer:
                 return web.json_response({"error": {"message": "bad prompt", "code": None}}, status=400)
             self.prompts[prompt] += 1
             self.models[body["model"]] += 1
-            return web.json_response(_completion(body["model"], prompt), headers={"x-request-id": f"req-{prompt}"})
+            headers = {"x-request-id": f"req-{prompt}"} if prompt.isprintable() else {}
+            return web.json_response(_completion(body["model"], prompt), headers=headers)
         finally:
             self.in_flight -= 1
 
@@ -81,6 +82,20 @@ async def openai_server() -> AsyncIterator[OpenAiServer]:
     server.url = f"http://{host}:{port}"
     try:
         yield server
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def posted(path: str, answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    """Start a server that answers what is posted to a path, and return its URL."""
+    app = web.Application()
+    app.router.add_post(path, answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 

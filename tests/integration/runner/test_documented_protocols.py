@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
 
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
 from runner.registry import BUILT_IN
 from runner.registry import PROTOCOLS as PROTOCOLS_GROUP
 from tests.conformance.protocol_worlds import PROTOCOLS
-from tests.integration.runner.openai_server import openai_server
+from tests.integration.runner.openai_server import openai_server, posted
 from tests.integration.runner.pods import REPOSITORY, Machine
 
 pytestmark = pytest.mark.thorough
@@ -66,6 +67,30 @@ async def test_the_documented_config_for_openai_works(tmp_path: Path) -> None:
     assert [one["custom_id"] for one in responses] == ["request-1", "request-2"]
     assert {one["response"]["status_code"] for one in responses} == {200}
     assert ended.result.usage is not None
+
+
+async def test_the_documented_config_for_http_works(tmp_path: Path) -> None:
+    example = examples()["http"]
+    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "models"}})) == ()
+    spec = example["spec"]
+
+    async def classify(sent: web.Request) -> web.StreamResponse:
+        body = await sent.json()
+        assert body["options"] == {"lang": "de"}
+        return web.json_response({"result": [{"label": body["inputs"]["text"].upper(), "score": 0.5}]})
+
+    async with posted("/v1/classify", classify) as url:
+        kserve = {"modelUrl": f"{url}/v1/classify", "protocolVersion": "http"}
+        contract = {"jobId": "uid", "jobName": "inf-http", "kserve": kserve, "parameters": {"lang": "de"}}
+        machine = Machine(tmp_path / "run", contract={**contract, "request": spec["request"], **spec["storage"]})
+        (machine.input / "rows.csv").write_text("text,n\na,1\nb,2\n")
+        ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    (part,) = (machine.output / "predictions" / "inf-http" / "predictions").iterdir()
+    assert [json.loads(line)["prediction"] for line in part.read_text().splitlines()] == [
+        {"label": "A", "score": 0.5},
+        {"label": "B", "score": 0.5},
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2"])

@@ -127,6 +127,28 @@ async def test_failed_requests_are_in_the_error_file(machine: Machine, s3: S3Ser
     assert "inferrun" not in objects(s3, "predictions")[0]
 
 
+async def test_a_request_and_its_response_pass_through_byte_for_byte(
+    machine: Machine, s3: S3Server, llm: OpenAiServer
+) -> None:
+    odd = b'123456789012345678901234567890, 1e400, "\\ud83d", "\\u00fc", 1.0'
+    body = b'{"model": "tiny", "messages": [{"content": "x"}], "odd": [%b]}' % odd
+    line = b'{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": %b}\n' % body
+    (s3.bucket / "in" / "batch.jsonl").write_bytes(line)
+    received: list[bytes] = []
+
+    async def answer(sent: web.Request) -> web.StreamResponse | None:
+        received.append(await sent.read())
+        return web.Response(body=b'{"choices": [\n%b]}\n' % odd)
+
+    llm.before = answer
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
+    assert received == [body]
+    (part,) = (s3.bucket / "out" / "inf-batch-5be07ada" / "predictions").glob("*")
+    assert b'"custom_id":"a"' in part.read_bytes()
+    assert b'"body":{"choices": [%b]}}' % odd in part.read_bytes()
+
+
 NO_JSON = (
     b"",
     b"<html>",

@@ -30,6 +30,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.protocols", "v2"),
         ("inferrun.protocols", "grpc-v2"),
         ("inferrun.protocols", "openai"),
+        ("inferrun.protocols", "http"),
         ("inferrun.formats", "jsonl"),
         ("inferrun.formats", "csv"),
         ("inferrun.formats", "openai"),

@@ -46,6 +46,12 @@ def test_the_contract_says_where_the_results_of_the_retried_run_are() -> None:
     }
 
 
+def test_a_prompt_may_be_improved_before_failed_records_are_asked_again() -> None:
+    before = earlier(storage={**FILES, "request": {"prompt": "x", "responseSchema": {"type": "object"}}})
+    request = {"prompt": "y", "responseSchema": {"type": "object"}, "responseRetries": 9}
+    assert contract_of(before, request=request)["request"] == request
+
+
 def test_a_run_that_was_never_launched_can_be_retried() -> None:
     never = run(metadata={"name": "monday", "uid": "0a1b2c3d"}, status={"phase": "Failed"})
     assert "manifestSha256" not in contract_of(never)["retryOf"]
@@ -61,6 +67,13 @@ def test_a_run_that_was_never_launched_can_be_retried() -> None:
         (earlier(), {**FILES, "input": {"file": {"claimName": "data", "path": "other.jsonl"}}}, {}, "storage.input"),
         (earlier(), {**FILES, "output": {"file": {"claimName": "data", "path": "new"}}}, {}, "storage.output"),
         (earlier(), FILES, {"tensors": {"outputs": [{"name": "predict"}]}}, "tensors.outputs of the InferenceConfig"),
+        (earlier(), FILES, {"request": {"prompt": "x", "task": "Embedding"}}, "request.task of the InferenceConfig"),
+        (
+            earlier(storage={**FILES, "request": {"prompt": "x"}}),
+            FILES,
+            {"request": {"prompt": "x", "responseSchema": {"type": "object"}}},
+            "request.responseSchema of the InferenceConfig",
+        ),
         (earlier(), FILES, {"image": "mine:1"}, "requires the built-in runner"),
     ],
 )

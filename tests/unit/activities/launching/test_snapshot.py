@@ -8,7 +8,7 @@ import pytest
 
 from activities.launching.compilation import compile_run, compile_with_model
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.snapshot import Claim, CompiledRun, Endpoint
+from activities.launching.snapshot import Claim, CompiledRun, ConfigMapKey, Endpoint
 from inferrun.kserve import ModelAddress
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
@@ -84,6 +84,21 @@ def test_columns_are_in_the_contract_without_what_is_not_set() -> None:
     joined = compile_of(spec={"joinSource": "Input"}).contract_json
     assert json.loads(joined)["joinSource"] == "Input"
     assert json.loads(joined).keys().isdisjoint({"tensors", "passThroughColumns"})
+
+
+def test_the_request_is_part_of_the_contract_and_its_config_map_of_the_snapshot() -> None:
+    request = {
+        "task": "Chat",
+        "prompt": "{{ title }}",
+        "systemFrom": {"configMapKeyRef": {"name": "prompts", "key": "sort.txt"}},
+        "images": [{"column": "photo"}],
+        "responseSchema": {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
+        "body": {"seed": 0, "stop": None},
+    }
+    made = compile_of(spec={"request": request})
+    found = json.loads(made.contract_json)["request"]
+    assert found == {name: one for name, one in request.items() if name != "task"}
+    assert made.snapshot.system_prompt == ConfigMapKey(config_map="prompts", key="sort.txt")
 
 
 def test_a_dry_run_is_in_the_contract_and_in_the_snapshot() -> None:

@@ -221,11 +221,20 @@ def test_a_missing_secret_of_the_runs_own_namespace_must_be_created(named: str) 
         ),
     ],
 )
-def test_a_missing_ca_bundle_is_reported_with_the_field(said: str, fix: str) -> None:
-    failed = event("FailedMount", f'MountVolume.SetUp failed for volume "ca-bundle" : {said}')
+@pytest.mark.parametrize(
+    ("volume", "reason", "field"),
+    [
+        ("ca-bundle", Reason.CA_BUNDLE_NOT_FOUND, "spec.caBundle.configMapRef"),
+        ("system-prompt", Reason.SYSTEM_PROMPT_NOT_FOUND, "spec.request.systemFrom"),
+    ],
+)
+def test_a_missing_config_map_is_reported_with_the_field(
+    volume: str, reason: Reason, field: str, said: str, fix: str
+) -> None:
+    failed = event("FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {said}')
     wait = wait_of(pod(waiting("ContainerCreating"), age=10), [failed])
-    assert (wait.reason, wait.is_warning) == (Reason.CA_BUNDLE_NOT_FOUND, True)
-    assert wait.message.startswith("spec.caBundle.configMapRef of the InferenceConfig: ")
+    assert (wait.reason, wait.is_warning) == (reason, True)
+    assert wait.message.startswith(f"{field} of the InferenceConfig: ")
     assert fix in wait.message
 
 

@@ -40,6 +40,7 @@ EXPORTS = {
     *(
         "AdoptingSource",
         "ResultOptions",
+        "PipelinedStore",
         "ColumnModel",
         "DescribedModel",
         "TypedFormat",

@@ -1,5 +1,6 @@
 """Problems that the CRD's schema cannot detect: each names the field, its value and what is allowed."""
 
+import re
 import time
 from typing import Any
 
@@ -422,7 +423,7 @@ def test_an_unknown_protocol_is_reported_unless_an_image_may_provide_it() -> Non
     kserve = {"modelUrl": "http://llm:8000", "protocolVersion": "opanai"}
     (problem,) = config_problems(config(kserve=kserve))
     assert problem.field == "spec.kserve.protocolVersion"
-    assert "v1, v2, grpc-v2 and openai, did you mean openai?" in problem.allowed
+    assert "v1, v2, grpc-v2, openai and http, did you mean openai?" in problem.allowed
     assert config_problems(config(image="example.com/mine:1", kserve=kserve)) == ()
 
 
@@ -555,6 +556,79 @@ def test_columns_that_cannot_be_used_are_reported(spec: dict[str, Any], field: s
     (problem,) = config_problems(config(**{"storage": FILES, **spec}))
     assert problem.field == field
     assert hint in str(problem)
+
+
+PROMPT = {"prompt": "{{ title }}"}
+OPENAI = {**MODEL, "protocolVersion": "openai"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"request": PROMPT, "kserve": {**MODEL, "protocolVersion": "v2"}}, "spec.request is .*with openai and http"),
+        ({"request": PROMPT, "tensors": TENSORS}, 'spec.tensors is "set with spec.request"; remove one of them'),
+        ({"request": {}}, "spec.request.prompt is not set; required by the task Chat"),
+        (
+            {"request": {**PROMPT, "messages": [{"role": "user", "content": "a"}]}},
+            "spec.request.prompt is .*messages is set",
+        ),
+        (
+            {"request": {**PROMPT, "system": "a", "systemFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}},
+            "spec.request.system is .*systemFrom is set, too",
+        ),
+        (
+            {"request": {"task": "Rerank", "prompt": "a"}},
+            "spec.request.documentsColumn is not set; required by the task Rerank",
+        ),
+        (
+            {"request": {**PROMPT, "task": "Embedding", "maxTokens": 7}},
+            'maxTokens is "7"; not allowed with the task Embedding',
+        ),
+        ({"request": {**PROMPT, "documentsColumn": "a"}}, 'documentsColumn is "a"; not allowed with the task Chat'),
+        (
+            {"request": {**PROMPT, "responseSchema": {"type": "array"}}},
+            'responseSchema.type is "array"; must be object',
+        ),
+        ({"request": {**PROMPT, "body": {"stream": True}}}, 'spec.request.body.stream is "true"; must be false'),
+        ({"request": {**PROMPT, "body": {"n": 2}}}, 'spec.request.body.n is "2"; must be 1'),
+        ({"request": {**PROMPT, "body": {"a": "x" * 70_000}}}, "spec.request.body is .*at most 65536 bytes"),
+        ({"request": {**PROMPT, "responseSchema": {"type": "object", "title": "x" * 40_000}}}, "at most 32768 bytes"),
+        (
+            {"request": {"messages": [{"role": "system", "content": "a"}], "images": [{"column": "b"}]}},
+            "spec.request.images is .*but no message is of the user",
+        ),
+        ({"kserve": {**MODEL, "protocolVersion": "http"}}, "spec.request is not set; the protocol http requires it"),
+        ({"request": PROMPT, "kserve": {**MODEL, "protocolVersion": "http"}}, "spec.request.prompt is .*protocol http"),
+        (
+            {"request": {"path": "/a"}, "kserve": {**MODEL, "protocolVersion": "http"}},
+            "spec.request.outputs is not set",
+        ),
+        (
+            {
+                "request": PROMPT,
+                "storage": {**FILES, "input": {"file": {"claimName": "a", "path": "b", "format": "openai"}}},
+            },
+            'spec.storage.input.file.format is "openai"; with spec.request the input must have columns',
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_made_is_reported(spec: dict[str, Any], problem: str) -> None:  # Any: JSON
+    found = "; ".join(map(str, config_problems(config(**{"kserve": OPENAI, "storage": FILES, **spec}))))
+    assert re.search(problem, found), found
+
+
+@pytest.mark.parametrize(
+    ("request_", "protocol"),
+    [
+        (PROMPT, "openai"),
+        ({**PROMPT, "responseSchema": {"type": "object"}, "system": "a", "images": [{"column": "b"}]}, "openai"),
+        ({"task": "Rerank", "prompt": "a", "documentsColumn": "b"}, "openai"),
+        ({"body": {"a": 1}, "outputs": [{"name": "a", "path": "/b", "type": "double"}]}, "http"),
+    ],
+)
+def test_a_request_that_can_be_made_has_no_problems(request_: dict[str, Any], protocol: str) -> None:  # Any: JSON
+    kserve = {**MODEL, "protocolVersion": protocol}
+    assert config_problems(config(kserve=kserve, storage=FILES, request=request_)) == ()
 
 
 def test_columns_of_a_custom_image_may_be_used_with_any_label_and_protocol() -> None:

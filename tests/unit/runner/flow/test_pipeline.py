@@ -29,12 +29,14 @@ from inferrun.plugins import (
     JsonRecords,
     Limits,
     Output,
+    OutputError,
     RecordError,
     ResultCounts,
     Results,
     TokenUsage,
 )
 from inferrun.plugins.limits import MIB
+from runner.errors import first_error
 from runner.flow.pipeline import Pipeline
 from tests.unit.runner.batches import decoded, records, results
 from tests.unit.runner.simulated_time import predict
@@ -367,3 +369,70 @@ async def test_a_chunk_that_lost_records_is_an_input_error() -> None:
     with pytest.raises(ExceptionGroup) as failed:
         await pipeline.run(source.plan(), Checkpoint())
     assert failed.group_contains(InputError, match="the input changed")
+
+
+class Together(Recorder):
+    """An output whose commits complete only once two of them are under way, the later one first."""
+
+    commits_at_a_time = 3
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.fails = fails
+        self.under_way = 0
+        self.most = 0
+        self.has_two = asyncio.Event()
+
+    def writer(self, chunk: Chunk) -> "Writer":
+        return TogetherWriter(self, chunk)
+
+
+class TogetherWriter(Writer):
+    """Commits together with others."""
+
+    async def commit(self) -> ChunkCommit:
+        sink = self._recorder
+        assert isinstance(sink, Together)
+        sink.under_way += 1
+        sink.most = max(sink.most, sink.under_way)
+        if sink.under_way > 1:
+            sink.has_two.set()
+        if self._chunk.index == 0:
+            await sink.has_two.wait()
+            if sink.fails:
+                raise OutputError("test")
+        await asyncio.sleep(0)
+        commit = await super().commit()
+        sink.under_way -= 1
+        return commit
+
+
+CHUNKS = 9
+PLAN = InputPlan("numbers", tuple(Chunk(at, 0, 10 * at, 10 * at + 10, 10 * at, 10) for at in range(CHUNKS)))
+
+
+def in_chunks() -> Numbers:
+    source = Numbers(random.Random(1))  # noqa: S311  not for security
+    source.all = PLAN.chunks
+    return source
+
+
+async def test_chunks_are_committed_several_at_a_time() -> None:
+    sink, reports = Together(), list[Counts]()
+    model = FaultyModel(random.Random(1), concurrency=2)  # noqa: S311  not for security
+    pipeline = Pipeline(in_chunks(), model, sink, limits=Limits(concurrency=2), report=reports.append)
+    async with asyncio.timeout(60):
+        counts = await pipeline.run(PLAN, Checkpoint())
+    assert 2 <= sink.most <= 3
+    assert sorted(sink.committed) == list(range(CHUNKS))
+    assert counts.completed + counts.failed == reports[-1].completed + reports[-1].failed == 10 * CHUNKS
+
+
+async def test_a_commit_that_fails_ends_the_pipeline() -> None:
+    sink = Together(fails=True)
+    model = FaultyModel(random.Random(1), concurrency=2)  # noqa: S311  not for security
+    pipeline = Pipeline(in_chunks(), model, sink, limits=Limits(concurrency=2), report=lambda _: None)
+    with pytest.raises(ExceptionGroup) as raised:
+        async with asyncio.timeout(60):
+            await pipeline.run(PLAN, Checkpoint())
+    assert isinstance(first_error(raised.value), OutputError)

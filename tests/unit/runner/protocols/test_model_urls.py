@@ -3,7 +3,7 @@
 import pytest
 
 from inferrun.plugins import ContractError
-from runner.protocols.model_urls import infer_url, without_end
+from runner.protocols.model_urls import infer_url, protocol_in, without_end
 
 WHOLE = "http://iris.kserve-test.svc.cluster.local/v2/models/iris/infer"
 
@@ -59,3 +59,8 @@ def test_an_invalid_url_is_reported_with_its_field(model_url: str, model_name: s
 
 def test_the_metadata_url_is_the_infer_url_without_infer() -> None:
     assert without_end(WHOLE, "/infer") == WHOLE.removesuffix("/infer")
+
+
+def test_a_model_that_is_called_rerank_does_not_show_the_protocol() -> None:
+    assert protocol_in("host/v1/models/rerank:predict") == "v1"
+    assert protocol_in("host/v1/rerank") == "openai"

@@ -1,12 +1,15 @@
 """Requests and responses of OpenAI's API."""
 
 import io
+import json
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferrun.formats.openai import OPENAI
-from inferrun.plugins import NO_USAGE
+from inferrun.plugins import NO_USAGE, Chunk, Limits
 from inferrun.runner_report import MAX_COUNT, TokenUsage
 from runner.protocols.openai.requests import (
     InvalidRequest,
@@ -18,12 +21,132 @@ from runner.protocols.openai.requests import (
 )
 
 DEEP = b"[" * 300 + b"]" * 300
+DEEPER = b"[" * 5000 + b"]" * 5000
 REQUEST = b'{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": %b}}'
+LINE = b'{"custom_id":"a","url":"/v1/completions","body":%b}'
+
+NO_VALUES_OF_PYTHON = (
+    b"123456789012345678901234567890",
+    b"-18446744073709551617",
+    b"1e400",
+    b"1.00000000000000000001",
+    b'"\\ud800"',
+    b'"\\u00fc \\/"',
+    '"ü\u2028"'.encode(),
+    b"[1.0, 1e0, 10E-1 ]",
+)
+"""JSON that changes, or is refused, if it is decoded and encoded again."""
 
 
 def test_a_request_that_is_nested_too_deeply_is_invalid() -> None:
-    with pytest.raises(InvalidRequest, match="body: a value cannot be written as JSON"):
-        parse_request(REQUEST % DEEP, model="m")
+    with pytest.raises(InvalidRequest, match="nested too deeply"):
+        parse_request(REQUEST % DEEPER, model="m")
+
+
+@pytest.mark.parametrize("value", NO_VALUES_OF_PYTHON)
+@pytest.mark.parametrize("model", ["", "other"])
+def test_a_body_is_sent_as_it_is_but_for_its_model(value: bytes, model: str) -> None:
+    line = LINE % (b'{ "seed" : %b ,"model":"m", "messages":[{"model":"x"}]}' % value)
+    expected = b'{ "seed" : %b ,"model":"%b", "messages":[{"model":"x"}]}' % (value, model.encode() or b"m")
+    assert parse_request(line, model=model).body == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "sent"),
+    [
+        (b"{}", b'{"model":"\xc3\xbc"}'),
+        (b"{ }", b'{"model":"\xc3\xbc" }'),
+        (b'{"a":1e400}', b'{"model":"\xc3\xbc","a":1e400}'),
+        (b'{"mod\\u0065l" : {"model": 1}}', b'{"mod\\u0065l" : "\xc3\xbc"}'),
+    ],
+)
+def test_a_body_gets_the_configured_model_wherever_it_has_one(body: bytes, sent: bytes) -> None:
+    assert parse_request(LINE % body, model="ü").body == sent
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    body=st.dictionaries(st.text(max_size=6).filter(lambda name: name not in ("model", "stream")), JSON),
+    at=st.integers(0, 5),
+    ascii_only=st.booleans(),
+    indent=st.sampled_from([None, (", ", ": "), ("\r,", "\t:  ")]),
+)
+def test_every_byte_of_any_body_but_its_model_arrives(
+    body: dict[str, object], at: int, ascii_only: object, indent: tuple[str, str] | None
+) -> None:
+    members = list(body.items())
+    members.insert(at, ("model", "m\ud800o"))
+    text = json.dumps(dict(members), ensure_ascii=bool(ascii_only), separators=indent)
+    encoded = text.replace("\ud800", "\\ud800").encode("utf-8", "surrogatepass")
+    try:
+        encoded.decode()
+    except UnicodeDecodeError:  # the text of a body is UTF-8; a surrogate in it is an escape
+        return
+    expected = encoded.replace(b'"m\\ud800o"', b'"n"')
+    assert parse_request(LINE % encoded, model="n").body == expected
+    assert parse_request(LINE % encoded, model="").body == encoded
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"url":"/v1/completions"', "not valid JSON"),
+        (b"[]", "must be a JSON object"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{"a":NaN}}', "not valid JSON"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{"a":01}}', "not valid JSON"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{}} x', "not valid JSON"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{"a":"\xff"}}', "not valid JSON"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{"a":"\x01"}}', "not valid JSON"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{},"body":{}}', "body is there twice"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{"model":"a","model":"b"}}', "body.model is there twice"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":{"stream":true}}', "stream must be false"),
+        (b'{"custom_id":"a","url":"/v1/completions","body":[]}', "body must be a JSON object"),
+        (b'{"custom_id":1,"url":"/v1/completions","body":{}}', "custom_id must be a string"),
+        (b'{"custom_id":"\\ud800","url":"/v1/completions","body":{}}', "custom_id must be a string"),
+        (b'{"custom_id":"a","method":"GET","url":"/v1/completions","body":{}}', "method must be POST"),
+    ],
+)
+def test_a_line_that_is_no_request_is_described(line: bytes, why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        parse_request(line, model="m")
+
+
+@pytest.mark.parametrize("stream", [b"false", b"null"])
+def test_a_request_may_say_that_it_streams_nothing(stream: bytes) -> None:
+    assert parse_request(LINE % (b'{"stream":%b}' % stream), model="").body == b'{"stream":%b}' % stream
+
+
+@pytest.mark.parametrize("url", ["/v1/rerank", "/v1/score", "/v1/moderations", "/v2/rerank", "/rerank"])
+def test_requests_of_other_tasks_are_sent(url: str) -> None:
+    line = b'{"custom_id":"a","url":"%b","body":{"query":"x"}}' % url.encode()
+    assert parse_request(line, model="").path == url
+
+
+class _File:
+    """A file in memory."""
+
+    name = "batch.jsonl"
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self.size = len(content)
+
+    def open(self) -> io.BytesIO:
+        return io.BytesIO(self._content)
+
+
+@pytest.mark.parametrize("value", NO_VALUES_OF_PYTHON)
+def test_the_id_of_a_request_is_found_whatever_its_body_has(value: bytes) -> None:
+    line = LINE % (b'{"seed":%b}' % value)
+    chunk = Chunk(index=0, unit=0, start=0, end=len(line), first=0, records=1)
+    (block,) = OPENAI.read(_File(line), chunk, limits=Limits())
+    assert list(block.ids) == ["a"]
 
 
 @pytest.mark.parametrize("body", [DEEP, b"<html>", b"", b"\xff"])
@@ -63,6 +186,11 @@ def test_the_reason_of_a_rejection_repeats_no_word_of_the_record(prompt: bytes) 
     assert reason_of(body, request=b'{"model":"m","prompt":%b}' % prompt) == "…: invalid text '… …' for the model"
 
 
+def test_the_reason_of_a_rejection_repeats_no_word_of_a_body_that_has_no_value_in_python() -> None:
+    request = b'{"prompt":"Alice \\ud800","top_p":1e400}'
+    assert reason_of(b'{"error":"not Alice"}', request=request) == "not …"
+
+
 @pytest.mark.parametrize("said", ["'My name is Al...fghijkl'", "'for abcdefgh", "ABCDEFGHI..."])
 def test_the_reason_of_a_rejection_repeats_no_part_of_a_long_word(said: str) -> None:
     found = reason_of(orjson.dumps({"error": said}), request=b'{"prompt":"for Alice abcdefghijkl"}')
@@ -75,7 +203,21 @@ def test_a_long_reason_is_truncated() -> None:
 
 def test_a_response_that_is_nested_too_deeply_is_described() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
-        parse_response(b'{"a":\n' + DEEP + b"}")
+        parse_response(b'{"a":\n' + DEEPER + b"}")
+
+
+@pytest.mark.parametrize("value", NO_VALUES_OF_PYTHON)
+def test_a_response_loses_nothing_but_its_line_breaks(value: bytes) -> None:
+    body = b'{\r\n  "choices": [\n%b],"usage":{"prompt_tokens":3,\n"completion_tokens":2}}' % value
+    text, usage = parse_response(body)
+    assert text == body.replace(b"\n", b"").replace(b"\r", b"")
+    assert (usage.prompt_tokens, usage.total_tokens) == (3, 5)
+
+
+@pytest.mark.parametrize("body", [b'{"a":NaN}', b'{"a":"\xff"}', b'{"a":1e400', b'{"a":"b\nc"}', b'{"a":1e400}{}'])
+def test_a_response_that_is_not_json_is_described(body: bytes) -> None:
+    with pytest.raises(ValueError, match="not valid JSON"):
+        parse_response(body)
 
 
 @pytest.mark.parametrize("separator", [b"\n", b"\r", b"\r\n", b" "])

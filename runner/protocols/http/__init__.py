@@ -1,0 +1,1 @@
+"""Servers to which any JSON is posted."""

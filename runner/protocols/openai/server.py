@@ -1,0 +1,75 @@
+"""A server to which requests are posted one by one, and what its refusals mean for the record: OpenAI's API, and others in JSON."""
+
+from collections.abc import Callable
+
+from inferrun.plugins import Fault, FaultKind, InferenceError, RecordError, Records, Results
+from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_of, size_of
+from inferrun.text import public_url
+from runner.network.http_client import Response
+from runner.network.model_server import ModelServer
+from runner.network.retries import with_retries
+from runner.protocols.openai.requests import reason_of
+
+_CREDENTIALS = frozenset({401, 403})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class RequestServer:
+    """Sends requests, each once. A request that the server rejects is a failed record."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self._server = server
+
+    async def list_models(self) -> None:
+        """Check that the server can be reached and accepts the credentials. Not every server lists its models."""
+        await with_retries(self._list_models, budget=self._server.limits.retry_seconds)
+
+    async def post(self, path: str, body: bytes, *, in_place: Callable[[Response], Records]) -> Response:
+        """Post a body and return the response, which is a success. Raises Fault, and InferenceError if no request can succeed.
+
+        `in_place` returns what is stored in place of the prediction of a record that is rejected.
+        """
+        response = await self._server.send("POST", f"{self._server.url}{path}", body)
+        if not 200 <= response.status < 300:
+            raise self._rejection(path, body, response, in_place)
+        return response
+
+    def invalid(self, path: str, response: Response, why: str) -> Fault:
+        """Return the fault of a response that is not what was expected."""
+        text = f"{self._target(path)} returned {size_of(response.body)} that is {why}"
+        return Fault(InferenceError(text), kind=FaultKind.INVALID)
+
+    async def _list_models(self) -> None:
+        response = await self._server.send("GET", f"{self._server.url}/v1/models")
+        self._check_access("/v1/models", response.status)
+        if response.status >= 500 or response.status == 429:
+            text = f"{self._target('/v1/models')} returned {response.status} with {size_of(response.body)}"
+            raise fault_of_status(response.status, response.headers, InferenceError(text))
+
+    def _rejection(self, path: str, body: bytes, response: Response, in_place: Callable[[Response], Records]) -> Fault:
+        status = response.status
+        self._check_access(path, status)
+        reason = reason_of(response.body, request=body)
+        said = f": {reason}" if reason else f" with {size_of(response.body)}"
+        error = InferenceError(f"{self._target(path)} returned {status}{said}")
+        kind = kind_of_status(status)
+        if kind is FaultKind.FAILED:
+            kind = FaultKind.SERVER_ERROR if status >= 500 else FaultKind.REJECTED  # such as 404 for a model
+        results = Results(in_place(response), {0: RecordError(f"http_{status}", str(error))})
+        return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
+
+    def _check_access(self, path: str, status: int) -> None:
+        if status in _CREDENTIALS:
+            raise InferenceError(
+                f"the server at {public_url(self._server.url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
+                is_retryable=False,
+            )
+        if status in _REDIRECTS:
+            raise InferenceError(
+                f"{self._target(path)} returned {status}; redirects are not followed, because they may lead anywhere; set "
+                "kserve.modelUrl to the final address",
+                is_retryable=False,
+            )
+
+    def _target(self, path: str) -> str:
+        return f"server at {public_url(self._server.url)}{path.partition('?')[0]}"

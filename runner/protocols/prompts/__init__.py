@@ -1,0 +1,1 @@
+"""Prompts from columns: templates, the requests and answers of language models, and asking again."""

@@ -1,0 +1,181 @@
+"""The requests that are made of records: the path, and the members of the body for each task. Pure."""
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from inferrun.contract import Request, RequestImage
+from inferrun.formats.json_text import bytes_in
+from inferrun.plugins import ContractError
+from runner.protocols.prompts.templates import InvalidRecord, Row, Templates, json_text
+
+Members = dict[str, Any]  # Any: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKind:
+    """How a task is called in OpenAI's API."""
+
+    path: str
+    prompt: str
+    """The member with the prompt."""
+
+    max_tokens: str = ""
+    """The member with the maximum number of tokens; empty: the task has none."""
+
+    has_messages: bool = False
+    is_batched: bool = False
+    """Whether a request may have several records."""
+
+
+TASKS: Final = {
+    "Chat": TaskKind("/v1/chat/completions", "messages", "max_tokens", has_messages=True),
+    "Completion": TaskKind("/v1/completions", "prompt", "max_tokens"),
+    "Response": TaskKind("/v1/responses", "input", "max_output_tokens", has_messages=True),
+    "Embedding": TaskKind("/v1/embeddings", "input", is_batched=True),
+    "Rerank": TaskKind("/v1/rerank", "query"),
+    "Score": TaskKind("/v1/score", "text_1"),
+    "Moderation": TaskKind("/v1/moderations", "input", is_batched=True),
+}
+
+DOCUMENTS: Final = {"Rerank": "documents", "Score": "text_2"}
+"""The member with what is compared with the prompt."""
+
+_FIELD: Final = "request"
+
+
+class Bodies:
+    """Makes the bodies of the requests of a contract, whose fields fit together. The constructor raises ContractError."""
+
+    def __init__(self, request: Request, templates: Templates, *, model: str, system: str) -> None:
+        self.task = TASKS[request.task]
+        self._request = request
+        self._further = templates.value(request.body, field=f"{_FIELD}.body")
+        if self.task.is_batched and templates.columns != ():
+            raise ContractError(
+                f"{_FIELD}.body: reads columns, but a request of task {request.task} has several records; only params and run are "
+                "allowed in it"
+            )
+        self._system = templates.constant(system, field=f"{_FIELD}.system") if system else ""
+        self._prompt = templates.text(request.prompt, field=f"{_FIELD}.prompt")
+        self._messages = [
+            (one.role, templates.text(one.content, field=f"{_FIELD}.messages.{at}.content"))
+            for at, one in enumerate(request.messages)
+        ] or [("user", self._prompt)]
+        templates.read(*(image.column for image in request.images))
+        if request.documents_column:
+            templates.read(request.documents_column)
+        self._constant = self._constant_members(model)
+
+    @property
+    def path(self) -> str:
+        """The path and query of the request."""
+        return self._request.path or self.task.path
+
+    def body_of(self, row: Row) -> Members:
+        """Return the body for a record. Raises InvalidRecord."""
+        members = {**self._constant, self.task.prompt: self._prompt_member(row)}
+        if name := self._request.documents_column:
+            members[DOCUMENTS[self._request.task]] = self._documents(row[name])
+        members |= self._further(row)
+        json_text(members)
+        return members
+
+    def joined(self, bodies: Sequence[Members]) -> Members:
+        """Return the body for several records of a batched task."""
+        return {**bodies[0], self.task.prompt: [text for one in bodies for text in one[self.task.prompt]]}
+
+    def _constant_members(self, model: str) -> Members:
+        request, members = self._request, Members()
+        if model:
+            members["model"] = model
+        if self._system and request.task == "Response":
+            members["instructions"] = self._system
+        if request.max_tokens:
+            members[self.task.max_tokens] = request.max_tokens
+        if request.response_schema:
+            named = {"name": "answer", "schema": request.response_schema}
+            if request.task == "Response":
+                members["text"] = {"format": {"type": "json_schema", **named}}
+            else:
+                members["response_format"] = {"type": "json_schema", "json_schema": named}
+        return members
+
+    def _prompt_member(self, row: Row) -> str | list[str] | list[Members]:
+        request = self._request
+        if self.task.is_batched:
+            return [self._prompt(row)]
+        is_text = request.task == "Response" and not (request.messages or request.images)
+        if is_text or not self.task.has_messages:
+            return self._prompt(row)
+        messages = [Members(role=role, content=content(row)) for role, content in self._messages]
+        urls = [(image, url) for image in request.images if (url := _url_of(row[image.column], image)) is not None]
+        if urls:
+            last = next(one for one in reversed(messages) if one["role"] == "user")
+            last["content"] = self._parts(last["content"], urls)
+        if self._system and request.task == "Chat":
+            messages.insert(0, {"role": "system", "content": self._system})
+        return messages
+
+    def _parts(self, text: str, urls: Sequence[tuple[RequestImage, str]]) -> list[Members]:
+        """Return the parts of a message with images."""
+        details = [{"detail": image.detail} if image.detail else {} for image, _ in urls]
+        if self._request.task == "Response":
+            images = [
+                {"type": "input_image", "image_url": url, **more} for (_, url), more in zip(urls, details, strict=True)
+            ]
+            return [{"type": "input_text", "text": text}, *images]
+        parts = [{"url": url, **more} for (_, url), more in zip(urls, details, strict=True)]
+        return [{"type": "text", "text": text}, *({"type": "image_url", "image_url": part} for part in parts)]
+
+    def _documents(self, value: object) -> list[str] | str:
+        if self._request.task == "Score" and isinstance(value, str):
+            return value
+        is_list = isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+        if self._request.task == "Rerank" and isinstance(value, list) and is_list:
+            return value
+        expected = "a list of texts with at least one" if self._request.task == "Rerank" else "a text"
+        raise InvalidRecord(f"column {self._request.documents_column!r} must be {expected}")
+
+
+def encoded(members: Members) -> bytes:
+    """Return a body as JSON. Raises InvalidRecord for a value that JSON does not have."""
+    return json_text(members).encode()
+
+
+_SIGNATURES: Final[tuple[tuple[str, Callable[[bytes], bool]], ...]] = (
+    ("png", lambda head: head.startswith(b"\x89PNG")),
+    ("jpeg", lambda head: head.startswith(b"\xff\xd8\xff")),
+    ("gif", lambda head: head.startswith(b"GIF8")),
+    ("webp", lambda head: head.startswith(b"RIFF") and head[8:12] == b"WEBP"),
+)
+
+
+def _url_of(value: object, image: RequestImage) -> str | None:
+    """Return the URL of an image, or its data as one; None if there is no image. Raises InvalidRecord."""
+    content = bytes_in(value) if isinstance(value, dict) else value
+    match content:
+        case None:
+            return None
+        case str() if content.startswith(("http://", "https://", "data:image/")):
+            return content
+        case str() if kind := _kind_of_base64(content):
+            return f"data:image/{kind};base64,{content}"
+        case bytes() if kind := _kind_of(content):
+            return f"data:image/{kind};base64,{b64encode(content).decode()}"
+    raise InvalidRecord(
+        f"column {image.column!r} has no image; allowed are PNG, JPEG, GIF and WebP, as bytes or base64, and http URLs"
+    )
+
+
+def _kind_of(head: bytes) -> str:
+    return next((kind for kind, is_kind in _SIGNATURES if is_kind(head[:12])), "")
+
+
+def _kind_of_base64(text: str) -> str:
+    try:
+        return _kind_of(b64decode(text[:16]))
+    except binascii.Error:
+        return ""

@@ -1,0 +1,152 @@
+"""Sends prompts that are made of the columns of records to a server with OpenAI's API, and takes the answers apart.
+
+A record is one request, or part of one if the task is to embed or to moderate texts. Each call is one try, apart from answers that
+are asked again because they do not follow the schema.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from inferrun.contract import Request
+from inferrun.plugins import Limits, Model, ModelContext, RecordError, Records, TokenUsage
+from runner.network.http_client import Response
+from runner.protocols.openai.requests import load_response, usage_of
+from runner.protocols.openai.server import RequestServer
+from runner.protocols.prompts import answers
+from runner.protocols.prompts.answers import InvalidAnswer
+from runner.protocols.prompts.asking import Answered, Reply, Validation, ask
+from runner.protocols.prompts.bodies import DOCUMENTS, Bodies, Members, encoded
+from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
+from runner.protocols.prompts.predictions import Prediction, Predictions, form_of_schema
+from runner.protocols.prompts.row_model import RowModel, check_request, mounted_system, templates_of
+from runner.protocols.prompts.templates import Row, Templates
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_BATCHED = 64
+"""Records in a request that may have several, unless the config says another number."""
+
+
+class PromptModel(RowModel):
+    """A model with OpenAI's API."""
+
+    def __init__(
+        self, request: Request, server: RequestServer, bodies: Bodies, *, templates: Templates, limits: Limits
+    ) -> None:
+        schema = request.response_schema
+        super().__init__(templates, Predictions(answers.members_of(request, form_of_schema(schema) if schema else {})))
+        self._request = request
+        self._server = server
+        self._bodies = bodies
+        self._validation = Validation(schema) if schema else None
+        self._outputs = [(one.name, parse_pointer(one.path)) for one in request.outputs]
+        most = limits.batch_rows if "batch_rows" in limits.model_fields_set else _BATCHED
+        self.max_records: int | None = most if bodies.task.is_batched else 1
+        self._samples_length = False
+        """Whether the first response says how long embeddings are."""
+
+    async def prepare(self) -> None:
+        """Check that the server can be reached and accepts the credentials."""
+        await self._server.list_models()
+
+    def predicted(self) -> "pyarrow.DataType | None":
+        """Return the type of a prediction; None for embeddings whose length the first response shows."""
+        if self._request.task != "Embedding":
+            return super().predicted()
+        length = self._request.body.get("dimensions")
+        self._samples_length = not isinstance(length, int)
+        return self._with_length(length) if isinstance(length, int) else None
+
+    def use_type(self, stored: "pyarrow.DataType") -> None:
+        """Return predictions of this type."""
+        super().use_type(stored)
+        self._samples_length = False
+
+    def body_of(self, row: Row) -> Members:
+        """Return the body for a record."""
+        return self._bodies.body_of(row)
+
+    async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
+        """Send the bodies of records, of which there is one unless the task is batched."""
+        return await (self._predict_texts(bodies) if self._bodies.task.is_batched else self._predict_one(bodies[0]))
+
+    async def _predict_texts(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
+        """Send several records in one request."""
+        response, value = await self._post(self._bodies.joined(bodies))
+        try:
+            if self._request.task == "Moderation":
+                found = answers.moderations_of(value, records=len(bodies))
+            else:
+                found = [{"embedding": one} for one in answers.vectors_of(value, records=len(bodies))]
+        except InvalidAnswer as error:
+            raise self._server.invalid(self._bodies.path, response, f"not valid: {error}") from error
+        if self._samples_length:
+            self.predictions.use_type(self._with_length(len(found[0]["embedding"])))
+        return list(found), usage_of(value)
+
+    async def _predict_one(self, body: Members) -> tuple[list[Prediction | RecordError], TokenUsage]:
+        task = self._request.task
+        if task in {"Rerank", "Score"}:
+            response, value = await self._post(body)
+            documents = body[DOCUMENTS[task]]
+            try:
+                scores = answers.scores_of(value, documents=len(documents) if task == "Rerank" else 1)
+            except InvalidAnswer as error:
+                raise self._server.invalid(self._bodies.path, response, f"not valid: {error}") from error
+            return [{"scores": scores} if task == "Rerank" else {"score": scores[0]}], usage_of(value)
+        answered = await ask(self._reply_to, body, validation=self._validation, retries=self._request.response_retries)
+        return [self._prediction_of(answered)], answered.usage
+
+    async def _reply_to(self, body: Members) -> Reply:
+        response, value = await self._post(body)
+        try:
+            return Reply(answers.text_of(self._request.task, value), value, usage_of(value))
+        except InvalidAnswer as error:
+            raise self._server.invalid(self._bodies.path, response, f"not valid: {error}") from error
+
+    def _prediction_of(self, answered: Answered) -> Prediction | RecordError:
+        if answered.fault:
+            tries = f"asked {answered.asked} times" if answered.asked > 1 else "asked once"
+            return RecordError(
+                "invalid_answer", f"the answer does not follow request.responseSchema: {answered.fault}, {tries}"
+            )
+        answer, usage = answered.reply.answer, answered.usage
+        values = {
+            "text": answer.text,
+            "finish_reason": answer.finish_reason,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "logprobs": answer.logprobs,
+            "tool_calls": answer.tool_calls,
+            **(answered.value or {}),
+        }
+        for name, parts in self._outputs:
+            found = at_pointer(answered.reply.response, parts)
+            values[name] = None if found is MISSING else found
+        return {name: values.get(name) for name in self.predictions.members}
+
+    async def _post(self, body: Members) -> tuple[Response, dict[str, Any]]:  # Any: foreign JSON
+        def nothing(_: Response) -> Records:
+            return self.predictions.results([None]).values
+
+        path = self._bodies.path
+        response = await self._server.post(path, encoded(body), in_place=nothing)
+        try:
+            return response, load_response(response.body)
+        except ValueError as error:
+            raise self._server.invalid(path, response, str(error)) from error
+
+    def _with_length(self, length: int) -> "pyarrow.DataType":
+        import pyarrow  # noqa: PLC0415  only typed results pay for its import
+
+        return pyarrow.struct([("embedding", pyarrow.list_(pyarrow.float32(), length))])
+
+
+def prompt_model(model: Model, request: Request, server: RequestServer, context: ModelContext) -> PromptModel:
+    """Compile the request of a contract. Raises ContractError with the field."""
+    check_request(request, protocol="openai")
+    templates = templates_of(context)
+    system = mounted_system(context) if request.system_from else request.system
+    bodies = Bodies(request, templates, model=model.model_name, system=system)
+    return PromptModel(request, server, bodies, templates=templates, limits=context.limits)

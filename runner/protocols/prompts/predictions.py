@@ -1,0 +1,178 @@
+"""Predictions with named members: objects in JSON lines, typed columns in tables. pyarrow is imported only if they are typed."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from inferrun.plugins import (
+    NO_USAGE,
+    ArrowRecords,
+    ContractError,
+    JsonRecords,
+    RecordError,
+    Records,
+    Results,
+    TokenUsage,
+)
+from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
+from runner.protocols.prompts.templates import InvalidRecord, json_text
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Prediction = Mapping[str, Any]  # Any: JSON
+
+JSON: Final = "json"
+"""The form of a value that may be any JSON; in a typed column it is a text."""
+
+Form = Any  # Any: a type of Arrow by its name, JSON, a list with the form of its items, or a mapping of forms by names
+
+_SIMPLE: Final = {"string": "string", "integer": "int64", "number": "double", "boolean": "bool"}
+
+
+def form_of_schema(schema: Any, root: Any = None, *, depth: int = 0) -> Form:  # Any: a JSON schema
+    """Return the form of the values of a JSON schema: what it says about types, and JSON where it allows several."""
+    root = schema if root is None else root
+    while isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str) and depth < _DEPTH:
+        schema, depth = resolved(root, reference), depth + 1
+    if not isinstance(schema, dict) or depth >= _DEPTH:
+        return JSON
+    choices = [one for one in schema.get("anyOf") or () if one != {"type": "null"}]
+    if len(choices) == 1:
+        return form_of_schema(choices[0], root, depth=depth + 1)
+    kind, members, items = schema.get("type"), schema.get("properties"), schema.get("items")
+    kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
+    values = [one for one in schema.get("enum") or () if one is not None]
+    if kinds == [None] and values and all(isinstance(one, str) for one in values):
+        kinds = ["string"]
+    match kinds:
+        case ["array"] if isinstance(items, dict):
+            return [form_of_schema(items, root, depth=depth + 1)]
+        case ["object"] if members and not schema.get("additionalProperties"):
+            return {name: form_of_schema(one, root, depth=depth + 1) for name, one in members.items()}
+        case [str(name)]:
+            return _SIMPLE.get(name, JSON)
+    return JSON
+
+
+def form_of_output(name: str, *, field: str) -> Form:
+    """Return the form of a declared type. Raises ContractError with the field."""
+    from inferrun.formats.result_schema import parse_type  # noqa: PLC0415  imports pyarrow
+
+    try:
+        return JSON if name == JSON else parse_type(name)
+    except ValueError as error:
+        raise ContractError(f"{field}: {error}") from error
+
+
+def resolved(schema: Any, reference: str) -> Any:  # Any: a JSON schema
+    """Return the part of a schema that a reference names; None if it is elsewhere, or not there. Nothing is loaded."""
+    document, _, pointer = reference.partition("#")
+    try:
+        found = None if document else at_pointer(schema, parse_pointer(pointer))
+    except ValueError:
+        return None
+    return None if found is MISSING else found
+
+
+_DEPTH: Final = 16
+"""Levels of a schema, which may contain itself; what is below is JSON."""
+
+
+class Predictions:
+    """Makes results of predictions that have the same members."""
+
+    def __init__(self, members: Mapping[str, Form], *, is_checked: bool = False) -> None:
+        """`is_checked`: values must have the declared types also where the output has none."""
+        self.members = members
+        self._is_checked = is_checked
+        self._type: pyarrow.DataType | None = None
+
+    def predicted(self) -> "pyarrow.DataType":
+        """Return the type of a prediction."""
+        return _arrow_type(self.members)
+
+    def use_type(self, stored: "pyarrow.DataType") -> None:
+        """Make columns of this type."""
+        self._type = stored
+
+    def results(self, found: Sequence[Prediction | RecordError | None], *, usage: TokenUsage = NO_USAGE) -> Results:
+        """Return the results of records, each with a prediction or an error."""
+        errors = {at: one for at, one in enumerate(found) if isinstance(one, RecordError)}
+        given = [None if isinstance(one, RecordError) else one for one in found]
+        if self._type is not None:
+            values, more = self._columns(given, self._type)
+        else:
+            unfit = self._columns(given, self.predicted())[1] if self._is_checked else {}
+            values, more = self._texts([None if at in unfit else one for at, one in enumerate(given)])
+            more |= unfit
+        return Results(values, {**more, **errors}, usage)
+
+    def _texts(self, given: Sequence[Prediction | None]) -> tuple[Records, dict[int, RecordError]]:
+        texts, errors = list[bytes](), dict[int, RecordError]()
+        for at, one in enumerate(given):
+            try:
+                texts.append(json_text(one).encode())
+            except InvalidRecord as error:
+                texts.append(b"null")
+                errors[at] = RecordError(_INVALID, f"the prediction {error}")
+        return JsonRecords(texts), errors
+
+    def _columns(
+        self, given: Sequence[Prediction | None], kind: "pyarrow.DataType"
+    ) -> tuple[Records, dict[int, RecordError]]:
+        import pyarrow  # noqa: PLC0415  only typed results pay for its import
+
+        fitted = [None if one is None else _fitted(one, self.members) for one in given]
+        errors = dict[int, RecordError]()
+        try:
+            column = pyarrow.array(fitted, kind)
+        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+            for at, one in enumerate(fitted):
+                try:
+                    pyarrow.array([one], kind)
+                except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+                    errors[at] = RecordError(_INVALID, f"the prediction does not fit {_unfit_member(one, kind)}")
+            column = pyarrow.array([None if at in errors else one for at, one in enumerate(fitted)], kind)
+        return ArrowRecords(pyarrow.record_batch({"prediction": column})), errors
+
+
+_INVALID: Final = "invalid_prediction"
+
+
+def _unfit_member(value: Any, kind: "pyarrow.DataType") -> str:  # Any: JSON
+    """Return which member of a prediction does not fit its type."""
+    import pyarrow  # noqa: PLC0415  as above
+
+    for field in kind:
+        try:
+            pyarrow.array([value.get(field.name)], field.type)
+        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+            return f"column {field.name!r} of type {field.type}"
+    return f"the type {kind}"
+
+
+def _arrow_type(form: Form) -> "pyarrow.DataType":
+    import pyarrow  # noqa: PLC0415  as above
+
+    match form:
+        case dict() | Mapping():
+            return pyarrow.struct([pyarrow.field(name, _arrow_type(one)) for name, one in form.items()])
+        case [item]:
+            return pyarrow.list_(_arrow_type(item))
+        case str():
+            return pyarrow.string() if form == JSON else pyarrow.type_for_alias(form)
+    return form
+
+
+def _fitted(value: Any, form: Form) -> Any:  # Any: JSON
+    """Return a value as Arrow takes it: JSON as text, and no members that the form does not have."""
+    match form:
+        case _ if value is None:
+            return None
+        case "json":
+            return json_text(value)
+        case [item] if isinstance(value, list):
+            return [_fitted(one, item) for one in value]
+        case Mapping() if isinstance(value, Mapping):
+            return {name: _fitted(value.get(name), one) for name, one in form.items()}
+    return value

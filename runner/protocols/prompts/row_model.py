@@ -1,0 +1,134 @@
+"""A protocol that makes a request of the columns of a record, and columns of the response. Templates and types are its base."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from inferrun.contract import Request
+from inferrun.formats.record_errors import not_sent
+from inferrun.plugins import (
+    Batch,
+    ContractError,
+    JsonRecords,
+    ModelContext,
+    RecordError,
+    Records,
+    Results,
+    TokenUsage,
+)
+from inferrun.plugins.storage import describe_invalid
+from inferrun.resources.problems import describe
+from inferrun.resources.request import RequestTemplate, request_problems
+from runner.protocols.prompts.bodies import Members
+from runner.protocols.prompts.predictions import Prediction, Predictions
+from runner.protocols.prompts.templates import InvalidRecord, Row, Templates
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class RowModel:
+    """Makes the bodies of requests, and results of what they return."""
+
+    takes_any = True
+    max_records: int | None = 1
+
+    def __init__(self, templates: Templates, predictions: Predictions) -> None:
+        self._templates = templates
+        self.predictions = predictions
+
+    def body_of(self, row: Row) -> Members:
+        """Return the body for a record. Raises InvalidRecord."""
+        raise NotImplementedError
+
+    async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
+        """Send the bodies of up to `max_records` records, and return what becomes of each. Raises Fault."""
+        raise NotImplementedError
+
+    def fed_columns(self) -> tuple[str, ...]:
+        """Return the columns that the templates read; empty if they may read any."""
+        return self._templates.columns or ()
+
+    def predicted(self) -> "pyarrow.DataType | None":
+        """Return the type of a prediction."""
+        return self.predictions.predicted()
+
+    def use_type(self, stored: "pyarrow.DataType") -> None:
+        """Return predictions of this type."""
+        self.predictions.use_type(stored)
+
+    def mismatch(self, records: Records) -> str:
+        """Return why no request can be made of the first record; empty if it can."""
+        made = self._made_of(rows_of(records.part(0, 1))[0])
+        return made.message if isinstance(made, RecordError) else ""
+
+    async def predict(self, batch: Batch) -> Results:
+        """Send the records for which a request can be made."""
+        made = [self._made_of(one) for one in rows_of(batch.records)]
+        bodies = [one for one in made if not isinstance(one, RecordError)]
+        found, usage = await self.predict_bodies(bodies) if bodies else ([], TokenUsage())
+        rest = iter(found)
+        return self.predictions.results(
+            [one if isinstance(one, RecordError) else next(rest) for one in made], usage=usage
+        )
+
+    def _made_of(self, row: Row | RecordError) -> Members | RecordError:
+        if isinstance(row, RecordError):
+            return row
+        try:
+            return self.body_of(row)
+        except InvalidRecord as error:
+            return not_sent(str(error))
+
+
+def check_request(request: Request, *, protocol: str) -> None:
+    """Raise ContractError if the fields of a request do not fit together: not every contract is made by the control plane."""
+    try:
+        given = RequestTemplate.model_validate(request.model_dump(by_alias=True, exclude_defaults=True))
+    except ValidationError as error:
+        raise ContractError(f"request.{describe_invalid(error)}") from error
+    if problems := tuple(request_problems(given, protocol=protocol)):
+        raise ContractError(describe(problems))
+
+
+def templates_of(context: ModelContext) -> Templates:
+    """Return what compiles the templates of a run."""
+    contract, span = context.contract, context.contract.interval
+    run = {"id": contract.run_id or contract.job_id, "job": contract.job_name}
+    if span is not None:
+        run |= {"start": span.start, "end": span.end}
+    return Templates(parameters=contract.parameters, run=run, max_bytes=context.limits.record_bytes)
+
+
+def mounted_system(context: ModelContext) -> str:
+    """Return the system message of a ConfigMap. Raises ContractError."""
+    path = context.credentials_dir.parent / "request" / "system"
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise ContractError(f"request.systemFrom: the text at {path} cannot be read: {why}") from error
+
+
+def rows_of(records: Records) -> list[Row | RecordError]:
+    """Return records as rows of Python values, because templates take nothing else."""
+    if isinstance(records, JsonRecords):
+        return [_row_of(text) for text in records.texts]
+    try:
+        rows: list[Row | RecordError] = records.table.to_pylist()
+    except (ValueError, OverflowError) as error:  # Python's times have neither nanoseconds nor years after 9999
+        if len(records) == 1:
+            return [
+                not_sent(
+                    f"a column has a value that a template cannot take, such as a time with nanoseconds ({type(error).__name__})"
+                )
+            ]
+        return [one for at in range(len(records)) for one in rows_of(records.part(at, at + 1))]
+    return rows
+
+
+def _row_of(text: bytes) -> Row | RecordError:
+    value = json.loads(text)  # integers of any size
+    return value if isinstance(value, dict) else not_sent("the record must be an object with named columns")

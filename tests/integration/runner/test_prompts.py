@@ -1,0 +1,377 @@
+"""Prompts from columns: typed tables in, one request per record, and the answers as columns."""
+
+import asyncio
+import json
+import re
+import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from aiohttp import web
+
+from inferrun.resources import parse_config
+from inferrun.resources.validation import config_problems
+from tests.integration.runner.openai_server import OpenAiServer, llama_server, openai_server, posted
+from tests.integration.runner.pods import REPOSITORY, Machine
+
+SCHEMA = {
+    "type": "object",
+    "required": ["team"],
+    "properties": {"team": {"enum": ["web", "app"]}, "urgent": {"type": "boolean"}},
+}
+TICKETS = pa.table(
+    {
+        "id": pa.array([7, 2**60, 9], pa.int64()),
+        "title": ["Slow page", "{{ 7*7 }} crash", 'ü\n"quoted"'],
+        "when": pa.array([0, 1, None], pa.timestamp("us", "UTC")),
+        "price": pa.array([None, "1.10", "2.00"], pa.string()).cast(pa.decimal128(9, 2)),
+        "tags": pa.array([["a"], [], None], pa.list_(pa.string())),
+    }
+)
+
+
+@pytest.fixture
+async def llm() -> AsyncIterator[OpenAiServer]:
+    async with openai_server() as server:
+        yield server
+
+
+def machine_of(folder: Path, url: str, request: dict[str, Any], *, form: str = "parquet", **more: Any) -> Machine:
+    contract = {
+        "jobId": "uid",
+        "jobName": "inf-tickets",
+        "kserve": {"modelUrl": url, "modelName": "tiny", "protocolVersion": "openai"},
+        "parameters": {"product": "Iris"},
+        "request": request,
+        "input": {"file": {"claimName": "c", "path": f"tickets.{form}", "format": form}},
+        "output": {"file": {"claimName": "c", "path": "out", "format": "jsonl"}},
+        **more,
+    }
+    machine = Machine(folder, contract=contract)
+    pq.write_table(TICKETS, machine.input / "tickets.parquet")
+    return machine
+
+
+def lines(machine: Machine, out: str = "out") -> list[dict[str, Any]]:  # Any: JSON
+    paths = sorted((machine.output / out / "inf-tickets" / "predictions").iterdir())
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+
+
+async def test_columns_become_a_prompt_and_the_answer_columns(tmp_path: Path, llm: OpenAiServer) -> None:
+    bodies: list[Any] = []
+
+    async def keep(sent: web.Request) -> None:
+        bodies.append(await sent.json())
+
+    llm.before = keep
+    request = {
+        "system": "Sort tickets of {{ params.product }}.",
+        "prompt": "{{ title }} {{ tags }} {{ price }} {{ when }}",
+        "maxTokens": 9,
+        "body": {"temperature": 0, "seed": "{{ id }}", "metadata": {"title": "{{ title }}", "price": "{{ price }}"}},
+    }
+    machine = machine_of(tmp_path / "run", llm.url, request, passThroughColumns=["id"])
+    ended = await machine.process()
+    assert (ended.code, ended.message) == (0, "3 of 3 records predicted"), ended.stderr
+    sent = {body["seed"]: body for body in bodies}
+    assert sent[2**60]["messages"] == [
+        {"role": "system", "content": "Sort tickets of Iris."},
+        {"role": "user", "content": "{{ 7*7 }} crash [] 1.10 1970-01-01 00:00:00.000001+00:00"},
+    ]
+    assert sent[9]["metadata"] == {"title": 'ü\n"quoted"', "price": "2.00"}
+    assert sent[7]["metadata"]["price"] is None
+    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in bodies} == {("tiny", 0, 9)}
+    first = lines(machine)[0]
+    assert first["id"] == 7
+    assert first["prediction"] == {
+        "text": 'Slow page ["a"]  1970-01-01 00:00:00+00:00',
+        "finish_reason": "stop",
+        "prompt_tokens": 3,
+        "completion_tokens": 2,
+    }
+    assert ended.result.usage is not None
+    assert ended.result.usage.total_tokens == 15
+
+
+async def test_an_answer_follows_the_schema_or_is_an_error_of_its_record(tmp_path: Path, llm: OpenAiServer) -> None:
+    asked: list[int] = []
+
+    async def answer(sent: web.Request) -> web.StreamResponse:
+        body = await sent.json()
+        assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+        asked.append(len(body["messages"]))
+        title = body["messages"][0]["content"]
+        texts = {"Slow page": '{"team":"web","urgent":true}', "{{ 7*7 }} crash": '{"team":"c4nary"}'}
+        is_told = len(body["messages"]) > 1
+        content = texts.get(title) or ('{"team":"app"}' if is_told else "c4nary")
+        message = {"role": "assistant", "content": content}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
+
+    llm.before = answer
+    machine = machine_of(tmp_path / "run", llm.url, {"prompt": "{{ title }}", "responseSchema": SCHEMA})
+    ended = await machine.process()
+    assert ended.code == 0, ended.stderr
+    assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
+    assert sorted(asked) == [1, 1, 1, 3, 3, 3]
+    found = lines(machine)
+    assert [found[0]["prediction"][name] for name in ("team", "urgent")] == ["web", True]
+    assert [found[2]["prediction"][name] for name in ("team", "urgent", "prompt_tokens")] == ["app", None, 2]
+    error = found[1]["error"]
+    assert error["code"] == "invalid_answer"
+    assert error["message"] == (
+        "the answer does not follow request.responseSchema: /team: not one of 2 values, asked 3 times"
+    )
+    assert "c4nary" not in json.dumps(found) + ended.stderr + ended.stdout
+
+
+async def test_the_documented_config_works(tmp_path: Path, llm: OpenAiServer) -> None:
+    text = (REPOSITORY / "docs" / "how-to" / "prompts.md").read_text()
+    manifest, rows, results = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[:3]
+    example = yaml.safe_load(manifest)
+    assert config_problems(parse_config({**example, "metadata": {**example["metadata"], "namespace": "team"}})) == ()
+
+    async def answer(sent: web.Request) -> web.StreamResponse:
+        body = await sent.json()
+        assert body["messages"][0] == {"role": "system", "content": "You sort support tickets of Iris."}
+        is_crash = body["messages"][1]["content"] == "Crash\nThe app {{ crashes }}"
+        content = '{"team":"app","urgent":true}' if is_crash else '{"team":"web"}'
+        choice = {"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
+
+    llm.before = answer
+    spec = example["spec"]
+    machine = machine_of(tmp_path / "run", llm.url, spec["request"], **spec["storage"], passThroughColumns=["id"])
+    (machine.input / "tickets.csv").write_text(rows)
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
+    assert lines(machine, out="sorted") == [json.loads(line) for line in results.splitlines()]
+
+
+async def test_the_example_makes_prompts_of_tickets(tmp_path: Path, llm: OpenAiServer) -> None:
+    folder = REPOSITORY / "examples" / "tickets"
+    spec = yaml.safe_load((folder / "config.yaml").read_text())["spec"]
+    machine = machine_of(tmp_path / "run", llm.url, spec["request"], passThroughColumns=spec["passThroughColumns"])
+    making = await asyncio.create_subprocess_exec(
+        sys.executable, str(folder / "make_tickets.py"), "20", str(machine.input / "tickets.parquet")
+    )
+    assert await making.wait() == 0
+    machine.contract["output"]["file"]["format"] = "parquet"
+    ended = await machine.process()
+    assert (ended.code, ended.message) == (0, "20 of 20 records predicted"), ended.stderr
+    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
+    assert found.column("id").to_pylist() == list(range(20))
+    assert found.column("prediction").to_pylist()[1]["text"] == "Crash at start\nThis is ticket 1."
+    assert found.column("prediction").to_pylist()[9]["text"] == "Crash at start\n"
+
+
+TYPED = pa.struct(
+    [
+        ("text", pa.string()),
+        ("finish_reason", pa.string()),
+        ("prompt_tokens", pa.int64()),
+        ("completion_tokens", pa.int64()),
+        ("team", pa.string()),
+        ("urgent", pa.bool_()),
+    ]
+)
+
+
+async def test_answers_are_typed_columns_of_a_table(tmp_path: Path, llm: OpenAiServer) -> None:
+    async def answer(sent: web.Request) -> web.StreamResponse:
+        title = (await sent.json())["messages"][0]["content"]
+        content = "no" if "crash" in title else '{"team":"web"}'
+        choice = {"message": {"content": content}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
+
+    llm.before = answer
+    request = {"prompt": "{{ title }}", "responseSchema": SCHEMA, "responseRetries": 0}
+    machine = machine_of(tmp_path / "run", llm.url, request, passThroughColumns=["id", "price"])
+    machine.contract["output"]["file"]["format"] = "parquet"
+    ended = await machine.process(INFERRUN_CHUNK_BYTES="1")
+    assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
+    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
+    assert found.schema.field("prediction").type == TYPED
+    assert found.schema.field("id").type == pa.int64()
+    assert found.schema.field("price").type == pa.decimal128(9, 2)
+    teams = [one and one["team"] for one in found.sort_by("index").column("prediction").to_pylist()]
+    assert teams == ["web", None, "web"]
+
+
+async def test_embeddings_of_a_table_have_a_fixed_length(tmp_path: Path) -> None:
+    async def embed(sent: web.Request) -> web.StreamResponse:
+        texts = (await sent.json())["input"]
+        if "5" in texts:
+            return web.json_response({"error": {"message": "too long"}}, status=400)
+        data = [{"index": at, "embedding": [float(text), 0.1]} for at, text in enumerate(texts)]
+        data = [{**one, "embedding": [0.5]} if text == "7" else one for one, text in zip(data, texts, strict=True)]
+        return web.json_response({"data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}})
+
+    async with posted("/v1/embeddings", embed) as url:
+        machine = machine_of(tmp_path / "run", url, {"task": "Embedding", "prompt": "{{ n }}"})
+        machine.contract["output"]["file"]["format"] = "parquet"
+        pq.write_table(pa.table({"n": list(range(12))}), machine.input / "tickets.parquet")
+        ended = await machine.pod()
+    assert ended.message == "10 of 12 records predicted; 2 failed, with their errors in the output"
+    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
+    vector = pa.list_(pa.float32(), 2)
+    assert found.schema.field("prediction").type == pa.struct([("embedding", vector)])
+    assert found.column("prediction").to_pylist()[3] == {"embedding": [3.0, pa.scalar(0.1, pa.float32()).as_py()]}
+    errors = {at: one["code"] for at, one in enumerate(found.column("error").to_pylist()) if one}
+    assert errors == {5: "http_400", 7: "invalid_prediction"}
+
+
+async def test_a_missing_column_ends_the_run_before_the_first_request(tmp_path: Path, llm: OpenAiServer) -> None:
+    ended = await machine_of(tmp_path / "run", llm.url, {"prompt": "{{ titel }} {{ id }}"}).pod()
+    assert ended.code == 3
+    assert ended.message.startswith("request: tickets.parquet has no column 'titel', did you mean 'title'?; it has id")
+    assert not llm.prompts
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"prompt": "a\n{{ title"}, "request.prompt: line 2: unexpected end of template"),
+        ({"prompt": "{{ params.produkt }}"}, "request.prompt: params has no 'produkt', did you mean product?"),
+        ({"prompt": "x", "system": "{{ title }}"}, "request.system: reads the column 'title'"),
+        ({"prompt": "x", "task": "Talk"}, "request.task: Input should be 'Chat'"),
+        ({}, "spec.request.prompt is not set; required by the task Chat"),
+        (
+            {"prompt": "x", "responseSchema": {"type": "object", "required": 1}},
+            "request.responseSchema: no valid JSON schema",
+        ),
+        ({"prompt": "x", "outputs": [{"name": "text", "path": "/id", "type": "string"}]}, "request.outputs.0.name: "),
+        (
+            {"prompt": "x", "outputs": [{"name": "a", "path": "/id", "type": "strin"}]},
+            "request.outputs.0.type: 'strin' is no",
+        ),
+    ],
+)
+async def test_a_request_that_cannot_be_made_ends_the_run_with_its_field(
+    tmp_path: Path, llm: OpenAiServer, request_: dict[str, Any], message: str
+) -> None:
+    ended = await machine_of(tmp_path / "run", llm.url, request_).pod()
+    assert ended.code == 2, ended.message
+    assert ended.message.startswith(message)
+
+
+async def test_a_record_that_cannot_be_rendered_costs_only_itself(tmp_path: Path, llm: OpenAiServer) -> None:
+    machine = machine_of(tmp_path / "run", llm.url, {"prompt": "{{ title }} {{ tags[0] }}"})
+    ended = await machine.pod()
+    assert ended.message == "1 of 3 records predicted; 2 failed, with their errors in the output"
+    error = lines(machine)[1]["error"]
+    assert (error["code"], error["attempts"]) == ("invalid_input", 0)
+    assert error["message"] == "request.prompt: the template names something that the record does not have"
+
+
+async def test_a_rejected_prompt_costs_only_itself(tmp_path: Path, llm: OpenAiServer) -> None:
+    machine = machine_of(tmp_path / "run", llm.url, {"prompt": "{% if id == 9 %}bad{% else %}{{ id }}{% endif %}"})
+    ended = await machine.pod()
+    assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
+    assert lines(machine)[2]["error"]["code"] == "http_400"
+
+
+FILES = {"jsonl": '{"a": 1, "odd name": "x, y", "c": 2}\n', "csv": 'a,odd name,c\n1,"x, y",2\n'}
+
+
+@pytest.mark.parametrize("form", FILES)
+async def test_every_format_with_columns_feeds_a_prompt(tmp_path: Path, llm: OpenAiServer, form: str) -> None:
+    machine = machine_of(tmp_path / "run", llm.url, {"prompt": '{{ row["odd name"] }} of {{ a }}'}, form=form)
+    (machine.input / f"tickets.{form}").write_text(FILES[form])
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
+    assert list(llm.prompts) == ["x, y of 1"]
+
+
+async def test_an_image_of_a_column_is_part_of_the_message(tmp_path: Path, llm: OpenAiServer) -> None:
+    image = b"\x89PNG\r\n\x1a\n0000"
+    contents: list[Any] = []
+
+    async def answer(sent: web.Request) -> web.StreamResponse:
+        body = await sent.json()
+        contents.append(body["messages"][0]["content"])
+        return web.json_response({"choices": [{"message": {"content": "a cat"}, "finish_reason": "stop"}]})
+
+    llm.before = answer
+    machine = machine_of(tmp_path / "run", llm.url, {"prompt": "What?", "images": [{"column": "photo"}]})
+    pq.write_table(pa.table({"photo": pa.array([image, b"none"], pa.binary())}), machine.input / "tickets.parquet")
+    ended = await machine.pod()
+    assert ended.message == "1 of 2 records predicted; 1 failed, with their errors in the output"
+    url = f"data:image/png;base64,{b64encode(image).decode()}"
+    assert contents == [[{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]]
+
+
+async def test_a_system_message_from_a_config_map_is_mounted(tmp_path: Path, llm: OpenAiServer) -> None:
+    request = {"prompt": "{{ id }}", "systemFrom": {"configMapKeyRef": {"name": "prompts", "key": "sort"}}}
+    machine = machine_of(tmp_path / "run", llm.url, request)
+    ended = await machine.pod()
+    assert ended.code == 2
+    assert ended.message.startswith("request.systemFrom: the text at ")
+    systems: list[str] = []
+
+    async def keep(sent: web.Request) -> None:
+        systems.append((await sent.json())["messages"][0]["content"])
+
+    llm.before = keep
+    machine.endpoint("request", {"system": "Sort {{ params.product }}"})
+    assert (await machine.pod()).code == 0
+    assert set(systems) == {"Sort Iris"}
+
+
+async def test_several_texts_are_embedded_in_one_request(tmp_path: Path, llm: OpenAiServer) -> None:
+    sizes: list[int] = []
+
+    async def embed(sent: web.Request) -> web.StreamResponse:
+        texts = (await sent.json())["input"]
+        sizes.append(len(texts))
+        data = [{"index": at, "embedding": [float(text), 0.5]} for at, text in enumerate(texts)]
+        return web.json_response(
+            {"data": data[::-1], "usage": {"prompt_tokens": len(texts), "total_tokens": len(texts)}}
+        )
+
+    async with posted("/v1/embeddings", embed) as url:
+        machine = machine_of(tmp_path / "run", url, {"task": "Embedding", "prompt": "{{ n }}"})
+        pq.write_table(pa.table({"n": list(range(200))}), machine.input / "tickets.parquet")
+        ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "200 of 200 records predicted")
+    assert [line["prediction"]["embedding"] for line in lines(machine)] == [[float(n), 0.5] for n in range(200)]
+    assert max(sizes) == 64
+    assert ended.result.usage is not None
+    assert ended.result.usage.prompt_tokens == 200
+
+
+async def test_documents_are_ranked_in_their_order(tmp_path: Path) -> None:
+    async def rank(sent: web.Request) -> web.StreamResponse:
+        documents = (await sent.json())["documents"]
+        ranked = [{"index": at, "relevance_score": len(text) / 10} for at, text in enumerate(documents)]
+        return web.json_response({"results": sorted(ranked, key=lambda one: -one["relevance_score"])})
+
+    async with posted("/v1/rerank", rank) as url:
+        request = {"task": "Rerank", "prompt": "{{ q }}", "documentsColumn": "d"}
+        machine = machine_of(tmp_path / "run", url, request)
+        table = pa.table({"q": ["a", "b"], "d": pa.array([["x", "yyy"], []], pa.list_(pa.string()))})
+        pq.write_table(table, machine.input / "tickets.parquet")
+        ended = await machine.pod()
+    assert ended.message == "1 of 2 records predicted; 1 failed, with their errors in the output"
+    assert lines(machine)[0]["prediction"] == {"scores": [0.1, 0.3]}
+
+
+async def test_chats_and_embeddings_of_a_real_server(tmp_path: Path) -> None:
+    async with llama_server(tmp_path) as url:
+        request = {"system": "Be brief.", "prompt": "{{ title }}", "maxTokens": 4, "body": {"temperature": 0}}
+        chat = machine_of(tmp_path / "chat", url, request)
+        embedding = machine_of(tmp_path / "embedding", url, {"task": "Embedding", "prompt": "{{ title }}"})
+        ended = await asyncio.gather(*(one.process(INFERRUN_RETRY_SECONDS="30") for one in (chat, embedding)))
+    for one in ended:
+        assert (one.code, one.message) == (0, "3 of 3 records predicted"), one.stderr
+    assert {tuple(line["prediction"]) for line in lines(chat)} == {
+        ("text", "finish_reason", "prompt_tokens", "completion_tokens")
+    }
+    assert all(line["prediction"]["prompt_tokens"] > 5 for line in lines(chat))
+    assert {len(line["prediction"]["embedding"]) for line in lines(embedding)} == {64}
