@@ -8,7 +8,7 @@ An implementation fills one of the seams in `inferrun.plugins.seams` and is regi
     inferrun.formats         `format` of a storage object        RecordFormat
 
 `inferrun.plugins.storage` validates storage objects and reads mounted Secrets, `inferrun.plugins.http` describes the HTTP client
-that `StoreContext.services` opens.
+that `StoreContext.services` opens, and `inferrun.plugins.rows` validates rows of numbers.
 
 An opener receives the storage object of its label, or the model, together with a StoreContext or the Limits. It validates
 its arguments before doing any I/O, raising ContractError with the field and the allowed values, and yields the open object.
