@@ -30,7 +30,6 @@ from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
     AbortableStore,
-    AdoptingSource,
     CheckedModel,
     ChunkWriter,
     ColumnFormat,
@@ -60,7 +59,6 @@ from inferrun.plugins.seams import (
     StorageObject,
     StoreContext,
     StoreServices,
-    TypedFormat,
     TypedResultFormat,
     TypedStore,
 )
@@ -77,7 +75,6 @@ from inferrun.plugins.values import (
     CustomId,
     InputPlan,
     Member,
-    PlannedObject,
     RecordError,
     ResultCounts,
     ResultOptions,
@@ -94,7 +91,6 @@ __all__ = [
     "ID_COLUMN",
     "NO_USAGE",
     "AbortableStore",
-    "AdoptingSource",
     "ArrowRecords",
     "Batch",
     "Block",
@@ -140,7 +136,6 @@ __all__ = [
     "PeekableSource",
     "Piece",
     "PipelinedStore",
-    "PlannedObject",
     "ProbedStore",
     "ReadableResults",
     "RecordError",
@@ -164,7 +159,6 @@ __all__ = [
     "Survey",
     "Tensors",
     "TokenUsage",
-    "TypedFormat",
     "TypedResultFormat",
     "TypedStore",
     "failed",
