@@ -15,10 +15,11 @@ from typing import Any, Final
 import pyarrow
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.collected_results import ERROR, INDEX, PREDICTION
 from inferrun.formats.json_text import bytes_in, json_of_bytes, text_of
 from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT
 from inferrun.plugins import ID_COLUMN, Json, RecordError, StoredResult
+
+_INDEX, _, _PREDICTION, _ERROR = RESULT_MEMBERS
 
 ROWS_AT_ONCE: Final = 1024
 """Rows of a table that are read as Python values at once, which take several times as much memory."""
@@ -31,33 +32,33 @@ def typed_table(
     errors = [one and {name: getattr(one, name) for name in ERROR_TYPE.names} for one in failures]
     return _table(
         {
-            INDEX: _Column(pyarrow.array(indexes, pyarrow.int64())),
+            _INDEX: _Column(pyarrow.array(indexes, pyarrow.int64())),
             **{name: _typed(column) or _json_texts(column) for name, column in columns.items()},
-            ERROR: _Column(pyarrow.array(errors, ERROR_TYPE)),
+            _ERROR: _Column(pyarrow.array(errors, ERROR_TYPE)),
         }
     )
 
 
 def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     """Return the rows of all tables, whose columns may have different types and be missing in some of them."""
-    names = dict.fromkeys(name for table in tables for name in table.schema.names if name not in (PREDICTION, ERROR))
-    return _table({name: _joined_column(tables, name) for name in (*names, PREDICTION, ERROR)})
+    names = dict.fromkeys(name for table in tables for name in table.schema.names if name not in (_PREDICTION, _ERROR))
+    return _table({name: _joined_column(tables, name) for name in (*names, _PREDICTION, _ERROR)})
 
 
 def rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
     """Yield the results in rows of a table. Raises ValueError for another table."""
     names = table.schema.names
-    if not {INDEX, PREDICTION, ERROR} <= set(names):
+    if not {_INDEX, _PREDICTION, _ERROR} <= set(names):
         raise ValueError("the table does not have the columns of results")
     ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else [None] * len(table)
     copied = [name for name in names if name not in RESULT_MEMBERS]
     columns = [_texts_of(table, name) for name in copied]
     rows = zip(
-        table.column(INDEX).to_pylist(),
+        table.column(_INDEX).to_pylist(),
         ids,
         [_members(copied, texts) for texts in zip(*columns, strict=True)] or [b""] * len(table),
-        _texts_of(table, PREDICTION),
-        table.column(ERROR).to_pylist(),
+        _texts_of(table, _PREDICTION),
+        table.column(_ERROR).to_pylist(),
         strict=True,
     )
     for index, custom_id, members, prediction, error in rows:

@@ -113,7 +113,6 @@ def predictions(form: Written, content: bytes) -> dict[int, bytes]:
 def test_predictions_can_be_read_again(
     form: Written, values: tuple[object, ...], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", rows)
     monkeypatch.setattr("inferrun.formats.table_results.PIECE_BYTES", rows)
     content, errors = written(form, *(Results(texts(value)) for value in values))
     found = predictions(form, content)
@@ -161,8 +160,7 @@ def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
     }
 
 
-def test_pieces_of_a_csv_file_may_have_different_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", 1)
+def test_pieces_of_a_csv_file_may_have_different_columns() -> None:
     out, form = io.BytesIO(), CSV
     writer = form.writer(out, io.BytesIO())
     for first, copied in enumerate((b"", b'"a":1', b'"b":"x, y"')):
