@@ -7,22 +7,20 @@ common type, such as numbers and texts, are stored as their JSON texts, and the 
 runs with such a format load it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow
 
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.json_text import bytes_in, json_of_bytes, text_of
-from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT
-from inferrun.plugins import ID_COLUMN, Json, RecordError, StoredResult
+from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT, value_type
+from inferrun.formats.typed_values import is_json
+from inferrun.plugins import Json, RecordError
 
 _INDEX, _, _PREDICTION, _ERROR = RESULT_MEMBERS
-
-ROWS_AT_ONCE: Final = 1024
-"""Rows of a table that are read as Python values at once, which take several times as much memory."""
 
 
 def typed_table(
@@ -45,37 +43,6 @@ def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     return _table({name: _joined_column(tables, name) for name in (*names, _PREDICTION, _ERROR)})
 
 
-def rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
-    """Yield the results in rows of a table. Raises ValueError for another table."""
-    names = table.schema.names
-    if not {_INDEX, _PREDICTION, _ERROR} <= set(names):
-        raise ValueError("the table does not have the columns of results")
-    ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else [None] * len(table)
-    copied = [name for name in names if name not in RESULT_MEMBERS]
-    columns = [_texts_of(table, name) for name in copied]
-    rows = zip(
-        table.column(_INDEX).to_pylist(),
-        ids,
-        [_members(copied, texts) for texts in zip(*columns, strict=True)] or [b""] * len(table),
-        _texts_of(table, _PREDICTION),
-        table.column(_ERROR).to_pylist(),
-        strict=True,
-    )
-    for index, custom_id, members, prediction, error in rows:
-        failure = None if error is None else RecordError(error["code"], error["message"], error["attempts"])
-        yield StoredResult(index, custom_id, members, b"" if failure else prediction, failure)
-
-
-def _texts_of(table: pyarrow.RecordBatch, name: str) -> list[bytes]:
-    """Return the values of a column as JSON texts."""
-    values, is_json = table.column(name).to_pylist(), _is_json(table.schema.field(name))
-    return [value.encode() if is_json and value is not None else text_of(value) for value in values]
-
-
-def _members(names: Sequence[str], texts: Sequence[bytes]) -> bytes:
-    return b",".join(b"%b:%b" % (text_of(name), text) for name, text in zip(names, texts, strict=True))
-
-
 @dataclass(frozen=True, slots=True)
 class _Column:
     values: pyarrow.Array | pyarrow.ChunkedArray
@@ -96,7 +63,7 @@ def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
     for table in tables:
         is_there = name in table.schema.names
         parts.append(table.column(name).combine_chunks() if is_there else pyarrow.nulls(len(table)))
-        texts.append(is_there and _is_json(table.schema.field(name)))
+        texts.append(is_there and is_json(value_type(table.schema.field(name))))
     kind = None if any(texts) else _common_type(part.type for part in parts)
     if kind is not None:
         with suppress(pyarrow.ArrowInvalid):  # an integer that is no floating-point number
@@ -123,10 +90,6 @@ def _common_type(kinds: Iterable[pyarrow.DataType]) -> pyarrow.DataType | None:
 
 def _has_members(kind: pyarrow.DataType) -> bool:
     return pyarrow.types.is_struct(kind) or any(_has_members(kind.field(at).type) for at in range(kind.num_fields))
-
-
-def _is_json(field: pyarrow.Field) -> bool:
-    return bool((field.metadata or {}).items() >= JSON_TEXT.items())
 
 
 def _json_texts(values: Sequence[Json]) -> _Column:
