@@ -1,10 +1,9 @@
-"""The results of a chunk as a table, for formats with columns: one row per record, in order.
+"""Results as tables whose columns have the types of their values, for parts that have no types, or not the same.
 
-The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that are copied, `prediction` (null for a
+The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that were copied, `prediction` (null for a
 failed record) and `error` (null for the others), a struct of `code`, `message` and `attempts`. Ids, copied columns and predictions
-have the type of their values in the chunk: numbers, texts, lists, structs, and bytes if one of them is no text. Values without a
-common type, such as numbers and texts, are stored as their JSON texts, and the column's metadata says so. Imports pyarrow, so only
-runs with such a format load it.
+are numbers, texts, lists, structs, and bytes if one of them is no text. Values without a common type, such as numbers and texts,
+are JSON texts, and the column's metadata says so. Imports pyarrow, so only what needs tables loads it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
