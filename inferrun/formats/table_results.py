@@ -12,7 +12,7 @@ import pyarrow
 from pyarrow import compute
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.json_text import array_of, copied_texts, text_of
+from inferrun.formats.json_text import array_of, copied_texts, error_of, text_of, texts_of
 from inferrun.formats.jsonl.results import error_line
 from inferrun.formats.record_errors import NOT_SENT
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
@@ -235,14 +235,16 @@ def _rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
         strict=True,
     )
     for index, custom_id, members, prediction, error in rows:
-        failure = None if error is None else RecordError(error["code"], error["message"], error["attempts"])
+        failure = None if error is None else error_of(error)
         yield StoredResult(index, custom_id, members, b"" if failure else prediction, failure)
 
 
 def _values_of(table: pyarrow.RecordBatch, name: str) -> list[bytes]:
     """Return the values of a column as JSON texts."""
-    values, are_texts = table.column(name).to_pylist(), is_json(value_type(table.schema.field(name)))
-    return [value.encode() if are_texts and value is not None else text_of(value) for value in values]
+    values = table.column(name).to_pylist()
+    if not is_json(value_type(table.schema.field(name))):
+        return texts_of(values)
+    return [b"null" if value is None else value.encode() for value in values]
 
 
 def _members(names: Sequence[str], texts: Sequence[bytes]) -> bytes:
