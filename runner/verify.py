@@ -7,10 +7,11 @@ nor the model. The answer is the termination message.
 
 import asyncio
 import sys
+from contextlib import suppress
 
 from inferrun.exitcodes import ExitCode
 from inferrun.formats.named_columns import columns_of
-from inferrun.plugins import AbortableStore, Contract
+from inferrun.plugins import AbortableStore, Contract, RunnerError
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
 from runner.contract_file import only_label, read_contract
 from runner.program import checks
@@ -32,6 +33,9 @@ async def verify(contract: Contract, settings: Settings, *, is_final: bool) -> O
     context = store_context(contract, settings, registry, columns_of(contract))
     async with registry.output_store(label)(spec, context) as sink:
         committed = await (sink.abort() if is_final and isinstance(sink, AbortableStore) else ask_commit(sink))
+        if committed is not None:
+            with suppress(RunnerError):
+                await sink.open()  # deletes what a Pod that was killed right after the commit has left
     if committed is not None:
         predicted = f"{committed.completed} of {committed.total} records predicted"
         return OutputFinding(

@@ -119,11 +119,11 @@ def _resource(model: type[BaseModel], *, spec: Schema, status: Schema) -> Schema
 
 
 def _keep_unknown_keys(node: Schema) -> None:
-    if node["type"] == "object":
+    if node.get("type") == "object":
         node[KEEP_UNKNOWN_KEYS] = True
         for child in node.get("properties", {}).values():
             _keep_unknown_keys(child)
-    elif node["type"] == "array":
+    elif node.get("type") == "array":
         _keep_unknown_keys(node["items"])
 
 

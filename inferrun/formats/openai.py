@@ -18,7 +18,7 @@ from inferrun.formats.json_spans import members_of
 from inferrun.formats.json_text import error_of, json_texts
 from inferrun.formats.jsonl.bad_lines import id_of
 from inferrun.formats.jsonl.line_ranges import plan_lines, read_lines
-from inferrun.formats.jsonl.results import JsonlWriter
+from inferrun.formats.jsonl.results import JoinableLines, JsonlWriter
 from inferrun.plugins import (
     ID_COLUMN,
     Batch,
@@ -72,7 +72,7 @@ def _id_of(line: bytes) -> CustomId:
 _ID = re.compile(rb'\{"id":"batch_req_([0-9]{12,})",')
 
 
-class OpenAi:
+class OpenAi(JoinableLines):
     """Reads requests from and writes responses to JSON lines."""
 
     suffixes: tuple[str, ...] = (".jsonl",)

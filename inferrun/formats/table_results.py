@@ -5,7 +5,8 @@ A result that does not fit the schema is an error of its record: a prediction `i
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Final, Literal, Protocol
+from copy import copy
+from typing import BinaryIO, Final, Literal, Protocol, Self
 
 import orjson
 import pyarrow
@@ -22,6 +23,7 @@ from inferrun.plugins import (
     ArrowRecords,
     Batch,
     CustomId,
+    InputFile,
     Json,
     JsonRecords,
     RecordError,
@@ -54,6 +56,18 @@ class TableResults(ABC):
     """What formats with tables of results have in common."""
 
     has_typed_results: Literal[True] = True
+    compressions: tuple[str, ...]
+    """What is allowed. The first one is the default."""
+
+    compression: str | None = None
+
+    def with_compression(self, name: str) -> Self:
+        """Return the format with a compression. Raises ValueError."""
+        if name not in self.compressions:
+            raise ValueError(f"must be {', '.join(self.compressions[:-1])} or {self.compressions[-1]}, not {name!r}")
+        found = copy(self)
+        found.compression = name
+        return found
 
     @abstractmethod
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
@@ -68,6 +82,17 @@ class TableResults(ABC):
         if schema is None:
             raise ValueError("a table needs a schema")
         return TableWriter(schema, self.create_table(out, schema), errors)
+
+    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: pyarrow.Schema | None = None) -> None:
+        """Write the rows of tables to one table."""
+        if schema is None:
+            raise ValueError("a table needs a schema")
+        table = self.create_table(out, schema)
+        for file in files:
+            with file.open() as content:
+                for batch in self.stored_batches(content):
+                    table.write_batch(batch)
+        table.close()
 
     def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
         """Yield the rows of a result file."""

@@ -114,6 +114,14 @@ class TypedResultFormat(Protocol):
 
 
 @runtime_checkable
+class CompressedResults(Protocol):
+    """A format whose result files are compressed inside; optional for a `RecordFormat`."""
+
+    def with_compression(self, name: str) -> RecordFormat:
+        """Return the format that writes files with this compression. Raises ValueError, which says what is allowed."""
+
+
+@runtime_checkable
 class ColumnFormat(Protocol):
     """A format whose records have named columns; optional for a `RecordFormat`.
 
@@ -343,6 +351,17 @@ class ReadableResults(Protocol):
         """Yield the results in the files of a chunk, in order; without `errors`, failed records may be missing. Blocks.
 
         Raises ValueError for another file, and OSError.
+        """
+
+
+@runtime_checkable
+class JoinableResults(Protocol):
+    """A format whose result files can be joined; optional for a `RecordFormat`. The results of others are one file per chunk."""
+
+    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: "pyarrow.Schema | None" = None) -> None:
+        """Write the results in files of consecutive chunks, in order, to one file, and complete it without closing it. Blocks.
+
+        Each is opened one at a time, and again if necessary. `schema`: as for `RecordFormat.writer`.
         """
 
 

@@ -4,7 +4,7 @@ A config keeps its storage as plain JSON, because it is passed unmodified in the
 keys of the supported labels: the CRD's schema and the check for unknown keys are derived from them.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -95,6 +95,19 @@ class KrateoStorage(ResourceModel):
     """The request that reads the records or stores the predictions."""
 
 
+class OutputLayout(ResourceModel):
+    """How the results of an output are divided into files."""
+
+    part_size: int | Annotated[str, Field(max_length=16)] | None = None
+    """Bytes that a file with the results of several chunks has at most, such as 1Gi. Default: 128Mi."""
+
+    single: bool | None = None
+    """Whether there is one file with all results, whatever its size. Default: false."""
+
+    compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] | None = None
+    """Compression of the columns in a table format. Default: zstd for parquet, none for arrow."""
+
+
 class FileStorage(ResourceModel):
     """Files on a PersistentVolumeClaim in the namespace of the run."""
 
@@ -117,6 +130,9 @@ class FileStorage(ResourceModel):
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
     prediction."""
+
+    layout: OutputLayout | None = None
+    """Output: how the results are divided into files, when the run ends."""
 
 
 class SecretRef(ResourceModel):
@@ -157,6 +173,9 @@ class S3Storage(ResourceModel):
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
     prediction."""
+
+    layout: OutputLayout | None = None
+    """Output: how the results are divided into files, when the run ends."""
 
 
 class HttpStorage(ResourceModel):

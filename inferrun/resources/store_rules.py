@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from inferrun.resources.config import SIZE
 from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
@@ -45,10 +46,13 @@ class SettingFault:
 
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
-    if isinstance(storage, FileStorage | S3Storage) and end == "input":
-        for field, value in (("types", storage.types), ("flatten", storage.flatten)):
-            if value is not None:
+    if isinstance(storage, FileStorage | S3Storage):
+        for field, value in (("types", storage.types), ("flatten", storage.flatten), ("layout", storage.layout)):
+            if value is not None and end == "input":
                 yield SettingFault(field, "set", "is for an output")
+        size = storage.layout.part_size if storage.layout else None
+        if size is not None and not re.fullmatch(SIZE, str(size)):
+            yield SettingFault("layout.partSize", str(size), "must be a size such as 128Mi or 1Gi")
     match storage:
         case HttpStorage():
             yield from _http(storage, end=end)

@@ -248,7 +248,10 @@ class S3Output(_Output):
     def stored(self, *, run: str = RUN) -> list[object]:
         folder = self.server.bucket / "made" / f"inf-run-{run[:8]}"
         documents = [orjson.loads(path.read_bytes()) for path in sorted((folder / "commits").glob("*"))]
-        texts = [(folder / document["part"]["file"]).read_bytes() for document in documents]
+        manifest = folder / "manifest.json"
+        is_ended = manifest.exists() and "parts" in orjson.loads(manifest.read_bytes())
+        parts = orjson.loads(manifest.read_bytes())["parts"] if is_ended else [one["part"] for one in documents]
+        texts = [(folder / part["file"]).read_bytes() for part in parts]
         lines = [orjson.loads(line) for text in texts for line in text.splitlines()]
         assert [line["index"] for line in lines] == list(range(len(lines)))
         return [line.get("prediction", line.get("error")) for line in lines]

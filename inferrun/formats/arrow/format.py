@@ -35,6 +35,7 @@ class Arrow(TableResults):
     """Reads columns, and writes a table of results."""
 
     results_suffix = ".arrow"
+    compressions = ("none", "zstd", "lz4")
     suffixes: tuple[str, ...] = (results_suffix,)
 
     def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
@@ -62,7 +63,8 @@ class Arrow(TableResults):
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
         """Begin a file."""
-        file: TableFile = ipc.new_file(out, schema)
+        used = None if self.compression == "none" else self.compression
+        file: TableFile = ipc.new_file(out, schema, options=ipc.IpcWriteOptions(compression=used))
         return file
 
     def stored_batches(self, results: BinaryIO) -> Iterator[pyarrow.RecordBatch]:

@@ -7,6 +7,8 @@ empty value means null. A failed record has an `error`, the JSON text of its cod
 
 import csv
 import io
+import itertools
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Final
@@ -16,7 +18,7 @@ import orjson
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.json_text import array_of, copied_texts, error_of, error_text, json_texts, text_of
 from inferrun.formats.jsonl.results import error_line
-from inferrun.plugins import ID_COLUMN, Batch, Json, ResultCounts, Results, ResultWriter, StoredResult
+from inferrun.plugins import ID_COLUMN, Batch, InputFile, Json, ResultCounts, Results, ResultWriter, StoredResult
 
 csv.field_size_limit(sys.maxsize)
 
@@ -33,6 +35,21 @@ class CsvResults:
     def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: object = None) -> ResultWriter:  # noqa: ARG002  the seam's
         """Return a writer of one table."""
         return CsvWriter(out, errors)
+
+    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: object = None) -> None:  # noqa: ARG002  the seam's
+        """Write the rows of tables to one with the columns of all."""
+        headers = [_header_in(file) for file in files]
+        header = _header_of(headers)
+        out.write(_text([header]).encode())
+        for names, file in zip(headers, files, strict=True):
+            with file.open() as content:
+                if names == header:
+                    content.seek(len(_text([header]).encode()))
+                    shutil.copyfileobj(content, out)
+                    continue
+                with io.TextIOWrapper(content, encoding="utf-8", newline="") as text:
+                    rows = itertools.islice(csv.reader(text, strict=True), 1, None)
+                    out.writelines(_text([row]).encode() for row in _arranged(rows, names, header))
 
     def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
         """Yield the rows of a result file."""
@@ -73,17 +90,33 @@ class CsvWriter:
 
     def close(self) -> ResultCounts:
         """Write the file, and return the numbers of results."""
-        found = dict.fromkeys(name for names, _ in self._pieces for name in names)
-        copied = [name for name in found if name not in RESULT_MEMBERS]
-        header = (_INDEX, *([ID_COLUMN] if ID_COLUMN in found else []), *copied, _PREDICTION, _ERROR)
+        header = _header_of(names for names, _ in self._pieces)
         self._out.write(_text([header]).encode())
         for names, piece in self._pieces:
             text = piece.getvalue()
             if names != header:
-                rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-                text = _text([dict(zip(names, row, strict=True)).get(name, "") for name in header] for row in rows)
+                text = _text(_arranged(csv.reader(io.StringIO(text, newline=""), strict=True), names, header))
             self._out.write(text.encode())
         return self._counts
+
+
+def _header_of(headers: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns that rows with all these columns have."""
+    found = dict.fromkeys(name for names in headers for name in names)
+    copied = [name for name in found if name not in RESULT_MEMBERS]
+    return (_INDEX, *([ID_COLUMN] if ID_COLUMN in found else []), *copied, _PREDICTION, _ERROR)
+
+
+def _header_in(file: InputFile) -> tuple[str, ...]:
+    with file.open() as content, io.TextIOWrapper(content, encoding="utf-8", newline="") as text:
+        return tuple(next(csv.reader(text, strict=True)))
+
+
+def _arranged(rows: Iterable[Sequence[str]], names: Sequence[str], header: Sequence[str]) -> Iterator[list[str]]:
+    """Yield rows with the columns of a header; what they do not have is null."""
+    for row in rows:
+        cells = dict(zip(names, row, strict=True))
+        yield [cells.get(name, "") for name in header]
 
 
 def _text(rows: Iterable[Iterable[object]]) -> str:

@@ -1,13 +1,14 @@
 """The results of a chunk as JSON lines, which are written one by one and read again: see `inferrun.formats.jsonl.format`."""
 
 import itertools
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final
 
 import orjson
 
 from inferrun.formats.json_text import copied_texts, error_of, error_text, json_texts, text_of, texts_of
-from inferrun.plugins import Batch, CustomId, RecordError, ResultCounts, Results, StoredResult
+from inferrun.plugins import Batch, CustomId, InputFile, RecordError, ResultCounts, Results, StoredResult
 
 SUFFIX: Final = ".jsonl"
 
@@ -66,7 +67,17 @@ def _head(index: int, custom_id: CustomId, copied: bytes) -> bytes:
     return b"%b,%b" % (head, copied) if copied else head
 
 
-class JsonlResults:
+class JoinableLines:
+    """Result files that are joined as they are."""
+
+    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: object = None) -> None:  # noqa: ARG002  the seam's
+        """Write the lines of all files to one."""
+        for file in files:
+            with file.open() as content:
+                shutil.copyfileobj(content, out)
+
+
+class JsonlResults(JoinableLines):
     """Writes one line per result, and reads it again."""
 
     results_suffix = SUFFIX

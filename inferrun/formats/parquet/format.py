@@ -32,6 +32,7 @@ class Parquet(TableResults):
     """Reads columns, and writes a table of results."""
 
     results_suffix = ".parquet"
+    compressions = ("zstd", "snappy", "gzip", "lz4", "none")
     suffixes: tuple[str, ...] = (results_suffix,)
 
     def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
@@ -64,7 +65,7 @@ class Parquet(TableResults):
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
         """Begin a file whose row groups have about `_GROUP_BYTES`."""
-        return _Table(out, schema)
+        return _Table(out, schema, self.compression or self.compressions[0])
 
     def stored_batches(self, results: BinaryIO) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a result file."""
@@ -81,9 +82,9 @@ class Parquet(TableResults):
 class _Table:
     """A file whose rows are held until they are enough for a row group."""
 
-    def __init__(self, out: BinaryIO, schema: pyarrow.Schema) -> None:
+    def __init__(self, out: BinaryIO, schema: pyarrow.Schema, compression: str) -> None:
         self._schema = schema
-        self._file = parquet.ParquetWriter(out, schema, compression="zstd")
+        self._file = parquet.ParquetWriter(out, schema, compression=compression)
         self._held: list[pyarrow.RecordBatch] = []
         self._size = 0
 

@@ -16,7 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from inferrun.plugins import OutputError
-from runner.stores.file.beneath import LinkOutside, opened_folder, read_file
+from inferrun.plugins.limits import KIB
+from runner.stores.file.beneath import LinkOutside, opened_file, opened_folder, read_file
 from runner.stores.file.spec import FileSpec
 from runner.stores.run_folder.files import ListedFile
 
@@ -55,6 +56,18 @@ class ClaimFiles:
                     return content
             except FileNotFoundError:
                 return None
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes]:  # noqa: ARG002  the seam's
+        """Yield the content of a file."""
+        parent, last = _split(name)
+        with (
+            self._errors(),
+            suppress(FileNotFoundError),
+            opened_folder(self._root, parent) as folder,
+            opened_file(folder / last) as file,
+        ):
+            while piece := file.read(64 * KIB):
+                yield piece
 
     def list_below(self, folder: str) -> list[ListedFile]:
         """Return the files of a folder, also those that are not complete."""

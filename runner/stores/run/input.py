@@ -1,13 +1,14 @@
 """The input store `run`: the committed results of an ended run, each of which is a record.
 
 The contract says where they are and has the digest of the manifest, so every attempt reads the same. A chunk is a part of that
-run's output. It is spooled to the Pod's disk, and no record of it is used before its digest was compared with the manifest.
+run's output, or a range of its rows. The part is spooled to the Pod's disk, and no record of it is used before its digest was
+compared with the manifest.
 """
 
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from importlib import import_module
 from typing import Final, TypeAlias
 
@@ -26,12 +27,14 @@ from inferrun.plugins import (
     Source,
     StorageObject,
     StoreContext,
+    StoredResult,
 )
 from inferrun.plugins.storage import read_spec
 from runner.contract_file import only_label
+from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
-from runner.stores.run_folder.results import StoredResults
+from runner.stores.run_folder.results import OrderedRows, SpooledPart, StoredResults
 
 LABELS: Final = ("file", "s3", "sql")
 """The labels of outputs that can be read."""
@@ -53,7 +56,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     open_results: OpenResults = import_module(f"runner.stores.{label}.results").open_results
     async with open_results(output, run, context) as results:
         manifest = await asyncio.to_thread(_manifest_of, run, results)
-        yield RunResults(run, manifest, results, context=context, columns=context.columns)
+        with closing(RunResults(run, manifest, results, context=context, columns=context.columns)) as source:
+            yield source
 
 
 def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:
@@ -91,31 +95,51 @@ class RunResults:
         self._context = context
         self._columns = columns
         self._parts = [part for part in manifest.parts if part.records]
+        self._spooled = ExitStack()
+        self._rows: tuple[int, OrderedRows] | None = None
+        """The part that is spooled."""
 
     def plan(self) -> InputPlan:
-        """Make each part a chunk."""
-        chunks = [Chunk(at, at, 0, 1, part.first, part.records) for at, part in enumerate(self._parts)]
+        """Divide each part into chunks of rows."""
+        size = chunk_size(sum(part.bytes for part in self._parts), configured=self._context.limits.chunk_bytes)
+        chunks: list[Chunk] = []
+        for unit, part in enumerate(self._parts):
+            rows = max(size * part.records // max(part.bytes, 1), 1)
+            for start in range(0, part.records, rows):
+                end = min(start + rows, part.records)
+                chunks.append(Chunk(len(chunks), unit, start, end, part.first + start, end - start))
         return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
 
     def first_chunk(self) -> Chunk | None:
-        """Return the first chunk with a prediction."""
-        return next((one for one in self.plan().chunks if self._parts[one.unit].failed < one.records), None)
+        """Return the first part with a prediction, which is the first chunk if its first records have not failed."""
+        found = ((unit, part) for unit, part in enumerate(self._parts) if part.failed < part.records)
+        return next((Chunk(0, unit, 0, one.records, one.first, one.records) for unit, one in found), None)
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
-        """Yield the results in a part. Raises InputError if they are not what was committed."""
-        part = self._parts[chunk.unit]
+        """Yield the results in a range of a part. Raises InputError if they are not what was committed."""
+        if self._rows is None or self._rows[0] != chunk.unit:
+            self.close()
+            folder = self._spooled.enter_context(spool_folder(self._context.spool_dir))
+            stored = self._results.spool(self._parts[chunk.unit], folder)
+            self._rows = chunk.unit, OrderedRows(lambda: self._rows_of(stored))
+        try:
+            found = self._rows[1].between(chunk.first, chunk.stop)
+            yield from blocks_of(found, self._columns, run=self._run.name)
+        except ValueError as error:
+            raise InputError(
+                f"input.run: the results of run {self._run.name!r} cannot be read: {error}", is_retryable=False
+            ) from error
+
+    def _rows_of(self, stored: SpooledPart) -> Iterator[StoredResult]:
         with ExitStack() as opened:
-            folder = opened.enter_context(spool_folder(self._context.spool_dir))
-            stored = self._results.spool(part, folder)
             results = opened.enter_context(stored.results.open())
             errors = opened.enter_context(stored.errors.open()) if stored.errors else None
-            rows = self._results.record_format.read_results(results, errors)
-            try:
-                yield from blocks_of(rows, self._columns, run=self._run.name)
-            except ValueError as error:
-                raise InputError(
-                    f"input.run: the results of run {self._run.name!r} cannot be read: {error}", is_retryable=False
-                ) from error
+            yield from self._results.record_format.read_results(results, errors)
+
+    def close(self) -> None:
+        """Delete what is spooled."""
+        self._rows = None
+        self._spooled.close()
 
     def verify(self) -> None:
         """Each part was compared with the manifest when it was read."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Final, Literal
 
@@ -136,9 +136,8 @@ def chunk_document_of(draft: PartDraft, *, name: str, suffix: str, attempt: str)
     return ChunkDocument(chunk=draft.chunk.index, attempt=attempt, part=part, usage=draft.usage)
 
 
-def manifest_of(contract: Contract, plan: InputPlan, commits: Mapping[int, ChunkDocument], counts: Counts) -> Manifest:
-    """Return the manifest of a run whose chunks are committed."""
-    documents = [commits[chunk] for chunk in sorted(commits)]
+def manifest_of(contract: Contract, plan: InputPlan, documents: Sequence[ChunkDocument], counts: Counts) -> Manifest:
+    """Return the manifest of a run whose chunks are committed, and whose files are in these documents."""
     usage = sum((document.usage for document in documents), start=NO_USAGE)
     model = contract.kserve
     revision = model.service.revision if model.service is not None else ""

@@ -1,35 +1,41 @@
 """The results of an ended run, for the run that completes them: which documents say what is kept. Reads through its caller."""
 
-import hashlib
-import io
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from pydantic import ValidationError
 
-from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart
-from inferrun.plugins import InputPlan, OutputError, ReadableResults, RecordFormat, RetriedRun
+from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart, StoredFile
+from inferrun.plugins import Chunk, InputPlan, OutputError, ReadableResults, RecordFormat, RetriedRun, StoredResult
 from runner.stores.run_folder.documents import ChunkDocument, RunDocument
+from runner.stores.run_folder.results import OrderedRows
 
 
 class EarlierRun:
     """The committed parts of an ended run."""
 
     def __init__(
-        self, plan: InputPlan, parts: Mapping[int, ManifestPart], read: Callable[[ManifestPart], Mapping[int, bytes]]
+        self,
+        plan: InputPlan,
+        parts: Iterable[ManifestPart],
+        read: Callable[[ManifestPart, Chunk], Mapping[int, bytes]],
     ) -> None:
-        """`read` returns the predictions of a part. It blocks, and raises OutputError."""
+        """`read` returns the predictions of a chunk in a part. It blocks, and raises OutputError."""
         self.plan = plan
-        self.kept = sum(part.records - part.failed for part in parts.values())
-        self._parts = parts
+        self._parts = sorted((part for part in parts if part.records), key=lambda part: part.first)
+        self.kept = sum(part.records - part.failed for part in self._parts)
         self._read = read
 
     def predictions(self, chunk: int) -> Mapping[int, bytes]:
         """Return the predictions of a chunk, and verify that they are as many as were committed."""
-        part = self._parts.get(chunk)
-        if part is None:
+        wanted = self.plan.chunks[chunk]
+        at = bisect_right(self._parts, wanted.first, key=lambda part: part.first) - 1
+        if at < 0 or wanted.stop > self._parts[at].first + self._parts[at].records:
             return {}
-        found, indexes = self._read(part), range(part.first, part.first + part.records)
-        if len(found) != part.records - part.failed or not all(index in indexes for index in found):
+        part = self._parts[at]
+        found = self._read(part, wanted)
+        if part.records == wanted.records and len(found) != part.records - part.failed:
             raise unusable(
                 f"a chunk of that run has {len(found)} predictions, {part.records - part.failed} were committed; its results were "
                 "changed or deleted since"
@@ -41,13 +47,15 @@ def earlier_run(
     run: RetriedRun,
     *,
     read: Callable[[str], bytes | None],
+    copied: Callable[[StoredFile], Path | None],
     commits: Callable[[], Iterable[bytes]],
     record_format: RecordFormat,
     location: str,
 ) -> EarlierRun | None:
     """Return what the run has committed, None if it has never begun. Raises OutputError.
 
-    `read` returns a file of the run's folder, None if it does not exist; `commits` is used only if there is no manifest.
+    `read` returns a file of the run's folder, None if it does not exist; `copied` returns a copy of a larger one, None if it is not
+    what was committed; `commits` is used only if there is no manifest.
     """
     if not isinstance(record_format, ReadableResults):
         raise unusable("results of this format cannot be read again; start a run without retryOf")
@@ -61,23 +69,31 @@ def earlier_run(
         plan = begun.plan()
         ended = ENDED_RUN.validate_json(manifest) if manifest is not None else None
         if isinstance(ended, Manifest):
-            chunk_at = {chunk.first: chunk.index for chunk in plan.chunks}
-            parts = {chunk_at[part.first]: part for part in ended.parts if part.first in chunk_at}
+            parts = list(ended.parts)
         else:
-            documents = map(ChunkDocument.model_validate_json, commits())
-            parts = {document.chunk: document.part for document in documents}
+            parts = [ChunkDocument.model_validate_json(one).part for one in commits()]
     except ValidationError as error:
         raise unusable(f"{location} contains a document that this runner did not write") from error
     if begun.run_id != run.run_id:
         raise unusable(f"{location} belongs to another run ({begun.run_id})")
 
-    def predictions_in(part: ManifestPart) -> Mapping[int, bytes]:
-        content = read(part.file)
-        if content is None or hashlib.sha256(content).hexdigest() != part.sha256:
+    def rows_of(part: ManifestPart) -> Iterator[StoredResult]:
+        if (copy := copied(part)) is None:
             raise unusable(f"{location}/{part.file} is missing or has changed since it was committed")
+        with copy.open("rb") as content:
+            copy.unlink()
+            yield from record_format.read_results(content)
+
+    rows: dict[str, OrderedRows] = {}
+    """Of the part that was read last."""
+
+    def predictions_in(part: ManifestPart, chunk: Chunk) -> Mapping[int, bytes]:
+        if part.file not in rows:
+            rows.clear()
+            rows[part.file] = OrderedRows(lambda: rows_of(part))
         try:
-            rows = record_format.read_results(io.BytesIO(content))
-            return {row.index: row.prediction for row in rows if row.error is None}
+            found = rows[part.file].between(chunk.first, chunk.stop)
+            return {row.index: row.prediction for row in found if row.error is None}
         except ValueError as error:
             raise unusable(f"{location}/{part.file}: {error}") from error
 

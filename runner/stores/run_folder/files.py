@@ -1,6 +1,6 @@
-"""What the output of a run needs of a place for files: five operations, and a check that the place supports them."""
+"""What the output of a run needs of a place for files: six operations, and a check that the place supports them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +28,9 @@ class RunFiles(Protocol):
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a small file, None if the name does not exist."""
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes]:
+        """Yield the content of a file that had that size, nothing or less if it has changed."""
 
     def list_below(self, folder: str) -> Sequence[ListedFile]:
         """Return the files of a folder, whose name ends with "/", in any order."""

@@ -1,14 +1,15 @@
 """The results of an ended run for another run that reads them: files on a claim, objects in a bucket, or rows of a table."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from inferrun.contract import InputRun
 from inferrun.formats.named_columns import STORED_RESULTS
 from inferrun.manifest import ManifestPart, StoredFile
-from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext
+from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext, StoredResult
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import InputSpool
 
@@ -19,6 +20,30 @@ class SpooledPart:
 
     results: LocalFile
     errors: LocalFile | None = None
+
+
+class OrderedRows:
+    """The rows of a part. Whoever reads one range after the other reads it once."""
+
+    def __init__(self, opened: Callable[[], Iterator[StoredResult]]) -> None:
+        """`opened` returns the rows from the first one."""
+        self._opened = opened
+        self._rows: Iterator[StoredResult] = iter(())
+        self._held: StoredResult | None = None
+        self._next = -1
+        """The index before which all rows were read; negative: unknown."""
+
+    def between(self, first: int, stop: int) -> Iterator[StoredResult]:
+        """Yield the rows with indexes from `first` to `stop`, without `stop`. Raises what the rows raise."""
+        if not 0 <= self._next <= first:
+            self._rows, self._held = self._opened(), None
+        self._next = -1
+        for row in chain(filter(None, [self._held]), self._rows):
+            if row.index >= stop:
+                self._held, self._next = row, max(first, stop)
+                return
+            if row.index >= first:
+                yield row
 
 
 class StoredResults(Protocol):

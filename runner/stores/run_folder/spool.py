@@ -164,7 +164,7 @@ class Spool:
         except OSError as error:
             raise OutputError(
                 f"cannot spool the predictions to {self.folder.parent}: {error.strerror}; the Pod needs enough ephemeral "
-                "storage for a chunk"
+                "storage for chunks and for a file of results"
             ) from error
         except ValidationError as error:
             raise OutputError(self._foreign) from error

@@ -6,6 +6,9 @@ Files below `<path>/<jobName>/`:
     predictions/part-000000-000000000000-<attempt>.…   results of a chunk: its number, the index of its first record
     errors/part-000000-000000000000-<attempt>.jsonl    its failed records, if there are any
     commits/000000.json                                commits a chunk: names the files that belong to it; kept
+    predictions/part-000000-000000000000-000017-<attempt>.…, errors/…
+                                                       the same of several chunks, up to that number, joined in one file
+    merges/000000-000017.json                          names these files; deleted when the run is committed
     manifest.json                                      commits the run; lists all files
     claims/000000-000.json, members/<Pod>.json         of a run with several Pods: which one predicts a chunk, and their signs of
                                                        life; deleted when the run is committed
@@ -13,30 +16,40 @@ Files below `<path>/<jobName>/`:
 Any number of Pods may execute the same run. Each stores files under names of its own; the first to create the commit of a chunk
 wins, and only the winner's files are in the manifest. When the run is committed, other files with results are deleted. So a late
 Pod, or one that was presumed dead, changes nothing that is committed, and the next Pod continues with the chunks that are missing.
+
+When all chunks are committed, their files are joined: `part_ranges` says which, by the sizes in the commits. Whoever joins the
+same ones later, after a kill or at the same time, finds the first one's document. The files of the chunks stay until the manifest
+lists the others.
 """
 
 import asyncio
 import re
+import shutil
+import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import ValidationError
 
-from inferrun.manifest import ENDED_RUN, AbortedRun, Manifest, ManifestPart
+from inferrun.manifest import ENDED_RUN, AbortedRun, Manifest, ManifestPart, StoredFile
 from inferrun.plugins import (
     Checkpoint,
     Chunk,
     ChunkCommit,
     Claim,
     CommittedRun,
+    CompressedResults,
+    ContractError,
     Counts,
     Delivery,
     EarlierResults,
     InputPlan,
+    JoinableResults,
     Member,
     OutputError,
     RecordFormat,
@@ -57,8 +70,9 @@ from runner.stores.run_folder.documents import (
 )
 from runner.stores.run_folder.earlier import earlier_run
 from runner.stores.run_folder.files import RunFiles
-from runner.stores.run_folder.layout import ResultSpec
-from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
+from runner.stores.run_folder.layout import ResultSpec, part_ranges
+from runner.stores.run_folder.merging import StagedFile, Stopped, merged
+from runner.stores.run_folder.spool import Draft, PartDraft, Spool, SpooledChunk
 
 if TYPE_CHECKING:
     import pyarrow
@@ -100,11 +114,13 @@ class RunFolder:
     ) -> None:
         """`label`: the field of the contract, such as `output.file`; `root`: what to show before the names of files."""
         self._files = files
-        self._format = record_format
+        self._format = _compressed(record_format, spec.layout.compression, field=f"{label}.layout.compression")
         self.result_options = (
             ResultOptions(label, spec.types, spec.flatten) if isinstance(record_format, TypedResultFormat) else None
         )
         self._schema: pyarrow.Schema | None = None
+        self._layout = spec.layout
+        self._is_stopped = threading.Event()
         self._contract = context.contract
         self._label = label
         self._root = root
@@ -138,15 +154,19 @@ class RunFolder:
         return SpooledChunk(self._spool, chunk, writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
-        """Create the manifest. If the call is cancelled, the request that is under way decides, or what is found before."""
+        """Join files, and create the manifest. If the call is cancelled, joining ends; the request that is under way decides, or
+        what is found before."""
         commit = asyncio.ensure_future(self._spool.on_thread(lambda: self._store_manifest(counts)))
         try:
             return await asyncio.shield(commit)
         except asyncio.CancelledError:
+            self._is_stopped.set()
             with suppress(OutputError):
                 if run := await self._spool.on_thread(self._read_manifest):
                     return run
-            return await commit
+            with suppress(Stopped):
+                return await commit
+            raise
 
     async def find_commit(self) -> CommittedRun | None:
         """Read the manifest."""
@@ -199,12 +219,17 @@ class RunFolder:
 
         def commits() -> Iterator[bytes]:
             for chunk in sorted(self._committed_chunks(folder)):
-                if content := self._files.read(f"{folder}/commits/{chunk:06}.json"):
+                if content := self._files.read(f"{folder}/{_commit_name(chunk)}"):
                     yield content
 
         return await self._spool.on_thread(
             lambda: earlier_run(
-                run, read=read, commits=commits, record_format=self._format, location=f"{self._root}/{folder}"
+                run,
+                read=read,
+                copied=partial(self._copied, folder),
+                commits=commits,
+                record_format=self._format,
+                location=f"{self._root}/{folder}",
             )
         )
 
@@ -223,6 +248,7 @@ class RunFolder:
 
     def _read_checkpoint(self) -> Checkpoint:
         if run := self._read_manifest():
+            self._delete_rest()  # a Pod that was killed right after the commit has left it
             return Checkpoint(committed_run=run)
         stored = self._read_plan()
         if stored is None:
@@ -259,22 +285,23 @@ class RunFolder:
         chunk, attempt = draft.chunk, self._spool.attempt
         name = f"part-{chunk.index:06}-{chunk.first:012}-{attempt}"
         own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
-        commit = self._name(f"commits/{chunk.index:06}.json")
-        part = own.part
-        files = {self._name(part.file): draft.results.path}
-        if part.errors and draft.errors:
-            files[self._name(part.errors.file)] = draft.errors.path
+        committed = self._publish(own, draft, commit=_commit_name(chunk.index))
+        self._commits[chunk.index] = committed
+        return committed.commit(won=committed is own)
+
+    def _publish(self, own: ChunkDocument, draft: PartDraft, *, commit: str) -> ChunkDocument:
+        """Store files and the document that names them; if another attempt already did, delete them and return its document."""
+        files = {self._name(own.part.file): draft.results.path}
+        if own.part.errors and draft.errors:
+            files[self._name(own.part.errors.file)] = draft.errors.path
         for target, path in files.items():
             self._files.put(target, path)
-        if self._files.create(commit, own.text()):
-            self._commits[chunk.index] = own
-            return own.commit(won=True)
+        if self._files.create(self._name(commit), own.text()):
+            return own
         self._files.delete(list(files))
-        self._commits[chunk.index] = self._read_commit_of(chunk.index)
-        return self._commits[chunk.index].commit(won=False)
+        return self._read_document(commit)
 
-    def _read_commit_of(self, chunk: int) -> ChunkDocument:
-        name = f"commits/{chunk:06}.json"
+    def _read_document(self, name: str) -> ChunkDocument:
         content = self._files.read(self._name(name))
         if content is None:
             raise self._deleted(name)
@@ -283,7 +310,7 @@ class RunFolder:
     def _read_new_commits(self) -> dict[int, ChunkCommit]:
         missing = sorted(self._committed_chunks(self._folder) - self._commits.keys())
         with ThreadPoolExecutor(_READS_AT_A_TIME) as pool:
-            for document in pool.map(self._read_commit_of, missing):
+            for document in pool.map(self._read_document, map(_commit_name, missing)):
                 self._commits[document.chunk] = document
         return {chunk: document.commit(won=False) for chunk, document in self._commits.items()}
 
@@ -319,30 +346,78 @@ class RunFolder:
             raise AssertionError("finish was called before begin")
         if committed_run := self._read_manifest():
             return committed_run
-        manifest = manifest_of(self._contract, self._plan, self._commits, counts)
-        stored = sum(part.records for part in manifest.parts)
-        failed = sum(part.failed for part in manifest.parts)
+        commits = [self._commits[chunk] for chunk in sorted(self._commits)]
+        stored = sum(one.part.records for one in commits)
+        failed = sum(one.part.failed for one in commits)
         if (stored, failed) != (counts.completed + counts.failed, counts.failed):
             raise OutputError(
                 f"{self._label}: {self._location} contains {stored} results with {failed} errors, expected {counts.total} with "
                 f"{counts.failed}; the run was not committed; do not modify its files during a run"
             )
-        self._check_parts(manifest.parts)
-        self._files.create(self._name("manifest.json"), manifest.text())
-        run = self._read_manifest()
-        if run is None:
-            raise self._deleted("manifest.json")
+        try:
+            manifest = manifest_of(self._contract, self._plan, self._joined(commits), counts)
+            self._check_parts(manifest.parts)
+            self._files.create(self._name("manifest.json"), manifest.text())
+        except OutputError:
+            if not (run := self._read_manifest()):  # of another Pod, which then deletes what was to be joined
+                raise
+        else:
+            run = self._read_manifest()
+            if run is None:
+                raise self._deleted("manifest.json")
         self._delete_rest()
         return run
+
+    def _joined(self, commits: Sequence[ChunkDocument]) -> list[ChunkDocument]:
+        """Return the documents of the files that the manifest is to list."""
+        if not isinstance(self._format, JoinableResults):
+            return list(commits)
+        ranges = part_ranges([one.part.bytes for one in commits], self._layout)
+        return [self._join(commits[one.start : one.stop], self._format) for one in ranges]
+
+    def _join(self, chunks: Sequence[ChunkDocument], record_format: JoinableResults) -> ChunkDocument:
+        first, last, attempt = chunks[0], chunks[-1].chunk, self._spool.attempt
+        if first.chunk == last:
+            return first
+        commit = f"merges/{first.chunk:06}-{last:06}.json"
+        if content := self._files.read(self._name(commit)):
+            return ChunkDocument.model_validate_json(content)
+        files = [file for one in chunks for file in (one.part, one.part.errors) if file]
+        folder = self._spool.folder / "copies"
+        try:
+            copied = self._spool.commits.map(self._copy, files)  # no chunk is being committed any more
+            copies = {copy.name: copy for copy in copied}
+            draft = merged(chunks, folder, record_format, schema=self._schema, copy_of=lambda file: copies[file.file])
+            name = f"part-{first.chunk:06}-{first.part.first:012}-{last:06}-{attempt}"
+            own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
+            return self._publish(own, draft, commit=commit)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _copy(self, file: StoredFile) -> StagedFile:
+        copy = self._copied(self._folder, file)
+        if copy is None:
+            raise self._changed(file)
+        return StagedFile(file.file, file.bytes, copy, self._is_stopped)
+
+    def _copied(self, folder: str, file: StoredFile) -> Path | None:
+        """Return a copy of a committed file on the Pod's disk; None if the file is missing or has changed."""
+        if self._is_stopped.is_set():
+            raise Stopped
+        draft = Draft(self._spool.folder / "copies" / uuid.uuid4().hex)
+        try:
+            for piece in self._files.pieces(f"{folder}/{file.file}", file.bytes):
+                draft.write(piece)
+            draft.write(b"")
+        finally:
+            draft.finish()
+        return draft.path if draft.sha256 == file.sha256 else None
 
     def _check_parts(self, parts: Sequence[ManifestPart]) -> None:
         sizes = {one.name: one.size for one in self._files.list_below(self._name("predictions/"))}
         for part in parts:
             if sizes.get(self._name(part.file)) != part.bytes:
-                raise OutputError(
-                    f"{self._label}: {self._location}/{part.file} is missing or has changed since it was committed; start a new "
-                    "run, and do not modify its folder"
-                )
+                raise self._changed(part)
 
     def _delete_rest(self) -> None:
         """Delete what is not part of the output. A failure changes nothing about the committed run."""
@@ -355,7 +430,8 @@ class RunFolder:
             self._delete_shared()
 
     def _delete_shared(self) -> None:
-        self._files.delete(self._names_below(self._name("claims/"), self._name("members/")))
+        shared = ("claims/", "members/", "merges/")
+        self._files.delete(self._names_below(*map(self._name, shared)))
 
     def _read_manifest(self) -> CommittedRun | None:
         """Return the committed run. Raises Aborted, and OutputError if it is another run."""
@@ -380,5 +456,26 @@ class RunFolder:
                 f"{self._label}: {self._location} belongs to another run ({run_id}); use another output path"
             )
 
+    def _changed(self, file: StoredFile) -> OutputError:
+        return OutputError(
+            f"{self._label}: {self._location}/{file.file} is missing or has changed since it was committed; start a new run, and "
+            "do not modify its folder"
+        )
+
     def _deleted(self, name: str) -> OutputError:
         return OutputError(f"{self._label}: {self._location}/{name} was deleted; do not modify the folder during a run")
+
+
+def _compressed(record_format: RecordFormat, name: str, *, field: str) -> RecordFormat:
+    if not name:
+        return record_format
+    if not isinstance(record_format, CompressedResults):
+        raise ContractError(f"{field}: the files of this format are not compressed; use parquet or arrow, or remove it")
+    try:
+        return record_format.with_compression(name)
+    except ValueError as error:
+        raise ContractError(f"{field}: {error}") from error
+
+
+def _commit_name(chunk: int) -> str:
+    return f"commits/{chunk:06}.json"

@@ -30,6 +30,7 @@ from obstore.exceptions import (
 from obstore.store import S3Store
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
+from inferrun.plugins.limits import MIB
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
@@ -58,6 +59,8 @@ _EXPIRED: Final = re.compile(r"<Code>(ExpiredToken|InvalidToken|TokenRefreshRequ
 
 _CUT_OFF: Final = "response body error"
 """What obstore says about a response that was cut off, or stalled for too long."""
+
+_PIECE: Final = 4 * MIB
 
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 
@@ -114,6 +117,11 @@ class Bucket:
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Return a part of an object."""
         return self._read(key, lambda: bytes(obstore.get_range(self._store, key, start=start, length=length)))
+
+    def pieces(self, key: str, size: int) -> Iterator[bytes]:
+        """Yield the content of an object of that size, in ranges."""
+        for start in range(0, size, _PIECE):
+            yield self.read_range(key, start, min(_PIECE, size - start))
 
     def _read(self, key: str, get: Callable[[], T]) -> T:
         """Read something, again if the response was cut off. obstore itself repeats what fails before the response begins."""

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from inferrun.contract import InputRun
 from inferrun.plugins import InputError, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
-from runner.stores.ranged_reader import READ_AHEAD
 from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3OutputSpec
@@ -26,12 +25,11 @@ class CommittedObjects:
         return content
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
-        """Yield the content of an object, in ranges."""
+        """Yield the content of an object."""
         found = self._bucket.head(name)
         if found is None or found.size != size:
             raise FileNotFoundError(name)
-        for start in range(0, size, READ_AHEAD):
-            yield self._bucket.read_range(name, start, min(READ_AHEAD, size - start))
+        yield from self._bucket.pieces(name, size)
 
 
 @asynccontextmanager

@@ -262,7 +262,7 @@ class SqlOutput:
             raise AssertionError("finish was called before begin")
         if run := self._read_manifest(connection, lock="for update"):
             return run
-        documents = {one.chunk: one for one in self._read_chunks(connection)}
+        documents = sorted(self._read_chunks(connection), key=lambda one: one.chunk)
         manifest = manifest_of(self._contract, self._plan, documents, counts)
         stored = sum(part.records for part in manifest.parts)
         if stored != counts.completed + counts.failed:
@@ -289,7 +289,7 @@ class SqlOutput:
         except ValidationError as error:
             raise unusable("a row of that run was not written by this runner") from error
 
-        def predictions_in(part: ManifestPart) -> Mapping[int, bytes]:
+        def predictions_in(part: ManifestPart, _: Chunk) -> Mapping[int, bytes]:
             text = (
                 "select index, prediction::text from {table} "
                 "where run = %s and index between %s and %s and prediction is not null"
@@ -298,7 +298,7 @@ class SqlOutput:
             rows = self._database.transact(lambda connection: connection.execute(self._sql(text), place).fetchall())
             return {int(str(index)): str(prediction).encode() for index, prediction in rows}
 
-        return EarlierRun(begun.plan(), {one.chunk: one.part for one in documents}, predictions_in)
+        return EarlierRun(begun.plan(), [one.part for one in documents], predictions_in)
 
     def _store_abort(self, connection: Connection) -> CommittedRun | None:
         self._create_tables(connection)

@@ -31,7 +31,7 @@ class S3Server:
         """The folder of the bucket."""
         return self.folder / BUCKET
 
-    def spec(self, path: str, **more: str) -> dict[str, Any]:  # Any: a storage object
+    def spec(self, path: str, **more: Any) -> dict[str, Any]:  # Any: a storage object and its members
         """A storage object of the bucket."""
         return {
             "bucket": BUCKET,

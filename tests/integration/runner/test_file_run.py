@@ -67,6 +67,7 @@ async def test_every_record_is_predicted_once_and_committed_by_a_manifest(file: 
 
 
 async def test_the_manifest_lists_every_part_and_its_counts_add_up(file: Machine) -> None:
+    file.contract["output"]["file"]["layout"] = {"partSize": "5Ki"}
     await file.pod(**SMALL)
     manifest = json.loads((run_folder(file) / "manifest.json").read_text())
     assert manifest["records"] == {"total": COUNT, "completed": COUNT, "failed": 0}
@@ -206,7 +207,7 @@ async def test_the_columns_of_a_parquet_file_are_predicted(file: Machine) -> Non
     assert results(file) == [
         {"index": index, "custom_id": f"r{index}", "prediction": index + 0.5} for index in range(COUNT)
     ]
-    assert len(parts(file)) > 1
+    assert len(list((run_folder(file) / "commits").iterdir())) > 1
 
 
 async def test_chunks_before_a_line_that_cannot_be_told_from_the_next_are_committed(file: Machine) -> None:

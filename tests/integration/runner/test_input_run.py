@@ -264,6 +264,7 @@ async def test_pods_of_a_run_share_the_parts(chain: Chain) -> None:
 
 
 async def test_the_output_of_a_run_of_several_pods_is_read_in_order(chain: Chain) -> None:
+    chain.first.contract["output"]["file"]["layout"] = {"partSize": "4Ki"}
     environment = {**SMALL, "INFERRUN_SHARDS": "2", "INFERRUN_CLAIM_SECONDS": "3"}
     pods = [await chain.first.start(environment={**environment, "JOB_COMPLETION_INDEX": str(at)}) for at in range(2)]
     assert [(await pod.end()).code for pod in pods] == [0, 0]

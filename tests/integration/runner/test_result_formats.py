@@ -133,7 +133,7 @@ async def test_all_parts_have_the_columns_of_the_input_and_one_type(
     model.before = whole
     parquet.write_table(TYPED, file.input / "data" / "rows.parquet", row_group_size=50)
     file.contract["input"]["file"] |= {"path": "data/rows.parquet", "format": "parquet"}
-    file.contract["output"]["file"]["format"] = form
+    file.contract["output"]["file"] |= {"format": form, "layout": {"partSize": "10Ki"}}
     file.contract["passThroughColumns"] = COPIED
     ended = await file.process(**SMALL)
     assert ended.code == 0, ended.stderr

@@ -228,6 +228,7 @@ async def test_too_many_errors_end_all_pods_with_the_same_reason(world: World, m
 async def test_errors_of_all_pods_are_in_the_manifest(world: World, model: CountingModel) -> None:
     model.before = rejecting(every=500)
     world.machine.contract["errorThreshold"] = str(COUNT // 500)
+    next(iter(world.machine.contract["output"].values()))["layout"] = {"partSize": 1}
     ended = await end(await start(world, PATIENT))
     assert [one.code for one in ended] == [0] * SHARDS, [one.stderr for one in ended]
     failed = COUNT // 500

@@ -10,7 +10,7 @@ FORBIDDEN = {"runner", "temporalio", "kubernetes", "aiohttp", "httpx", "workflow
 
 EXPORTS = {
     *("AbortableStore", "ProbedStore", "PeekableSource", "CheckedModel"),
-    *("RetriedRun", "RetriedStore", "EarlierResults", "ReadableResults"),
+    *("RetriedRun", "RetriedStore", "EarlierResults", "JoinableResults", "ReadableResults"),
     *(
         "Contract",
         "Model",
@@ -48,6 +48,7 @@ EXPORTS = {
     *("Delivery", "Output"),
     *(
         "ColumnFormat",
+        "CompressedResults",
         "ColumnSelection",
         "CopyingStore",
         "ID_COLUMN",

@@ -445,6 +445,16 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("input", {"sql": {**DATABASE, "query": "select 1", "table": "t"}}, "sql.table", "is for an output"),
         ("input", {"s3": {"bucket": "data", "path": "p", "types": {"a": "double"}}}, "s3.types", "is for an output"),
         ("input", {"file": {"claimName": "data", "path": "p", "flatten": True}}, "file.flatten", "is for an output"),
+        ("input", {"file": {"claimName": "data", "path": "p", "layout": {}}}, "file.layout", "is for an output"),
+        *(
+            (
+                "output",
+                {"file": {"claimName": "a", "path": "p", "layout": {"partSize": size}}},
+                "file.layout.partSize",
+                "a size",
+            )
+            for size in (0, "1.5Gi", "big", "-1")
+        ),
         ("output", {"sql": DATABASE}, "sql.table", "required for an output"),
         ("output", {"sql": {**DATABASE, "table": "t; drop table t"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),

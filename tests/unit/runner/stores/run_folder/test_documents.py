@@ -21,7 +21,7 @@ CONTRACT = Contract(
 
 
 def manifest(contract: Contract) -> Manifest:
-    return manifest_of(contract, InputPlan("files"), {}, Counts(total=0))
+    return manifest_of(contract, InputPlan("files"), [], Counts(total=0))
 
 
 def test_the_manifest_says_how_its_output_was_made() -> None:

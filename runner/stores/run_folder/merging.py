@@ -1,0 +1,63 @@
+"""Joins the results of consecutive chunks in one file on the Pod's disk."""
+
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from inferrun.manifest import StoredFile
+from inferrun.plugins import NO_USAGE, Chunk, InputFile, JoinableResults, ResultCounts
+from runner.stores.run_folder.documents import ChunkDocument
+from runner.stores.run_folder.spool import Draft, PartDraft
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Stopped(Exception):
+    """The commit of the run was abandoned before it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """The copy of a committed file, as formats read it, unless the commit of the run is abandoned."""
+
+    name: str
+    size: int
+    path: Path
+    is_stopped: threading.Event
+
+    def open(self) -> BinaryIO:
+        """Open the copy."""
+        if self.is_stopped.is_set():
+            raise Stopped
+        return self.path.open("rb")
+
+
+def merged(
+    chunks: Sequence[ChunkDocument],
+    folder: Path,
+    record_format: JoinableResults,
+    *,
+    schema: "pyarrow.Schema | None",
+    copy_of: Callable[[StoredFile], InputFile],
+) -> PartDraft:
+    """Return finished files in the folder with what is in those of the chunks."""
+    first, parts = chunks[0], [one.part for one in chunks]
+    results, errors = Draft(folder / "results"), Draft(folder / "errors")
+    try:
+        record_format.join_files(list(map(copy_of, parts)), cast("BinaryIO", results), schema=schema)
+        results.write(b"")  # an empty file is a file
+        for part in parts:
+            if part.errors:
+                with copy_of(part.errors).open() as content:
+                    shutil.copyfileobj(content, errors)
+    finally:
+        results.finish()
+        errors.finish()
+    counts = sum((ResultCounts(part.records - part.failed, part.failed) for part in parts), start=ResultCounts(0))
+    usage = sum((one.usage for one in chunks), start=NO_USAGE)
+    chunk = Chunk(first.chunk, unit=0, start=0, end=0, first=first.part.first, records=counts.total)
+    return PartDraft(chunk, results, errors if errors.size else None, counts, usage)
