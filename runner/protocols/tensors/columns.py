@@ -212,10 +212,12 @@ def _converted(values: Values, spec: TensorSpec, datatype: str, *, is_json: bool
     return found, faults
 
 
+INFINITE: Final = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
+
+
 def _unfit_for_json(values: TensorValues, datatype: str, *, takes_bytes: bool) -> Faults:
     if datatype in FLOATS and isinstance(values, numpy.ndarray):
-        text = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
-        return faults_at(numpy.isinf(values), text)
+        return faults_at(numpy.isinf(values), INFINITE)
     if datatype != "BYTES" or takes_bytes:
         return {}
     text = (
@@ -317,8 +319,6 @@ async def predict_tensors(
     """Send records as tensors, without those that cannot be sent: these get an error."""
     tensors, places, faults = tensors_of(records, inputs, is_json=is_json)
     results = await send(tensors, len(places)) if places else None
-    if results and not faults:
-        return results
     return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(records))
 
 

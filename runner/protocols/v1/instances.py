@@ -6,21 +6,28 @@ from typing import Any, cast
 import numpy
 import orjson
 
-from inferrun.formats.json_text import array_of, texts_of
-from inferrun.plugins import ContractError, InputTensor, Json, JsonRecords, Records
-from runner.protocols.tensors.columns import Tensor, tensors_of
-from runner.protocols.tensors.datatypes import Faults, texts_of_rows
+from inferrun.formats.json_text import array_of, json_texts, texts_of
+from inferrun.formats.record_errors import selected
+from inferrun.plugins import ArrowRecords, ContractError, InputTensor, Json, JsonRecords, Records
+from runner.protocols.tensors.columns import INFINITE, Tensor, tensors_of
+from runner.protocols.tensors.datatypes import Faults, faults_at, texts_of_rows
 from runner.protocols.tensors.signature import TensorSpec
 
 
 def instances_of(
     records: Records, inputs: Sequence[TensorSpec], given: Sequence[InputTensor]
-) -> tuple[list[bytes], list[int], Faults]:
+) -> tuple[Sequence[bytes], list[int], Faults]:
     """Return the instances of the records that can be sent, the positions of these, and why the others cannot be sent.
 
-    `given` is what the contract says about the inputs. JSON values without a datatype are sent as they are.
+    `given` is what the contract says about the inputs. Without it, a record is an instance, and a row of columns an array of
+    numbers. JSON values without a datatype are sent as they are.
     """
     places, faults = list(range(len(records))), Faults()
+    if not given:
+        if isinstance(records, ArrowRecords) and (faults := _infinite_rows(records)):
+            places = [at for at in places if at not in faults]
+            records = selected(records, places) if places else records
+        return json_texts(records), places, faults
     if isinstance(records, JsonRecords) and not any(one.datatype or one.shape is not None for one in given):
         columns = _as_they_are(records, inputs)
     else:
@@ -47,6 +54,15 @@ def _as_they_are(records: JsonRecords, inputs: Sequence[TensorSpec]) -> list[lis
         )
         for one in inputs
     ]
+
+
+def _infinite_rows(records: ArrowRecords) -> Faults:
+    faults: Faults = {}
+    for column in records.table.columns:
+        numbers = column.to_numpy(zero_copy_only=False)
+        if numbers.dtype.kind == "f":
+            faults |= faults_at(numpy.isinf(numbers), f"the record has {INFINITE}")
+    return faults
 
 
 def _texts_of(tensor: Tensor) -> list[bytes]:
