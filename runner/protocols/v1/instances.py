@@ -1,15 +1,15 @@
 """Records as instances of V1, which are any JSON values: with named inputs, objects with a member for each. Pure."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy
 import orjson
 
-from inferrun.formats.json_text import array_of, json_texts, texts_of
+from inferrun.formats.json_text import json_texts, texts_of
 from inferrun.formats.record_errors import selected
-from inferrun.plugins import ArrowRecords, ContractError, InputTensor, Json, JsonRecords, Records
-from runner.protocols.tensors.columns import INFINITE, Tensor, tensors_of
+from inferrun.plugins import ArrowRecords, InputTensor, Json, JsonRecords, Records
+from runner.protocols.tensors.columns import INFINITE, Tensor, columns_in, decoded, tensors_of
 from runner.protocols.tensors.datatypes import Faults, faults_at, texts_of_rows
 from runner.protocols.tensors.signature import TensorSpec
 
@@ -43,17 +43,9 @@ def instances_of(
 
 
 def _as_they_are(records: JsonRecords, inputs: Sequence[TensorSpec]) -> list[list[bytes]]:
-    rows: list[Any] = orjson.loads(array_of(records.texts))  # Any: JSON
-    if not isinstance(rows[0], dict):
-        raise ContractError(
-            "tensors.inputs: the records of this input have no named columns; use csv, parquet, arrow, or objects"
-        )
-    return [
-        texts_of(
-            [row[one.columns[0]] if len(one.columns) == 1 else [row[name] for name in one.columns] for row in rows]
-        )
-        for one in inputs
-    ]
+    rows = decoded(records)
+    fed = [[values for _, values in columns_in(records, one, rows)] for one in inputs]
+    return [texts_of(one[0] if len(one) == 1 else list(map(list, zip(*one, strict=True)))) for one in fed]
 
 
 def _infinite_rows(records: ArrowRecords) -> Faults:
