@@ -40,7 +40,7 @@ class V1Rest:
 
     def fed_columns(self) -> tuple[str, ...]:
         """Return the columns of the inputs."""
-        return tuple(dict.fromkeys(name for tensor in self._tensors.inputs for name in tensor.columns))
+        return self._tensors.columns
 
     async def prepare(self) -> None:
         """Check that the server can be reached. Not every server has a status; the first request reports a missing model."""

@@ -54,7 +54,7 @@ class V2Client:
 
     def fed_columns(self) -> tuple[str, ...]:
         """Return the columns of the input tensors."""
-        return tuple(dict.fromkeys(name for tensor in self._tensors.inputs for name in tensor.columns))
+        return self._tensors.columns
 
     async def prepare(self) -> None:
         """Read the name, shape and datatype of the inputs and outputs from the model's metadata."""
