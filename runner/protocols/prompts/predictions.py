@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
 from inferrun.plugins import (
     NO_USAGE,
     ArrowRecords,
@@ -13,7 +14,6 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
-from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
 from runner.protocols.prompts.templates import InvalidRecord, json_text
 
 if TYPE_CHECKING:

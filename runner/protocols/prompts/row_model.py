@@ -21,6 +21,7 @@ from inferrun.plugins import (
 from inferrun.plugins.storage import describe_invalid
 from inferrun.resources.problems import describe
 from inferrun.resources.request import RequestTemplate, request_problems
+from runner.network.http_client import Response
 from runner.protocols.prompts.bodies import Members
 from runner.protocols.prompts.predictions import Prediction, Predictions
 from runner.protocols.prompts.templates import InvalidRecord, Row, Templates
@@ -73,6 +74,10 @@ class RowModel:
         return self.predictions.results(
             [one if isinstance(one, RecordError) else next(rest) for one in made], usage=usage
         )
+
+    def nothing(self, _: Response) -> Records:
+        """Return what is stored in place of the prediction of a rejected record."""
+        return self.predictions.results([None]).values
 
     def _made_of(self, row: Row | RecordError) -> Members | RecordError:
         if isinstance(row, RecordError):
