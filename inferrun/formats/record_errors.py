@@ -11,7 +11,10 @@ from inferrun.formats.json_text import text_of
 from inferrun.plugins import ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records, Results
 
 NOT_SENT: Final = "invalid_input"
-"""Its code."""
+"""The code of a record that is not sent."""
+
+INVALID_PREDICTION: Final = "invalid_prediction"
+"""The code of a record whose prediction is not valid."""
 
 
 def not_sent(text: str) -> RecordError:

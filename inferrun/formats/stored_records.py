@@ -98,7 +98,7 @@ def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Jso
     if name in members:
         return members[name]
     if name.startswith(_WITHIN):
-        value: Json | object = at_pointer(members[_PREDICTION], name.removeprefix(_WITHIN).split("."))
+        value: Json = at_pointer(members[_PREDICTION], name.removeprefix(_WITHIN).split("."))
         if value is not MISSING:
             return value
     near = get_close_matches(name, members, n=1)

@@ -12,7 +12,7 @@ from pyarrow import compute
 
 from inferrun.formats.json_text import copied_texts, text_of
 from inferrun.formats.jsonl.results import error_line
-from inferrun.formats.record_errors import NOT_SENT
+from inferrun.formats.record_errors import INVALID_PREDICTION, NOT_SENT
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
 from inferrun.formats.typed_values import array_of_column, array_of_texts
 from inferrun.plugins import (
@@ -28,8 +28,6 @@ from inferrun.plugins import (
 
 PIECE_BYTES: Final = 1 << 20
 """Memory of the results that are converted at once."""
-
-_INVALID: Final = "invalid_prediction"
 
 
 class TableWriter:
@@ -109,14 +107,16 @@ class _Piece:
         elif field.name in names(Role.COPIED):
             self._keep(field, self._copied(field), code=NOT_SENT)
         elif not self._schema.is_flat and field.name in names(Role.PREDICTION):
-            self._keep(field, self._predictions(value_type(field)), code=_INVALID)
+            self._keep(field, self._predictions(value_type(field)), code=INVALID_PREDICTION)
 
     def table(self) -> pyarrow.RecordBatch:
         """Return the rows; those that have failed have no prediction."""
         if self._schema.is_flat:
             fields = [self._schema.arrow.field(name) for name in self._schema.names(Role.PREDICTION)]
             whole = pyarrow.struct([pyarrow.field(one.name, value_type(one)) for one in fields])
-            column = self._fitting(pyarrow.field(Role.PREDICTION, whole), self._predictions(whole), code=_INVALID)
+            column = self._fitting(
+                pyarrow.field(Role.PREDICTION, whole), self._predictions(whole), code=INVALID_PREDICTION
+            )
             self._columns |= dict(zip(whole.names, column.flatten(), strict=True))
         predictions = self._schema.names(Role.PREDICTION)
         if self.failures:

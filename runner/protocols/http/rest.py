@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from inferrun.contract import Request
 from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
 from inferrun.formats.json_spans import load_any
+from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import ContractError, Model, ModelContext, RecordError, TokenUsage
 from inferrun.text import public_url
 from runner.network.model_server import open_model_server
@@ -53,7 +54,7 @@ class JsonHttp(RowModel):
         found = {name: at_pointer(value, parts) for name, _, parts in self._outputs}
         missing = [path for name, path, _ in self._outputs if found[name] is MISSING]
         if missing:
-            return [RecordError("invalid_prediction", f"the response has no value at {missing[0]}")], TokenUsage()
+            return [RecordError(INVALID_PREDICTION, f"the response has no value at {missing[0]}")], TokenUsage()
         return [found], TokenUsage()
 
 

@@ -12,6 +12,7 @@ import orjson
 
 from inferrun.formats.json_text import json_of_bytes, json_texts, texts_of
 from inferrun.formats.number_text import number_of
+from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import Json, JsonRecords, RecordError, Results
 from runner.protocols.tensors.datatypes import DATATYPES, KINDS, Array, texts_of_rows, to_array, to_bytes
 from runner.protocols.tensors.signature import OutputSpec, Signature
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _BOM = b"\xef\xbb\xbf"
-
-INVALID = "invalid_prediction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def errors_of_array(values: Array) -> dict[int, RecordError]:
     rows = values.reshape(len(values), -1)
     invalid = ~numpy.isfinite(rows)
     return {
-        at: RecordError(INVALID, f"the model returned {rows[at][invalid[at]][0]}")
+        at: RecordError(INVALID_PREDICTION, f"the model returned {rows[at][invalid[at]][0]}")
         for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
     }
 
@@ -130,7 +129,7 @@ def array_of_json(output: Output) -> "tuple[Array | list[bytes], dict[int, Recor
     errors: dict[int, RecordError] = {}
     for at, text in faults.items():
         shown = "null" if values[at] is None else text
-        errors.setdefault(at // width, RecordError(INVALID, f"the model returned {shown}"))
+        errors.setdefault(at // width, RecordError(INVALID_PREDICTION, f"the model returned {shown}"))
     return found, errors
 
 
@@ -225,7 +224,7 @@ def _error_of(prediction: Json) -> RecordError | None:
             left += [(one, is_in_object) for one in reversed(value)]
         elif (value is None and not is_in_object) or (isinstance(value, float) and not math.isfinite(value)):
             name = "null" if value is None else str(value)
-            return RecordError(INVALID, f"the model returned {name}")
+            return RecordError(INVALID_PREDICTION, f"the model returned {name}")
     return None
 
 

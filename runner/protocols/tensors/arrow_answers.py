@@ -7,10 +7,10 @@ import numpy
 import pyarrow
 
 from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.formats.typed_values import array_of_column, array_of_texts
 from inferrun.plugins import ArrowRecords, RecordError, Results
 from runner.protocols.tensors.answers import (
-    INVALID,
     Output,
     array_of_json,
     errors_of_array,
@@ -98,7 +98,7 @@ def _typed(spec: OutputSpec, output: Output, kind: pyarrow.DataType) -> tuple[py
     )
     for at in misfits:
         text = f"the model returned a value that is no {kind}, the type of all results of the run{hint}"
-        errors.setdefault(at, RecordError(INVALID, text))
+        errors.setdefault(at, RecordError(INVALID_PREDICTION, text))
     return column, errors
 
 
