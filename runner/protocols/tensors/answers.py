@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy
 import orjson
 
-from inferrun.formats.json_text import json_of_bytes, json_texts, texts_of
+from inferrun.formats.json_text import json_texts, nested, objects_of, texts_of
 from inferrun.formats.number_text import number_of
 from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import Json, JsonRecords, RecordError, Results
@@ -88,13 +88,11 @@ def json_results(output: Output) -> Results:
     values = output.values
     if not isinstance(values, list):
         return _texts_of_array(values.reshape(output.shape))
-    predictions = cast("list[Json]", values)
-    if not output.is_json:
-        predictions = [json_of_bytes(value) for value in cast("list[bytes]", values)]
-    errors_possible = _may_have_invalid(predictions)
-    for size in reversed(output.shape[1:]):
-        predictions = [predictions[start : start + size] for start in range(0, len(predictions), size)]
-    return Results(JsonRecords(texts_of(predictions)), errors_of(predictions) if errors_possible else {})
+    predictions = cast("list[Json]", values)  # bytes become texts when they are encoded
+    errors: dict[int, RecordError] = {}
+    for at, error in errors_of(predictions).items():
+        errors.setdefault(at // math.prod(output.shape[1:]), error)
+    return Results(JsonRecords(texts_of(nested(predictions, output.shape[1:]))), errors)
 
 
 def _texts_of_array(values: Array) -> Results:
@@ -134,11 +132,9 @@ def array_of_json(output: Output) -> "tuple[Array | list[bytes], dict[int, Recor
 
 
 def _joined(parts: Mapping[str, Results]) -> Results:
-    members = [
-        [b"%b:%b" % (orjson.dumps(name), text) for text in json_texts(part.values)] for name, part in parts.items()
-    ]
+    texts = objects_of({name: json_texts(part.values) for name, part in parts.items()})
     errors = joined_errors({name: part.errors for name, part in parts.items()})
-    return Results(JsonRecords([b"{%b}" % b",".join(texts) for texts in zip(*members, strict=True)]), errors)
+    return Results(JsonRecords(texts), errors)
 
 
 def joined_errors(parts: Mapping[str, Mapping[int, RecordError]]) -> dict[int, RecordError]:
@@ -205,6 +201,15 @@ def without_ones(dimensions: list[int]) -> list[int]:
 
 def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
     """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
+    kinds = set(map(type, predictions))
+    if kinds <= {
+        int,
+        float,
+    }:  # the common case, without a Python call per value: a sum with NaN or infinity is not finite
+        if math.isfinite(sum(cast("list[float]", predictions))):
+            return {}
+    elif kinds.isdisjoint({type(None), float, dict, list}):
+        return {}
     finite = math.isfinite
     others = [
         at for at, one in enumerate(predictions) if type(one) is not int and not (type(one) is float and finite(one))
@@ -226,11 +231,3 @@ def _error_of(prediction: Json) -> RecordError | None:
             name = "null" if value is None else str(value)
             return RecordError(INVALID_PREDICTION, f"the model returned {name}")
     return None
-
-
-def _may_have_invalid(values: list[Json]) -> bool:
-    """Find the common case, only finite numbers, without a Python call per value: a sum with NaN or infinity is not finite."""
-    kinds = set(map(type, values))
-    if kinds <= {int, float}:
-        return not math.isfinite(sum(cast("list[float]", values)))
-    return not kinds.isdisjoint({type(None), float, dict})

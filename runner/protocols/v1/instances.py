@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy
-import orjson
 
-from inferrun.formats.json_text import json_texts, texts_of
+from inferrun.formats.json_text import json_texts, nested, objects_of, texts_of
 from inferrun.formats.record_errors import selected
 from inferrun.plugins import ArrowRecords, InputTensor, Json, JsonRecords, Records
 from runner.protocols.tensors.columns import INFINITE, Tensor, columns_in, decoded, tensors_of
@@ -37,9 +36,7 @@ def instances_of(
         return [], places, faults
     if len(given) == 1 and not given[0].name:
         return columns[0], places, faults
-    heads = [orjson.dumps(one.name) for one in inputs]
-    rows = (b",".join(b"%b:%b" % pair for pair in zip(heads, row, strict=True)) for row in zip(*columns, strict=True))
-    return [b"{%b}" % row for row in rows], places, faults
+    return objects_of({one.name: texts for one, texts in zip(inputs, columns, strict=True)}), places, faults
 
 
 def _as_they_are(records: JsonRecords, inputs: Sequence[TensorSpec]) -> list[list[bytes]]:
@@ -62,7 +59,4 @@ def _texts_of(tensor: Tensor) -> list[bytes]:
     if isinstance(tensor.values, numpy.ndarray):
         return texts_of_rows(tensor.values.reshape(tensor.shape))
     values = tensor.values if isinstance(tensor.values, list) else tensor.values.to_pylist()
-    nested = cast("list[Json]", values)  # bytes become texts when they are encoded
-    for size in reversed(tensor.shape[1:]):
-        nested = [nested[start : start + size] for start in range(0, len(nested), size)]
-    return texts_of(nested)
+    return texts_of(nested(cast("list[Json]", values), tensor.shape[1:]))  # bytes become texts when they are encoded
