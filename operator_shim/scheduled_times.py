@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-from activities.submitting.child_runs import later_time, missed_because
+from activities.submitting.child_runs import is_nominal_time, later_time, missed_because
 from activities.submitting.due_times import DueTime, due_times
 from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun
@@ -30,7 +30,7 @@ from inferrun.resources.status import (
 from inferrun.timestamps import rfc3339
 from operator_shim.schedule_spec import CHANGES_WITHIN
 from operator_shim.schedule_status import scheduled_time
-from operator_shim.temporal_schedules import SubmissionState, TimeSubmission
+from operator_shim.temporal_schedules import TimeSubmission, TimeSubmissionState
 
 PATIENCE: Final = timedelta(seconds=15)
 """For which Temporal may take to fire. A time that it fires later than that, and after it was started here, has one run, too."""
@@ -40,11 +40,9 @@ OUTCOMES: Final = {
     Reason.REPLACED: TimeOutcome.REPLACED,
     Reason.MISSED: TimeOutcome.MISSED,
     Reason.SUSPENDED: TimeOutcome.SUSPENDED,
+    Reason.REJECTED: TimeOutcome.REJECTED,
 }
-"""What became of a time whose run was not created for this reason; of all others, `Rejected`."""
-
-REASONS: Final = {**OUTCOMES, Reason.REJECTED: TimeOutcome.REJECTED}
-"""The reasons of the Events."""
+"""What becomes of a time whose run is not created for this reason, also that of the Event; for any other reason, `Rejected`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Unsettled(Enum):
 def account_of(run: InferenceRun, *, now: datetime, is_valid: bool = True) -> ScheduledTimes | None:
     """The stored account, with the terms that are in force from now on; None for a schedule that was never valid.
 
-    A new schedule's begins with its creation. Of one that an earlier version has served, the past is not known.
+    It begins when the schedule is created, or with the first valid spec of one that was invalid then.
     """
     spec, stored, now = run.spec, run.status.times, now.replace(microsecond=0)
     if not is_valid:
@@ -122,13 +120,13 @@ def settle(
     now: datetime,
 ) -> Settled | Unsettled:
     """What became of a time that has no run. `children` are the runs that the schedule created, without those of back-fills."""
-    if submission.state is SubmissionState.STARTED:
+    if submission.state is TimeSubmissionState.STARTED:
         return STARTED
-    if submission.state is SubmissionState.UNDER_WAY:
+    if submission.state is TimeSubmissionState.UNDER_WAY:
         return Unsettled.WAIT
-    if submission.state is SubmissionState.REFUSED:
-        outcome = next((outcome for reason, outcome in OUTCOMES.items() if reason == submission.reason), None)
-        return Settled(outcome or TimeOutcome.REJECTED, submission.message)
+    if submission.state is TimeSubmissionState.REFUSED:
+        known = (outcome for reason, outcome in OUTCOMES.items() if reason == submission.reason)
+        return Settled(next(known, TimeOutcome.REJECTED), submission.message)
     outcome, why = _why_absent(due, schedule, children=children, is_valid=is_valid, now=now)
     if outcome is None:
         return Unsettled.START
@@ -151,7 +149,7 @@ def _why_absent(
         return OUTCOMES[missed[0]], missed[1]
     if policy is ConcurrencyPolicy.REPLACE and (later := later_time(schedule, due.time, until=now)):
         return TimeOutcome.REPLACED, f"the run due at {rfc3339(later)} replaces it"
-    is_edited = later_time(schedule, due.time - timedelta(seconds=1), until=due.time) is None
+    is_edited = not is_nominal_time(schedule, due.time)
     if is_edited or now - due.time > CHANGES_WITHIN:
         return TimeOutcome.MISSED, "Temporal does not know that time any more"
     return None, ""
@@ -186,7 +184,7 @@ def advanced(account: ScheduledTimes, settled: Sequence[tuple[DueTime, Settled]]
 def notices(settled: Sequence[tuple[DueTime, Settled]]) -> list[tuple[Reason, str]]:
     """The Events about times without a run: one for each outcome, which many times have after an outage."""
     found = []
-    for reason, outcome in REASONS.items():
+    for reason, outcome in OUTCOMES.items():
         alike = [(due.time, one.message) for due, one in settled if one.outcome is outcome]
         if len(alike) == 1:
             found.append((reason, alike[0][1]))

@@ -89,26 +89,26 @@ class Schedules:
         """Create or update the schedule and write its status; returns the seconds until the next check."""
         now = utc_now()
         wanted = schedule_of(run, now=now)
-        times = await self._temporal.ensure(wanted, config=run.config_name)
-        if times.differed and run.status.observed_generation == run.metadata.generation:
+        kept = await self._temporal.ensure(wanted, config=run.config_name)
+        if kept.differed and run.status.observed_generation == run.metadata.generation:
             text = (
-                f"the schedule in Temporal was restored, because {times.differed}: the spec of the InferenceRun decides"
+                f"the schedule in Temporal was restored, because {kept.differed}: the spec of the InferenceRun decides"
             )
             await self._events.record(run.ref, reason=Reason.SCHEDULE_RESTORED, message=text, is_warning=True)
         account, wait = await self._account(run, wanted, children=children, now=now)
         await self._write(
             run,
             account,
-            lambda current, times_now: schedule_status(
+            lambda current, times: schedule_status(
                 current,
-                next_times=times.next_times,
-                last_time=times.last_time,
+                next_times=kept.next_times,
+                last_time=kept.last_time,
                 children=children,
                 now=now,
-                times=times_now,
+                times=times,
             ),
         )
-        is_soon = [] if wanted.is_paused else [(moment - now).total_seconds() for moment in times.next_times]
+        is_soon = [] if wanted.is_paused else [(moment - now).total_seconds() for moment in kept.next_times]
         return min([wait, *(seconds + DELAY_AFTER_FIRE for seconds in is_soon if seconds > 0)])
 
     async def reject(
@@ -122,8 +122,8 @@ class Schedules:
         await self._write(
             run,
             account,
-            lambda current, times_now: rejected_status(
-                current, children=children, reason=reason, message=message, now=now, times=times_now
+            lambda current, times: rejected_status(
+                current, children=children, reason=reason, message=message, now=now, times=times
             ),
         )
         return wait

@@ -53,8 +53,8 @@ OVERLAPS = {
 
 
 @dataclass(frozen=True)
-class ScheduleTimes:
-    """When a schedule fires next, in ascending order, and when it last did: after the nominal times, by less than a minute."""
+class KeptSchedule:
+    """The schedule in Temporal: when it fires next, in ascending order, and when it last did, up to a minute after the time."""
 
     next_times: tuple[datetime, ...]
     last_time: datetime | None
@@ -62,11 +62,11 @@ class ScheduleTimes:
     """How the stored schedule differed from the wanted one in a way that is not due to an edit of the resource's times."""
 
 
-class SubmissionState(Enum):
+class TimeSubmissionState(Enum):
     """What Temporal knows about the submission of a scheduled time."""
 
     ABSENT = auto()
-    """None was started, or somebody terminated it."""
+    """No submission was started, or somebody terminated it."""
     UNDER_WAY = auto()
     STARTED = auto()
     """It has had a run, which may have been deleted since."""
@@ -77,7 +77,7 @@ class SubmissionState(Enum):
 class TimeSubmission:
     """The submission of a scheduled time; `reason` and `message` say why it was refused."""
 
-    state: SubmissionState
+    state: TimeSubmissionState
     reason: str = ""
     message: str = ""
 
@@ -91,7 +91,7 @@ class TemporalSchedules:
         self._task_queue = task_queue
         self._attributes = attributes
 
-    async def ensure(self, wanted: RunSchedule, *, config: str) -> ScheduleTimes:
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:
         """Create the schedule, or update it if it differs. `config` is shown in the Temporal UI."""
         found, differed = await self._describe(wanted.id), ""
         if found is None:
@@ -102,9 +102,9 @@ class TemporalSchedules:
                 differed = "it was unpaused" if wanted.is_paused else "it was paused"
             await self._update(wanted, config=config)
         else:
-            return _times(found)
+            return _kept(found)
         stored = await self._describe(wanted.id)
-        return replace(_times(stored) if stored is not None else ScheduleTimes((), None), differed=differed)
+        return replace(_kept(stored) if stored is not None else KeptSchedule((), None), differed=differed)
 
     async def pause(self, schedule_id: str, *, note: str) -> None:
         """Pause a schedule; does nothing if it does not exist or is already paused with that note."""
@@ -138,21 +138,23 @@ class TemporalSchedules:
                 found = await handle.describe()
         is_ours = found is not None and (found.workflow_type, found.task_queue) == (WORKFLOW_TYPE, self._task_queue)
         if found is None or not is_ours or found.status is WorkflowExecutionStatus.TERMINATED:
-            return TimeSubmission(SubmissionState.ABSENT)
+            return TimeSubmission(TimeSubmissionState.ABSENT)
         if found.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW):
-            return TimeSubmission(SubmissionState.UNDER_WAY)
+            return TimeSubmission(TimeSubmissionState.UNDER_WAY)
         if found.status is not WorkflowExecutionStatus.FAILED:
-            return TimeSubmission(SubmissionState.STARTED)  # one that is cancelled before it has a run gets one first
+            return TimeSubmission(
+                TimeSubmissionState.STARTED
+            )  # one that is cancelled before it has a run gets one first
         try:
             async with call_deadline():
                 await handle.result()
         except WorkflowFailureError as failure:
             cause = failure.cause
             if not isinstance(cause, ApplicationError):
-                return TimeSubmission(SubmissionState.REFUSED, message=str(cause))
+                return TimeSubmission(TimeSubmissionState.REFUSED, message=str(cause))
             if not cause.details:  # otherwise its run failed
-                return TimeSubmission(SubmissionState.REFUSED, reason=cause.type or "", message=cause.message)
-        return TimeSubmission(SubmissionState.STARTED)
+                return TimeSubmission(TimeSubmissionState.REFUSED, reason=cause.type or "", message=cause.message)
+        return TimeSubmission(TimeSubmissionState.STARTED)
 
     async def submit(self, schedule: str, due: datetime, *, until: datetime) -> None:
         """Start the submission of a scheduled time that has passed, as Temporal does when it is due. Its jitter is over at `until`,
@@ -256,6 +258,6 @@ def _calendar_spec(calendar: CronTimes) -> ScheduleCalendarSpec:
     )
 
 
-def _times(found: ScheduleDescription) -> ScheduleTimes:
+def _kept(found: ScheduleDescription) -> KeptSchedule:
     recent = found.info.recent_actions
-    return ScheduleTimes(tuple(found.info.next_action_times), recent[-1].scheduled_at if recent else None)
+    return KeptSchedule(tuple(found.info.next_action_times), recent[-1].scheduled_at if recent else None)

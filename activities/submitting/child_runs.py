@@ -258,7 +258,7 @@ def rejected(reason: Reason, message: str) -> SubmissionStatus:
     return SubmissionStatus(standing=SubmissionState.REFUSED, reason=reason, message=message)
 
 
-def is_late(run: RunRef, in_progress: Iterable[InferenceRun]) -> bool:
+def overlaps_earlier_run(run: RunRef, in_progress: Iterable[InferenceRun]) -> bool:
     """Whether another run was created before this one, or in the same second.
 
     The later one has certainly seen the earlier one. Of two within a second nothing tells which that is, so both may be deleted.

@@ -22,10 +22,10 @@ from activities.submitting.child_runs import (
     adopted,
     in_progress,
     is_accounted,
-    is_late,
     is_nominal_time,
     list_children,
     missed_because,
+    overlaps_earlier_run,
     rejected,
     scheduled_run,
     status_of,
@@ -130,7 +130,7 @@ class RunSubmitter:
             if not blocker.may_pass or activity.info().attempt > PATIENT_TRIES:
                 await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
             raise
-        if created.run is not None and is_late(created.run, await self._in_progress(schedule)):
+        if created.run is not None and overlaps_earlier_run(created.run, await self._in_progress(schedule)):
             another = created.run
             await delete_if_present(self._api, RUNS, namespace, another.name, uid=another.uid)
             text = f"another run was created at the same moment as {another}, which must not overlap with it"

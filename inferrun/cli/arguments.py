@@ -11,6 +11,7 @@ import typer
 from inferrun.cli.terminal import OutputFormat
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.objects import CONFIGS
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
 
 COMPLETION_SECONDS: Final = 3.0
 
@@ -35,13 +36,11 @@ def _completion(find: Callable[[AsyncClient], Awaitable[Iterable[str]]]) -> Call
     return complete
 
 
-async def run_names(client: AsyncClient) -> list[str]:
-    """The names of the runs and schedules in the client's namespace."""
+async def _run_names(client: AsyncClient) -> list[str]:
     return [run.metadata.name for run in await client.list()]
 
 
-async def config_names(client: AsyncClient) -> list[str]:
-    """The names of the configs in the client's namespace."""
+async def _config_names(client: AsyncClient) -> list[str]:
     return [item["metadata"]["name"] async for item in client.kube.items(CONFIGS, client.namespace, page_size=100)]
 
 
@@ -51,13 +50,13 @@ async def _schedule_names(client: AsyncClient) -> list[str]:
 
 complete_schedules: Final = _completion(_schedule_names)
 
-Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.", autocompletion=_completion(run_names))]
+Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.", autocompletion=_completion(_run_names))]
 Names = Annotated[
-    list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=_completion(run_names))
+    list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=_completion(_run_names))
 ]
 AnyNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN", help="Names of runs. Default: all.", autocompletion=_completion(run_names)),
+    typer.Argument(metavar="RUN", help="Names of runs. Default: all.", autocompletion=_completion(_run_names)),
 ]
 Config = Annotated[
     str | None,
@@ -65,7 +64,7 @@ Config = Annotated[
         metavar="CONFIG",
         help="Name of an InferenceConfig, or NAMESPACE/NAME.",
         show_default=False,
-        autocompletion=_completion(config_names),
+        autocompletion=_completion(_config_names),
     ),
 ]
 Schedule = Annotated[
@@ -106,7 +105,9 @@ def instant(text: str, time_zone: str | None) -> datetime:
     """
     try:
         found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time_zone or "Etc/UTC"))
+        return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time_zone or DEFAULT_TIME_ZONE))
     except (ValueError, KeyError, OSError) as error:
         example = "allowed are dates and times such as 2026-11-21, 2026-11-21T06:00 and 2026-11-21T06:00:00Z"
-        raise InvalidRequest(f"{text!r} in time zone {time_zone or 'Etc/UTC'} is not a time; {example}") from error
+        raise InvalidRequest(
+            f"{text!r} in time zone {time_zone or DEFAULT_TIME_ZONE} is not a time; {example}"
+        ) from error

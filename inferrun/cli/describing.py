@@ -20,6 +20,7 @@ from inferrun.kube.objects import EVENTS, JOBS, PODS, Object
 from inferrun.reasons import Phase
 from inferrun.resources import ConditionStatus, InferenceRun
 from inferrun.resources.backfill import BackfillSelection
+from inferrun.resources.cron import DEFAULT_TIME_ZONE
 from inferrun.run_status import STAGES
 from inferrun.text import one_line
 from inferrun.timestamps import parse_foreign, rfc3339
@@ -62,7 +63,7 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
     yield "namespace", run.metadata.namespace
     is_own = run.config_namespace == run.metadata.namespace
     yield "config", run.config_name if is_own else f"{run.config_namespace}/{run.config_name}"
-    yield "schedule", f"{spec.schedule} ({spec.time_zone or 'Etc/UTC'})" if spec.schedule else ""
+    yield "schedule", f"{spec.schedule} ({spec.time_zone or DEFAULT_TIME_ZONE})" if spec.schedule else ""
     yield "of schedule", run.schedule_owner.name if run.schedule_owner else ""
     if spec.backfill is not None:
         which, runs = spec.backfill.which or BackfillSelection.MISSING, spec.backfill.concurrency or 1

@@ -174,11 +174,8 @@ def top_view(
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     rows = [{key: value for key, value in _top_row(run, now=now).items() if key not in left_out} for run in active]
     for key in rows[0]:
-        is_text = key in (
-            "NAMESPACE",
-            "NAME",
-            "PHASE",
-        )  # which continue in a second line, so that all numbers are visible
+        # Texts continue in a second line, so that all numbers are visible.
+        is_text = key in {"NAMESPACE", "NAME", "PHASE"}
         table.add_column(key, no_wrap=not is_text, overflow="fold", justify="right" if key in NUMBERS else "left")
     for row in rows:
         table.add_row(*row.values())

@@ -13,7 +13,7 @@ from inferrun.cli.terminal import print_table, stderr
 from inferrun.cli.waiting import report_started
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.resources.backfill import BackfillOrder, BackfillSelection
-from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
+from inferrun.resources.cron import DEFAULT_TIME_ZONE, InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.fire_times import fire_times
 from inferrun.run_status import duration_text
 from inferrun.timestamps import rfc3339, utc_now
@@ -112,14 +112,14 @@ def next_(
     """
 
     async def of_expression() -> int:
-        _print_times(schedule, time_zone or "Etc/UTC", count=count)
+        _print_times(schedule, time_zone or DEFAULT_TIME_ZONE, count=count)
         return CommandExit.OK
 
     async def of_schedule(client: AsyncClient) -> int:
         found = await client.get(schedule)
         if found.spec.schedule is None:
             raise InvalidRequest(f"run {found.ref} is not a schedule: it has no spec.schedule")
-        zone = found.spec.time_zone or "Etc/UTC"
+        zone = found.spec.time_zone or DEFAULT_TIME_ZONE
         if time_zone is not None:
             raise InvalidRequest(f"--time-zone is only for expressions; the schedule has {zone}")
         if found.spec.suspend:

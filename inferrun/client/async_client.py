@@ -177,7 +177,7 @@ class AsyncClient:
         """
         if not isinstance(config, str):
             raise InvalidRequest(
-                f"config: {type(config).__name__} is no name", fix="predict(frame, config) predicts a data frame"
+                f"config: {type(config).__name__} is not a name", fix="predict(frame, config) predicts a data frame"
             )
         given = {"namespace": namespace or self.namespace, "labels": dict(labels or {})}
         submission, name = _request(config, parameters, name=name, given=given, options=options)

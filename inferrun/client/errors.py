@@ -15,6 +15,7 @@ ClientError                `fix` is what the caller can do about it; empty if th
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 from inferrun.kube import errors
 from inferrun.reasons import Reason
@@ -36,6 +37,8 @@ class InvalidRequest(ClientError):
 class ConfigNotFound(InvalidRequest):
     """No config has that name. A run that names it anyway, because it was applied with kubectl, waits for it."""
 
+    listed_by: ClassVar = "kubectl get inferenceconfigs"
+
 
 class RequestMismatch(InvalidRequest):
     """A run of that name exists, and its request was a different one."""
@@ -43,6 +46,8 @@ class RequestMismatch(InvalidRequest):
 
 class RunNotFound(ClientError):
     """No run has that name."""
+
+    listed_by: ClassVar = "inferrun get"
 
 
 class RunEnded(ClientError):
@@ -75,7 +80,7 @@ class NotConnected(ClientError):
 
 
 @contextmanager
-def kubernetes_errors(what: str, *, missing: type[ClientError] = RunNotFound) -> Iterator[None]:
+def kubernetes_errors(what: str, *, missing: type[RunNotFound | ConfigNotFound] = RunNotFound) -> Iterator[None]:
     """Raise a ClientError for each error of a request to the API server; `what` is the object that is meant, and `missing` what is
     raised if it does not exist.
     """
@@ -90,8 +95,7 @@ def kubernetes_errors(what: str, *, missing: type[ClientError] = RunNotFound) ->
     except errors.NotFound as error:
         if error.reason == "NotFound" and "could not find the requested resource" not in str(error):
             text = f"{what} does not exist" if what.rpartition("/")[2] in str(error) else str(error)
-            command = "kubectl get inferenceconfigs" if missing is ConfigNotFound else "inferrun get"
-            raise missing(text, fix=f"list what exists: {command}") from error
+            raise missing(text, fix=f"list what exists: {missing.listed_by}") from error
         raise NotConnected("inferrun is not installed in this cluster", fix="check it: inferrun doctor") from error
     except errors.Forbidden as error:
         raise AccessDenied(str(error), fix="ask an administrator for the role edit in this namespace") from error

@@ -20,7 +20,7 @@ from operator_shim.run_watch import RunWatch
 from operator_shim.schedule_spec import RunSchedule
 from operator_shim.shim import Shim
 from operator_shim.sweep import Sweep
-from operator_shim.temporal_schedules import ScheduleTimes, TemporalSchedules
+from operator_shim.temporal_schedules import KeptSchedule, TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 from tests.unit.objects import Json
 from tests.unit.operator_shim.collections import Collections
@@ -83,9 +83,9 @@ class NotedSchedules(TemporalSchedules):
         self.reconciled: asyncio.Queue[str] = asyncio.Queue()
         self.deleted: list[str] = []
 
-    async def ensure(self, wanted: RunSchedule, *, config: str) -> ScheduleTimes:  # noqa: ARG002
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:  # noqa: ARG002
         self.reconciled.put_nowait(wanted.run.name)
-        return ScheduleTimes((), None)
+        return KeptSchedule((), None)
 
     async def list_owned(self) -> dict[str, RunRef]:
         return {uid: RunRef(namespace="team", name="open", uid=uid) for uid in ("uid-open", "uid-earlier")}

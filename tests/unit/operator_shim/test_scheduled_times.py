@@ -21,10 +21,10 @@ from operator_shim.scheduled_times import (
     notices,
     settle,
 )
-from operator_shim.temporal_schedules import SubmissionState, TimeSubmission
+from operator_shim.temporal_schedules import TimeSubmission, TimeSubmissionState
 
 NINE = parse("2026-11-21T09:00:00Z")
-ABSENT = TimeSubmission(SubmissionState.ABSENT)
+ABSENT = TimeSubmission(TimeSubmissionState.ABSENT)
 
 
 def at(minutes: float) -> datetime:
@@ -134,12 +134,12 @@ def test_an_invalid_spec_keeps_the_last_valid_schedule_and_rejects_its_times() -
 @pytest.mark.parametrize(
     ("submission", "expected"),
     [
-        (TimeSubmission(SubmissionState.STARTED), TimeOutcome.STARTED),
-        (TimeSubmission(SubmissionState.UNDER_WAY), None),
-        (TimeSubmission(SubmissionState.REFUSED, "Skipped", "busy"), TimeOutcome.SKIPPED),
-        (TimeSubmission(SubmissionState.REFUSED, "Suspended", "so"), TimeOutcome.SUSPENDED),
-        (TimeSubmission(SubmissionState.REFUSED, "NameTaken", "taken"), TimeOutcome.REJECTED),
-        (TimeSubmission(SubmissionState.REFUSED, "", "no idea"), TimeOutcome.REJECTED),
+        (TimeSubmission(TimeSubmissionState.STARTED), TimeOutcome.STARTED),
+        (TimeSubmission(TimeSubmissionState.UNDER_WAY), None),
+        (TimeSubmission(TimeSubmissionState.REFUSED, "Skipped", "busy"), TimeOutcome.SKIPPED),
+        (TimeSubmission(TimeSubmissionState.REFUSED, "Suspended", "so"), TimeOutcome.SUSPENDED),
+        (TimeSubmission(TimeSubmissionState.REFUSED, "NameTaken", "taken"), TimeOutcome.REJECTED),
+        (TimeSubmission(TimeSubmissionState.REFUSED, "", "no idea"), TimeOutcome.REJECTED),
     ],
 )
 def test_the_submission_says_what_became_of_a_time(submission: TimeSubmission, expected: TimeOutcome | None) -> None:
