@@ -202,10 +202,8 @@ def without_ones(dimensions: list[int]) -> list[int]:
 def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
     """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
     kinds = set(map(type, predictions))
-    if kinds <= {
-        int,
-        float,
-    }:  # the common case, without a Python call per value: a sum with NaN or infinity is not finite
+    if kinds <= {int, float}:
+        # The common case, without a Python call per value: a sum with NaN or infinity is not finite.
         if math.isfinite(sum(cast("list[float]", predictions))):
             return {}
     elif kinds.isdisjoint({type(None), float, dict, list}):

@@ -18,23 +18,10 @@ from runner.protocols.tensors.answers import (
     json_results,
     without_ones,
 )
-from runner.protocols.tensors.datatypes import Array
+from runner.protocols.tensors.datatypes import KINDS, Array
 from runner.protocols.tensors.signature import OutputSpec, Signature
 
 PREDICTION: Final = "prediction"
-
-TYPES: Final = {
-    "BOOL": pyarrow.bool_(),
-    **{
-        f"{sign}INT{bits}": getattr(pyarrow, f"{sign.lower()}int{bits}")()
-        for sign in ("", "U")
-        for bits in (8, 16, 32, 64)
-    },
-    "FP16": pyarrow.float16(),
-    "BF16": pyarrow.float32(),  # Arrow has none; FP32 has all its numbers
-    "FP32": pyarrow.float32(),
-    "FP64": pyarrow.float64(),
-}
 
 
 def type_of(signature: Signature) -> pyarrow.DataType | None:
@@ -55,7 +42,9 @@ def _type_of_output(output: OutputSpec) -> pyarrow.DataType | None:
 
 
 def _type(datatype: str, dimensions: Sequence[int], *, is_binary: bool) -> pyarrow.DataType:
-    kind = TYPES.get(datatype) or (pyarrow.binary() if is_binary else pyarrow.string())
+    kind = pyarrow.binary() if is_binary else pyarrow.string()
+    if datatype in KINDS:
+        kind = pyarrow.from_numpy_dtype(KINDS[datatype])
     for size in reversed(dimensions):
         kind = pyarrow.list_(kind, size) if size > 0 else pyarrow.list_(kind)
     return kind

@@ -87,9 +87,10 @@ def tensor_of(
             width = max(math.prod(given[0]), 1) if is_single else 1
             raise Unfit(_named(faults, where, spec, width=width))
         parts.append(found)
-    if len(columns) > 1:
-        where = f"the record (columns {listed(spec.columns)})" if spec.columns else "the record"
-    where = where if spec.columns else "the record"
+    if not spec.columns:
+        where = "the record"
+    elif len(columns) > 1:
+        where = f"the record (columns {listed(spec.columns)})"
     dimensions = _dimensions_of_all(given, spec, where=where, records=len(records))
     shape = [len(records), *dimensions] if spec.has_batch else list(dimensions)
     return Tensor(spec.name, datatype, shape, _row_by_row(parts), spec.parameters)

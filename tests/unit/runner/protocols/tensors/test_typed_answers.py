@@ -15,9 +15,10 @@ from inferrun.formats.record_errors import not_sent, with_record_errors
 from inferrun.plugins import ArrowRecords, RecordError, Results, Tensors
 from inferrun.plugins.values import failed, join_results
 from runner.protocols.tensors.answers import Output, results_of
-from runner.protocols.tensors.arrow_answers import TYPES, type_of
+from runner.protocols.tensors.arrow_answers import type_of
 from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
 from runner.protocols.tensors.signature import Signature, signature_of
+from tests.unit.runner.batches import ARROW_TYPES
 
 
 def signature(*outputs: tuple[str, str, list[int]], chosen: tuple[OutputTensor, ...] = ()) -> Signature:
@@ -78,7 +79,7 @@ def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObj
     assert column.type == stored
     while pyarrow.types.is_fixed_size_list(column.type):
         column = column.flatten()
-    assert column.type == TYPES[datatype]
+    assert column.type == ARROW_TYPES[datatype]
     assert numpy.asarray(column.to_numpy(zero_copy_only=False)).tobytes() == sent.tobytes()
 
 
