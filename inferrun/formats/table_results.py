@@ -141,8 +141,11 @@ class _Piece:
         column, faults = converted
         for row in faults:
             if row not in self.failures:
-                text = f"the value of column {field.name!r} is no {value_type(field)}, which it is in all results of the run; "
-                self.failures[row] = RecordError(code, f"{text}set types.{field.name} of the output to another type")
+                text = (
+                    f"the value of column {field.name!r} is not of type {value_type(field)}, the type that it has in all results "
+                    f"of the run; set types.{field.name} of the output to another type"
+                )
+                self.failures[row] = RecordError(code, text)
         return column
 
     def _keys(self, field: pyarrow.Field) -> tuple[pyarrow.Array, list[int]]:

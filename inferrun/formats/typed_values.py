@@ -149,7 +149,7 @@ def _check_integers(value: Json) -> None:
         for one in value.values():
             _check_integers(one)
     elif type(value) is int and int(float(value)) != value:
-        raise ValueError("an integer is no floating-point number")
+        raise ValueError("an integer is not a floating-point number")
 
 
 def _checked(column: pyarrow.Array) -> pyarrow.Array:

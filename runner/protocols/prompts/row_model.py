@@ -113,7 +113,7 @@ def mounted_system(context: ModelContext) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ContractError(f"request.systemFrom: the text at {path} cannot be read: {why}") from error
 
 

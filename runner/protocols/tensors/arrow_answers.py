@@ -86,7 +86,7 @@ def _typed(spec: OutputSpec, output: Output, kind: pyarrow.DataType) -> tuple[py
         f"; set {spec.field}.type to Binary" if output.datatype == "BYTES" and spec.field and not spec.is_binary else ""
     )
     for at in misfits:
-        text = f"the model returned a value that is no {kind}, the type of all results of the run{hint}"
+        text = f"the model returned a value that is not of type {kind}, the type of all results of the run{hint}"
         errors.setdefault(at, RecordError(INVALID_PREDICTION, text))
     return column, errors
 

@@ -44,7 +44,7 @@ class TensorSpec:
     """Whether the contract states the datatype."""
 
     is_instance: bool = False
-    """Whether it is part of an instance of V1: a single value is no array, and bytes may be an object with their base64."""
+    """Whether it is part of an instance of V1: a single value is not an array, and bytes may be an object with their base64."""
 
     source: str = _METADATA
     """Where the dimensions stand."""

@@ -108,7 +108,10 @@ def test_a_value_that_does_not_fit_the_stored_type_is_an_error_of_its_record() -
     output = Output("y", "INT32", [3], numpy.array([1, 300, -3], numpy.int32))
     results = results_of([output], signature(), records=3, is_typed=True, stored=stored)
     assert column_of(results).to_pylist() == [1, None, -3]
-    assert results.errors[1].message == "the model returned a value that is no int8, the type of all results of the run"
+    assert (
+        results.errors[1].message
+        == "the model returned a value that is not of type int8, the type of all results of the run"
+    )
 
 
 def test_bytes_that_are_no_text_name_the_field_that_takes_them() -> None:
