@@ -3,12 +3,11 @@
 Everything else is real: the API server, the Job controller, the scheduler, the garbage collector.
 """
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from secrets import token_hex
+from typing import Any
 
 from temporalio.testing import ActivityEnvironment
 
@@ -29,6 +28,7 @@ from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
+from tests.integration.waiting import create_quota, eventually
 from tests.unit.launches import is_of_shim
 from workflows.messages import InspectInput, LaunchInput, LaunchReport, LaunchResult, StopLaunchInput, StopLaunchResult
 
@@ -50,9 +50,6 @@ COMMITTED = OutputFinding(
 )
 STARTED = "2026-11-21T08:00:00Z"
 FINISHED = "2026-11-21T08:01:00Z"
-WAIT_SECONDS = 90
-
-T = TypeVar("T")
 
 
 class Launched:
@@ -194,34 +191,14 @@ class Launched:
         await eventually(look, what=f"an Event {reason}")
 
 
-async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str) -> T:
-    """What `look` finds, once it finds something."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        found = await look()
-        if found is not None:
-            return found
-        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
-        await asyncio.sleep(0.05)
-
-
 @asynccontextmanager
 async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> AsyncIterator[None]:
     """A quota that is in force: the namespace may have one Job more than so many."""
-    hard = {"count/jobs.batch": str(than + 1)}
-    stored = await api.create(QUOTAS, namespace, {"metadata": {"generateName": "jobs-"}, "spec": {"hard": hard}})
-    name = stored["metadata"]["name"]
-
-    async def is_in_force() -> bool | None:
-        status = (await api.get(QUOTAS, namespace, name))["status"]
-        jobs = (await api.list(JOBS, namespace))["items"]
-        return (status.get("hard") == hard and status["used"] == {"count/jobs.batch": str(len(jobs))}) or None
-
-    await eventually(is_in_force, what="the quota to count the Jobs")
+    stored = await create_quota(api, namespace, f"jobs-{token_hex(4)}", JOBS, hard=than + 1)
     try:
         yield
     finally:
-        await api.delete(QUOTAS, namespace, name, uid=stored["metadata"]["uid"])
+        await api.delete(QUOTAS, namespace, stored["metadata"]["name"], uid=stored["metadata"]["uid"])
 
 
 def launcher_of(

@@ -15,8 +15,9 @@ from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, jobs_of, launch
+from tests.integration.control.pods import NOWHERE, Launched, jobs_of, launch
 from tests.integration.control.proxy import Proxy
+from tests.integration.waiting import eventually
 from workflows.messages import LaunchResult, LaunchState
 
 SECONDS = 30

@@ -33,7 +33,6 @@ from tests.integration.control.pods import (
     INSTALLATION,
     NOWHERE,
     Launched,
-    eventually,
     jobs_of,
     launch,
     launched,
@@ -43,6 +42,7 @@ from tests.integration.control.pods import (
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.control.webhooks import mutating
 from tests.integration.crds.server import call
+from tests.integration.waiting import eventually
 from workflows.messages import (
     LaunchResult,
     LaunchState,

@@ -17,7 +17,8 @@ from inferrun.resources import InferenceRun
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launch
+from tests.integration.control.pods import NOWHERE, Launched, launch
+from tests.integration.waiting import eventually
 from tests.unit.objects import snapshot
 from workflows.messages import (
     LaunchStage,

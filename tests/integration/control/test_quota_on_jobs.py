@@ -18,7 +18,8 @@ from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.timestamps import parse, utc_now
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launch, launched, only_one_job_more
+from tests.integration.control.pods import NOWHERE, Launched, launch, launched, only_one_job_more
+from tests.integration.waiting import eventually
 from workflows.messages import LaunchResult, LaunchState
 
 RETRY_SECONDS = 0.5

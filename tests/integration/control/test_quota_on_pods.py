@@ -12,24 +12,13 @@ from activities.launching.launch_job import JobLauncher
 from activities.watching.diagnosis import diagnose_missing_pod
 from activities.watching.job_objects import list_events
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import EVENTS, PODS, QUOTAS, Object
+from inferrun.kube.objects import EVENTS, PODS, Object
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched, eventually, launch
+from tests.integration.control.pods import FINISHED, NOWHERE, STARTED, Launched, launch
+from tests.integration.waiting import create_quota, eventually
 from workflows.messages import LaunchState
-
-
-async def limit_to_one_pod(api: KubeClient, namespace: str) -> None:
-    """A quota that the only Pod exhausts."""
-    quota = {"metadata": {"name": "one"}, "spec": {"hard": {"count/pods": "1"}}}
-    await api.create(QUOTAS, namespace, quota)
-
-    async def is_counted() -> bool | None:
-        stored = await api.get(QUOTAS, namespace, "one")
-        return ((stored.get("status") or {}).get("used") or {}).get("count/pods") == "1" or None
-
-    await eventually(is_counted, what="the quota to count the Pod")
 
 
 async def until_rejected(api: KubeClient, namespace: str, *, job_uid: str) -> None:
@@ -60,7 +49,7 @@ def namespace(own_namespace: str) -> str:
 @pytest.fixture
 async def second(api: KubeClient, launcher: JobLauncher, job: Launched) -> Launched:
     """The second launch of a run whose first one has failed; its Pod was rejected by a quota that the first one's exhausts."""
-    await limit_to_one_pod(api, job.namespace)
+    await create_quota(api, job.namespace, "one", PODS, hard=1)
     await job.ends(4)
     await job.is_finished()
     await mark_ended(api, job.run.ref, job.result.job_name)
@@ -72,7 +61,7 @@ async def other(
     api: KubeClient, launcher: JobLauncher, job: Launched, *, make_run: MakeRun, make_config: MakeConfig
 ) -> Launched:
     """The first launch of a run, whose Pod is rejected because of the one of a run that has ended."""
-    await limit_to_one_pod(api, job.namespace)
+    await create_quota(api, job.namespace, "one", PODS, hard=1)
     await job.ends(0)
     await job.is_finished()
     await mark_ended(api, job.run.ref, job.result.job_name)
@@ -95,7 +84,7 @@ async def test_the_pod_of_a_run_that_has_ended_makes_room_for_that_of_another_ru
 async def test_an_evicted_pod_in_the_way_of_its_replacement_is_reported_with_what_helps(
     api: KubeClient, job: Launched
 ) -> None:
-    await limit_to_one_pod(api, job.namespace)
+    await create_quota(api, job.namespace, "one", PODS, hard=1)
     evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     ended = {"exitCode": 137, "reason": "Error", "startedAt": STARTED, "finishedAt": FINISHED}
     first = (await job.pod())["metadata"]["uid"]

@@ -19,9 +19,10 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.temporal.plugin import inferrun_plugin
-from tests.integration.control.pods import FINISHED, INSTALLATION, STARTED, Launched, eventually
+from tests.integration.control.pods import FINISHED, INSTALLATION, STARTED, Launched
 from tests.integration.control.proxy import Proxy
 from tests.integration.crds.server import call
+from tests.integration.waiting import eventually
 from tests.unit.launches import ends_of
 from workflows.messages import (
     RecordInput,

@@ -16,7 +16,8 @@ from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
 from inferrun.timestamps import parse, rfc3339
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import IMAGE, NOWHERE, Launched, eventually, launched, launcher_of
+from tests.integration.control.pods import IMAGE, NOWHERE, Launched, launched, launcher_of
+from tests.integration.waiting import eventually
 from tests.unit.launches import ends_of
 from workflows.messages import LaunchStage, VerdictKind
 

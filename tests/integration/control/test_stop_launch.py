@@ -19,8 +19,9 @@ from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import PODS, RUNS, Object, Resource
 from tests.integration.control.conftest import MakeConfig, MakeRun
-from tests.integration.control.pods import NOWHERE, Launched, eventually, launched, stopper_of
+from tests.integration.control.pods import NOWHERE, Launched, launched, stopper_of
 from tests.integration.control.proxy import Proxy
+from tests.integration.waiting import eventually
 from workflows.messages import LaunchStage, StopLaunchResult, VerdictKind
 
 NODES = Resource("v1", "nodes")

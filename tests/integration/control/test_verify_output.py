@@ -27,13 +27,13 @@ from tests.integration.control.pods import (
     INSTALLATION,
     NOWHERE,
     Launched,
-    eventually,
     jobs_of,
     launched,
     launcher_of,
     only_one_job_more,
 )
 from tests.integration.control.proxy import Proxy
+from tests.integration.waiting import eventually
 from workflows.messages import VerifyInput, VerifyResult
 
 

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, Object, Resource
-from tests.integration.control.pods import eventually
 from tests.integration.temporal_security.certificates import Authority
+from tests.integration.waiting import eventually
 
 PROBE = {
     "suspend": True,

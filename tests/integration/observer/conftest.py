@@ -10,8 +10,9 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import NAMESPACES, RUNS
 from operator_shim.observer.workload_watch import WorkloadWatch
-from tests.integration.observer.launches import ObservedLaunch, create_launch, eventually
+from tests.integration.observer.launches import ObservedLaunch, create_launch
 from tests.integration.observer.leading import RecordedSignals, leading
+from tests.integration.waiting import eventually
 
 MakeLaunch = Callable[..., Awaitable[ObservedLaunch]]
 

@@ -3,11 +3,8 @@
 No node has the CPU that the Pods ask for, so that none ever starts by itself.
 """
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any
 
 from activities.launching.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from inferrun import wellknown
@@ -16,12 +13,10 @@ from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.run_ref import RunRef
+from tests.integration.waiting import eventually
 
-WAIT_SECONDS = 90
 STARTED = "2026-11-21T08:00:00Z"
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-
-T = TypeVar("T")
 
 
 class ObservedLaunch:
@@ -155,15 +150,3 @@ def pod_spec() -> Object:
     """Of a Pod that no node has room for."""
     container = {"name": CONTAINER, "image": "localhost/absent:1", "resources": {"requests": {"cpu": "4000"}}}
     return {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
-
-
-async def eventually(look: Callable[[], Awaitable[T | None]], *, what: str | Callable[[], str]) -> T:
-    """What `look` finds, once it finds something."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        found = await look()
-        if found is not None:
-            return found
-        said = what if isinstance(what, str) else what()
-        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {said}"
-        await asyncio.sleep(0.05)

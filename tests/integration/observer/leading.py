@@ -19,7 +19,8 @@ from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.run_watch import RunWatch
-from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
+from tests.integration.observer.launches import ObservedLaunch
+from tests.integration.waiting import WAIT_SECONDS, eventually
 from tests.unit.launches import SHIM_KEY
 from workflows.signals import Ended, Started
 

@@ -13,8 +13,9 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, Object
 from tests.integration.control.proxy import Proxy, proxied, until
 from tests.integration.observer.conftest import MakeLaunch
-from tests.integration.observer.launches import WAIT_SECONDS, ObservedLaunch, eventually
+from tests.integration.observer.launches import ObservedLaunch
 from tests.integration.observer.leading import RecordedSignals, leading
+from tests.integration.waiting import WAIT_SECONDS, eventually
 
 pytestmark = pytest.mark.thorough
 

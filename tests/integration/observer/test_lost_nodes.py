@@ -14,8 +14,9 @@ from operator_shim.observer.workload_watch import WorkloadWatch
 from tests.integration.control.pods import stopper_of
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.inspections import inspect, inspection_of
-from tests.integration.observer.launches import ObservedLaunch, eventually
+from tests.integration.observer.launches import ObservedLaunch
 from tests.integration.observer.leading import NODE_LOST_SECONDS, RecordedSignals
+from tests.integration.waiting import eventually
 from workflows.messages import LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
 
 pytestmark = pytest.mark.thorough

@@ -13,8 +13,9 @@ from operator_shim.observer.status_writer import ShownProgress, StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.trimming import trim_run
 from tests.integration.observer.conftest import MakeLaunch
-from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, eventually, pod_spec
+from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, pod_spec
 from tests.integration.observer.leading import RecordedSignals, leading
+from tests.integration.waiting import eventually
 from workflows.signals import Ended
 
 FINALIZER = "tests.inferrun.dev/hold"

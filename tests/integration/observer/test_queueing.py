@@ -13,8 +13,9 @@ from inferrun.reasons import Phase, Reason
 from operator_shim.observer.workload_watch import WorkloadWatch
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.inspections import inspect
-from tests.integration.observer.launches import ObservedLaunch, eventually
+from tests.integration.observer.launches import ObservedLaunch
 from tests.integration.observer.leading import RecordedSignals
+from tests.integration.waiting import eventually
 from workflows.messages import LaunchStage
 
 pytestmark = pytest.mark.thorough

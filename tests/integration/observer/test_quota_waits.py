@@ -11,8 +11,9 @@ from inferrun.resources import parse_run
 from inferrun.run_ref import RunRef
 from operator_shim.observer.workload_watch import WorkloadWatch
 from tests.integration.observer.conftest import MakeLaunch
-from tests.integration.observer.launches import eventually, pod_spec
+from tests.integration.observer.launches import pod_spec
 from tests.integration.observer.leading import RecordedSignals
+from tests.integration.waiting import create_quota, eventually
 
 
 async def waiting_run(api: KubeClient, namespace: str) -> RunRef:
@@ -29,19 +30,6 @@ async def other_job(api: KubeClient, namespace: str) -> Object:
     """A Job that no run of ours owns."""
     body = {"metadata": {"name": f"other-{token_hex(4)}"}, "spec": {"suspend": True, "template": {"spec": pod_spec()}}}
     return await api.create(JOBS, namespace, body)
-
-
-async def limit_jobs(api: KubeClient, namespace: str, limit: int) -> Object:
-    """A quota, once it has counted as many Jobs as it allows."""
-    hard = {"count/jobs.batch": str(limit)}
-    stored = await api.create(QUOTAS, namespace, {"metadata": {"name": "jobs"}, "spec": {"hard": hard}})
-
-    async def is_full() -> bool | None:
-        found = await api.get(QUOTAS, namespace, "jobs")
-        return (found.get("status") or {}).get("used") == hard or None
-
-    await eventually(is_full, what="the quota to be full")
-    return stored
 
 
 @pytest.fixture
@@ -70,7 +58,7 @@ async def test_a_run_is_woken_when_there_is_room(
     made: str,
 ) -> None:
     other = await other_job(api, namespace)
-    quota = await limit_jobs(api, namespace, 1)
+    quota = await create_quota(api, namespace, "jobs", JOBS, hard=1)
     run = await waiting_run(api, namespace)
 
     async def is_known() -> bool | None:
@@ -99,7 +87,7 @@ async def test_a_run_is_woken_when_the_end_of_another_is_recorded(
 ) -> None:
     """The quota is as full as before, but the Job may be deleted from then on."""
     launch = await make_launch()
-    await limit_jobs(api, namespace, 1)
+    await create_quota(api, namespace, "jobs", JOBS, hard=1)
     run = await waiting_run(api, namespace)
 
     async def is_known() -> bool | None:
@@ -116,7 +104,7 @@ async def test_of_a_crowd_that_waits_a_few_are_woken_at_a_time_and_the_first_one
     *, api: KubeClient, namespace: str, leader: WorkloadWatch, is_watched: None, signals: RecordedSignals
 ) -> None:
     other = await other_job(api, namespace)
-    await limit_jobs(api, namespace, 1)
+    await create_quota(api, namespace, "jobs", JOBS, hard=1)
     runs = [await waiting_run(api, namespace) for _ in range(6)]
 
     async def are_known() -> bool | None:
