@@ -18,8 +18,9 @@ from inferrun.formats.json_pointer import MISSING, at_pointer
 from inferrun.formats.json_text import text_of
 from inferrun.formats.named_columns import field_of
 from inferrun.formats.record_errors import FAILED_BEFORE, not_sent
-from inferrun.formats.row_validation import RowFault, form_of, width_of
+from inferrun.formats.record_forms import form_of
 from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, Json, JsonRecords, RecordError, StoredResult
+from inferrun.plugins.rows import RowFault, width_of
 
 _BLOCK_BYTES: Final = 64 * 1024
 _INDEX, _, _PREDICTION, _ = RESULT_MEMBERS
