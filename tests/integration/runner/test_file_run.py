@@ -125,6 +125,16 @@ async def test_a_committed_run_is_not_predicted_again(file: Machine, model: Coun
     assert len(model.requests) == seen
 
 
+async def test_a_later_pod_deletes_the_part_of_one_that_was_killed_after_the_run_was_committed(file: Machine) -> None:
+    first = await file.pod(**SMALL)
+    left = run_folder(file) / "predictions" / "part-000001-000000000010-killed.jsonl"
+    left.write_bytes(b'{"index": 10, "prediction": 10.5}\n')
+    again = await file.process(**SMALL)
+    assert (again.code, again.result) == (0, first.result)
+    assert not left.exists()
+    assert is_whole(file)
+
+
 async def test_two_concurrent_pods_commit_a_run_once(file: Machine) -> None:
     first, second = await asyncio.gather(file.process(**SMALL), file.process(**SMALL))
     assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
