@@ -14,6 +14,7 @@ from typing import Final, cast
 import orjson
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.json_pointer import MISSING, at_pointer
 from inferrun.formats.json_text import text_of
 from inferrun.formats.named_columns import field_of
 from inferrun.formats.record_errors import FAILED_BEFORE, not_sent
@@ -98,15 +99,8 @@ def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Jso
     if name in members:
         return members[name]
     if name.startswith(_WITHIN):
-        value = members[_PREDICTION]
-        for part in name.removeprefix(_WITHIN).split("."):
-            if isinstance(value, dict) and part in value:
-                value = value[part]
-            elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
-                value = value[int(part)]
-            else:
-                break
-        else:
+        value: Json = at_pointer(members[_PREDICTION], name.removeprefix(_WITHIN).split("."))
+        if value is not MISSING:
             return value
     near = get_close_matches(name, members, n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""

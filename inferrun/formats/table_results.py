@@ -15,7 +15,7 @@ from pyarrow import compute
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.json_text import array_of, copied_texts, error_of, text_of, texts_of
 from inferrun.formats.jsonl.results import error_line
-from inferrun.formats.record_errors import NOT_SENT
+from inferrun.formats.record_errors import INVALID_PREDICTION, NOT_SENT
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
 from inferrun.formats.typed_values import array_of_column, array_of_texts, is_json
 from inferrun.plugins import (
@@ -38,8 +38,6 @@ PIECE_BYTES: Final = 1 << 20
 
 ROWS_AT_ONCE: Final = 1024
 """Rows of a table that are read as Python values at once, which take several times as much memory."""
-
-_INVALID: Final = "invalid_prediction"
 
 
 class TableFile(Protocol):
@@ -167,7 +165,7 @@ class _Piece:
             kind = value_type(schema.arrow.field(name))
             columns[name] = self._fitting(name, kind, self._copied(name, kind), code=NOT_SENT)
         kind = schema.predicted
-        predicted = self._fitting(Role.PREDICTION.value, kind, self._predictions(kind), code=_INVALID)
+        predicted = self._fitting(Role.PREDICTION.value, kind, self._predictions(kind), code=INVALID_PREDICTION)
         outputs = predicted.flatten() if schema.is_flat else [predicted]
         if self.failures:
             is_valid = pyarrow.array([row not in self.failures for row in range(len(self.indexes))])
@@ -187,8 +185,11 @@ class _Piece:
         column, faults = converted
         for row in faults:
             if row not in self.failures:
-                text = f"the value of column {name!r} is no {kind}, which it is in all results of the run; "
-                self.failures[row] = RecordError(code, f"{text}set types.{name} of the output to another type")
+                text = (
+                    f"the value of column {name!r} is not of type {kind}, the type that it has in all results of the run; "
+                    f"set types.{name} of the output to another type"
+                )
+                self.failures[row] = RecordError(code, text)
         return column
 
     def _keys(self, name: str, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:

@@ -2,7 +2,7 @@
 
 The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that were copied, `prediction` (null for a
 failed record) and `error` (null for the others), a struct of `code`, `message` and `attempts`. Ids, copied columns and predictions
-are numbers, texts, lists, structs, and bytes if one of them is no text. Values without a common type, such as numbers and texts,
+are numbers, texts, lists, structs, and bytes if one of them is not text. Values without a common type, such as numbers and texts,
 are JSON texts, and the column's metadata says so. Imports pyarrow, so only what needs tables loads it.
 """
 
@@ -65,7 +65,7 @@ def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
         texts.append(is_there and is_json(value_type(table.schema.field(name))))
     kind = None if any(texts) else _common_type(part.type for part in parts)
     if kind is not None:
-        with suppress(pyarrow.ArrowInvalid):  # an integer that is no floating-point number
+        with suppress(pyarrow.ArrowInvalid):  # an integer that is not a floating-point number
             return _Column(pyarrow.chunked_array([part.cast(kind) for part in parts], kind))
     converted = [
         part if is_text else _json_texts(part.to_pylist()).values for part, is_text in zip(parts, texts, strict=True)
@@ -114,7 +114,7 @@ def _array(values: Sequence[object]) -> pyarrow.Array | None:
 
 
 def _with_bytes(value: Json) -> Any:  # Any: bytes, or JSON that contains some
-    """Return a value with bytes in place of the objects that stand for such as are no text. Beside them, texts become bytes."""
+    """Return a value with bytes in place of the objects that stand for those that are not text. Beside them, texts become bytes."""
     if isinstance(value, list):
         return [_with_bytes(one) for one in value]
     if not isinstance(value, dict):

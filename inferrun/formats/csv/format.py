@@ -194,7 +194,7 @@ def _plain(texts: Sequence[bytes], header: _Header) -> Block | None:
     rows = list(map(b"[%b]".__mod__, texts))
     try:
         if any(b"n" in row for row in rows) or width_of(list(map(orjson.loads, rows))) != len(names):
-            return None  # null is no number in CSV
+            return None  # null is not a number in CSV
     except (orjson.JSONDecodeError, RowFault):
         return None
     return Block(JsonRecords(rows), ids, columns=names)

@@ -165,7 +165,7 @@ def test_the_error_of_a_prediction_of_another_type_names_its_column(form: Writte
     content, _ = written(form, Results(texts(1, "x")), Results(texts(3)), predicted="int32")
     assert predictions(form, content) == {7: b"1", 9: b"3"}
     (error,) = (row.error for row in form.read_results(io.BytesIO(content)) if row.error)
-    text = "the value of column 'prediction' is no int32, which it is in all results of the run; "
+    text = "the value of column 'prediction' is not of type int32, the type that it has in all results of the run; "
     text += "set types.prediction of the output to another type"
     assert (error.code, error.message) == ("invalid_prediction", text)
 
