@@ -30,6 +30,7 @@ from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
     AbortableStore,
+    AdoptingSource,
     CheckedModel,
     ChunkWriter,
     ColumnFormat,
@@ -59,6 +60,7 @@ from inferrun.plugins.seams import (
     StorageObject,
     StoreContext,
     StoreServices,
+    TypedFormat,
     TypedResultFormat,
     TypedStore,
 )
@@ -75,6 +77,7 @@ from inferrun.plugins.values import (
     CustomId,
     InputPlan,
     Member,
+    PlannedObject,
     RecordError,
     ResultCounts,
     ResultOptions,
@@ -91,6 +94,7 @@ __all__ = [
     "ID_COLUMN",
     "NO_USAGE",
     "AbortableStore",
+    "AdoptingSource",
     "ArrowRecords",
     "Batch",
     "Block",
@@ -136,6 +140,7 @@ __all__ = [
     "PeekableSource",
     "Piece",
     "PipelinedStore",
+    "PlannedObject",
     "ProbedStore",
     "ReadableResults",
     "RecordError",
@@ -159,6 +164,7 @@ __all__ = [
     "Survey",
     "Tensors",
     "TokenUsage",
+    "TypedFormat",
     "TypedResultFormat",
     "TypedStore",
     "failed",

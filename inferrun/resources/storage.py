@@ -4,7 +4,7 @@ A config keeps its storage as plain JSON, because it is passed unmodified in the
 keys of the supported labels: the CRD's schema and the check for unknown keys are derived from them.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -24,12 +24,6 @@ CLAIM_KEY: Final = "claimName"
 
 SECRET_KEYS: Final = (("credentialsRef",), ("api", "endpointRef"))
 """Where a storage object may name the Secret that is mounted for it. A plug-in declares in this way what it needs."""
-
-
-ColumnTypes = Annotated[
-    dict[Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]],
-    Field(max_length=256),
-]
 
 
 class EndpointReference(ResourceModel):
@@ -95,7 +89,37 @@ class KrateoStorage(ResourceModel):
     """The request that reads the records or stores the predictions."""
 
 
-class FileStorage(ResourceModel):
+ColumnTypes = Annotated[
+    dict[Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]],
+    Field(max_length=256),
+]
+"""Names of types, by the names of columns."""
+
+
+class DatasetStorage(ResourceModel):
+    """What an input says about its files and their columns."""
+
+    types: ColumnTypes | None = None
+    """Types of columns by their names, in a table format, such as prediction: double. Input: whatever the files have; a value that
+    does not fit is an error of its record. Output: default: those of the input and of the model."""
+
+    missing_columns: Literal["Fail", "Null"] | None = None
+    """Input: what happens if a file lacks a column that is used: the run fails (Fail, the default), or the column is null in its
+    records (Null)."""
+
+    allow_empty: bool | None = None
+    """Input: whether a run whose input has no records succeeds. Default: false."""
+
+
+class PartitionedStorage(DatasetStorage):
+    """What an input with nested folders says about them."""
+
+    partitions: ColumnTypes | None = None
+    """Input: types of the columns in the names of nested folders, such as dt=2026-11-23, by their names. Default: integers and
+    dates where all values are such, otherwise strings."""
+
+
+class FileStorage(PartitionedStorage):
     """Files on a PersistentVolumeClaim in the namespace of the run."""
 
     claim_name: ResourceName
@@ -103,16 +127,13 @@ class FileStorage(ResourceModel):
     the same claim."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Path relative to the root of the claim, without "..". Input: a file of records, or a directory of *.jsonl files.
-    Output: the directory for results and manifest."""
+    """Path relative to the root of the claim, without "..". Input: a file of records; a directory, whose files with the format's
+    extensions are read, also in nested directories such as dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for
+    results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
     OpenAI's Batch API)."""
-
-    types: ColumnTypes | None = None
-    """Output in a table format: types of its columns by their names, such as prediction: double. Default: those of the input and of
-    the model."""
 
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
@@ -126,15 +147,15 @@ class SecretRef(ResourceModel):
     """Name of the Secret."""
 
 
-class S3Storage(ResourceModel):
+class S3Storage(PartitionedStorage):
     """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
 
     bucket: Annotated[str, Field(min_length=3, max_length=63)]
     """Name of the bucket."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Input: the key of an object, or a prefix that ends with "/", below which all objects with the format's extension are read.
-    Output: the prefix for results and manifest."""
+    """Input: the key of an object; a prefix that ends with "/", below which objects with the format's extensions are read, also in
+    nested folders such as dt=2026-11-23/; or a pattern with *, ? and **. Output: the prefix for results and manifest."""
 
     endpoint: Annotated[str, Field(max_length=2048)] | None = None
     """URL of the server, such as http://minio.storage:9000. Default: Amazon S3."""
@@ -150,16 +171,12 @@ class S3Storage(ResourceModel):
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
     OpenAI's Batch API)."""
 
-    types: ColumnTypes | None = None
-    """Output in a table format: types of its columns by their names, such as prediction: double. Default: those of the input and of
-    the model."""
-
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
     prediction."""
 
 
-class HttpStorage(ResourceModel):
+class HttpStorage(DatasetStorage):
     """A file on a web server; for the input only."""
 
     url: Annotated[str, Field(max_length=4096)] | None = None

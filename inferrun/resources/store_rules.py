@@ -15,7 +15,7 @@ from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
-    FileStorage,
+    DatasetStorage,
     HttpStorage,
     RunStorage,
     S3Storage,
@@ -31,6 +31,8 @@ SHARED_LABELS: Final[dict[End, tuple[str, ...]]] = {
 }
 """The labels whose stores several Pods can share: every Pod reads the same ranges, and each chunk is committed once."""
 
+_INPUT_FIELDS: Final = ("allow_empty", "missing_columns", "partitions")
+
 _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
 
@@ -45,10 +47,11 @@ class SettingFault:
 
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
-    if isinstance(storage, FileStorage | S3Storage) and end == "input":
-        for field, value in (("types", storage.types), ("flatten", storage.flatten)):
-            if value is not None:
-                yield SettingFault(field, "set", "is for an output")
+    if isinstance(storage, DatasetStorage):
+        other, fields = ("input", _INPUT_FIELDS) if end == "output" else ("output", ("flatten",))
+        for field in fields:
+            if getattr(storage, field, None) is not None:
+                yield SettingFault(type(storage).model_fields[field].alias or field, "set", f"is for an {other}")
     match storage:
         case HttpStorage():
             yield from _http(storage, end=end)

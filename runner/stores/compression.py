@@ -31,9 +31,9 @@ def _open(source: BinaryIO, name: str) -> BinaryIO:
     return found
 
 
-def has_suffix(name: str, suffix: str) -> bool:
-    """Return whether a file name ends with a format's extension, with or without that of a compression after it."""
-    return name.endswith((suffix, *(f"{suffix}{one}" for one in _SUFFIXES)))
+def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
+    """Return whether a file name ends with an extension of a format, with or without that of a compression after it."""
+    return name.endswith(tuple(f"{suffix}{one}" for suffix in suffixes for one in ("", *_SUFFIXES)))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What is not read of a folder, and why: which names are, and how the others are listed and described. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from inferrun.plugins import Skipped
@@ -11,6 +11,7 @@ OTHER_EXTENSION: Final = "OtherExtension"
 OTHER_CASE: Final = "OtherCase"
 NESTED_FOLDER: Final = "NestedFolder"
 HIDDEN: Final = "Hidden"
+EMPTY: Final = "Empty"
 NO_RECORDS: Final = "NoRecords"
 
 _TEXTS: Final = {
@@ -18,6 +19,7 @@ _TEXTS: Final = {
     OTHER_CASE: "extension in another case",
     NESTED_FOLDER: "nested folder",
     HIDDEN: "hidden",
+    EMPTY: "empty",
     NO_RECORDS: "without records",
 }
 """The reasons, in the order in which they are listed."""
@@ -28,11 +30,11 @@ _CHARACTERS: Final = 60
 """Of a name; the termination message has a limit."""
 
 
-def why_skipped(name: str, *, suffix: str) -> str:
-    """Return why a file is not read; empty if it is."""
-    if has_suffix(name, suffix):
+def why_skipped(name: str, *, suffixes: Sequence[str]) -> str:
+    """Return why a file is not read; empty if it is. No extensions: every file is."""
+    if not suffixes or has_suffix(name, suffixes):
         return ""
-    return OTHER_CASE if has_suffix(name.lower(), suffix) else OTHER_EXTENSION
+    return OTHER_CASE if has_suffix(name.lower(), suffixes) else OTHER_EXTENSION
 
 
 def listed(reasons: Mapping[str, str]) -> tuple[Skipped, ...]:

@@ -25,6 +25,7 @@ from obstore.exceptions import (
     GenericError,
     InvalidPathError,
     PermissionDeniedError,
+    PreconditionError,
     UnauthenticatedError,
 )
 from obstore.store import S3Store
@@ -38,6 +39,7 @@ from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.spec import S3Spec
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore.store import S3Config
 
 _KEYS = {
@@ -111,9 +113,24 @@ class Bucket:
 
         return self._read(key, get)
 
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        """Return a part of an object."""
-        return self._read(key, lambda: bytes(obstore.get_range(self._store, key, start=start, length=length)))
+    def read_range(self, key: str, start: int, length: int, *, tag: str = "") -> bytes:
+        """Return a part of an object. Raises the given error if it has another tag."""
+        options: GetOptions = {"range": (start, start + length)}
+        if tag:
+            options["if_match"] = tag
+
+        def get() -> bytes:
+            try:
+                found = obstore.get(self._store, key, options=options)
+                is_same = not tag or found.meta["e_tag"] == tag  # some servers ignore the condition
+            except PreconditionError:
+                is_same = False
+            if not is_same:
+                text = f"{self._where(key)} changed while it was being read; start a new run"
+                raise self._error(text, is_retryable=False)
+            return bytes(found.bytes())
+
+        return self._read(key, get)
 
     def _read(self, key: str, get: Callable[[], T]) -> T:
         """Read something, again if the response was cut off. obstore itself repeats what fails before the response begins."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from inferrun.contract import InputRun
 from inferrun.plugins import InputError, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
-from runner.stores.ranged_reader import READ_AHEAD
+from runner.stores.block_cache import BLOCK
 from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3OutputSpec
@@ -30,8 +30,8 @@ class CommittedObjects:
         found = self._bucket.head(name)
         if found is None or found.size != size:
             raise FileNotFoundError(name)
-        for start in range(0, size, READ_AHEAD):
-            yield self._bucket.read_range(name, start, min(READ_AHEAD, size - start))
+        for start in range(0, size, BLOCK):
+            yield self._bucket.read_range(name, start, min(BLOCK, size - start))
 
 
 @asynccontextmanager
