@@ -132,8 +132,8 @@ class FileStorage(PartitionedStorage):
     results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
-    OpenAI's Batch API)."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
+    OpenAI's Batch API) or files (input only: each file is a record)."""
 
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
@@ -168,8 +168,8 @@ class S3Storage(PartitionedStorage):
     signed."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
-    OpenAI's Batch API)."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
+    OpenAI's Batch API) or files (input only: each file is a record)."""
 
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column

@@ -37,8 +37,16 @@ def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
 
 
 @contextmanager
-def decompressed(files: Sequence[InputFile], context: StoreContext) -> Iterator[Sequence[InputFile]]:
-    """Return the files, the compressed ones in a form that can be read anywhere until the context ends."""
+def decompressed(
+    files: Sequence[InputFile], context: StoreContext, *, suffixes: Sequence[str]
+) -> Iterator[Sequence[InputFile]]:
+    """Return the files, the compressed ones in a form that can be read anywhere until the context ends.
+
+    A format that reads every file, without extensions of its own, reads them as they are.
+    """
+    if not suffixes:
+        yield files
+        return
     with spool_folder(context.spool_dir) as folder:
         disk = _Disk(folder, context.limits.spool_bytes)
         yield [_DecompressedFile(file, disk) if file.name.endswith(_SUFFIXES) else file for file in files]

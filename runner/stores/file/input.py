@@ -38,7 +38,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
     with _opened(root, wanted, suffixes=record_format.suffixes) as (folder, found):
         files = [_ClaimFile(folder, one.name, one.size) for one in found.objects]
-        with decompressed(files, context) as readable:
+        with decompressed(files, context, suffixes=record_format.suffixes) as readable:
             dataset = OpenedDataset(
                 found, {one.name: one for one in readable}, _fingerprint_of, find_again, wanted, "input.file"
             )
@@ -90,7 +90,7 @@ def _find(opened: ExitStack, root: Path, wanted: FileInputSpec, *, suffixes: Seq
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
     found = find(_list(folder, is_deep=bool(pattern)), pattern=pattern, suffixes=suffixes, field="input.file.path")
     if not (found.objects or wanted.allow_empty or any(one.reason == EMPTY for one in found.skipped)):
-        kinds = " or ".join(f"*{suffix}" for suffix in suffixes)
+        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
         what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
         raise InputError(f"input.file.path: {what} no {kinds} file; it {_listing(folder)}")
     return folder, Dataset(tuple(_describe(folder, one.name, one.partition) for one in found.objects), found.skipped)

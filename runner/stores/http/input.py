@@ -75,7 +75,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 found = execute(web.version())
                 return Dataset((PlannedObject(location.name, found.size, found.etag),) if found else ())
 
-            with decompressed([file], context) as readable:
+            with decompressed([file], context, suffixes=record_format.suffixes) as readable:
                 dataset = OpenedDataset(
                     Dataset((one,)),
                     {one.name: readable[0]},

@@ -39,7 +39,10 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         def fingerprint_of(objects: Sequence[PlannedObject]) -> str:
             return fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in objects)
 
-        with cached(files, context) as blocks, decompressed(blocks, context) as readable:
+        with (
+            cached(files, context) as blocks,
+            decompressed(blocks, context, suffixes=record_format.suffixes) as readable,
+        ):
             dataset = OpenedDataset(
                 found,
                 {one.name: one for one in readable},
@@ -65,7 +68,7 @@ def _find(bucket: Bucket, wanted: S3InputSpec, *, suffixes: Sequence[str]) -> tu
     dataset = find(names, pattern=pattern, suffixes=suffixes, field="input.s3.path")
     if not (dataset.objects or wanted.allow_empty or any(one.reason == EMPTY for one in dataset.skipped)):
         shown = ", ".join(one.name for one in below[:_KEYS_SHOWN]) or "nothing"
-        kinds = " or ".join(f"*{suffix}" for suffix in suffixes)
+        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
         what = "matches no" if pattern else "is no object, and there is no"
         raise InputError(f"input.s3.path: {wanted.location} {what} {kinds} below it; it contains {shown}")
     return folder, dataset
