@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
 from inferrun.plugins import InputFile, Json
 
@@ -19,6 +19,24 @@ class PartitionValue:
 
     kind: str
     """The name of its type, as `parse_type` knows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFile:
+    """A file of a dataset, with the columns that its path has."""
+
+    name: str
+    file: InputFile
+    partition: Mapping[str, PartitionValue]
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return self.file.size
+
+    def open(self) -> BinaryIO:
+        """Open the file."""
+        return self.file.open()
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from inferrun.contract import Contract
 from inferrun.formats.named_columns import check_store, columns_of, with_columns
+from inferrun.formats.skipped_files import describe
 from inferrun.plugins import (
     AdoptingSource,
     Checkpoint,
@@ -44,7 +45,6 @@ from runner.sending.error_budget import ErrorBudget, budget_of
 from runner.sending.recall import Recall
 from runner.settings import Settings
 from runner.stores.services import RunnerServices
-from runner.stores.skipped_files import describe
 
 _log = logging.getLogger(__name__)
 

@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from inferrun.formats.skipped_files import COMPRESSED
 from inferrun.plugins import InputError, InputFile, StoreContext
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import InputSpool, spool_folder
 
 _PIECE: Final = 1 << 20
-
-
-_SUFFIXES: Final = (".gz", ".zst")
 
 
 def _open(source: BinaryIO, name: str) -> BinaryIO:
@@ -29,11 +27,6 @@ def _open(source: BinaryIO, name: str) -> BinaryIO:
 
     found: BinaryIO = pyarrow.CompressedInputStream(pyarrow.PythonFile(source, mode="r"), "zstd")
     return found
-
-
-def has_suffix(name: str, suffixes: Sequence[str]) -> bool:
-    """Return whether a file name ends with an extension of a format, with or without that of a compression after it."""
-    return name.endswith(tuple(f"{suffix}{one}" for suffix in suffixes for one in ("", *_SUFFIXES)))
 
 
 @contextmanager
@@ -49,7 +42,7 @@ def decompressed(
         return
     with spool_folder(context.spool_dir) as folder:
         disk = _Disk(folder, context.limits.spool_bytes)
-        yield [_DecompressedFile(file, disk) if file.name.endswith(_SUFFIXES) else file for file in files]
+        yield [_DecompressedFile(file, disk) if file.name.endswith(COMPRESSED) else file for file in files]
 
 
 class _Disk:

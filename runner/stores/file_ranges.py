@@ -15,7 +15,10 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from inferrun.formats.dataset import partitions_of
 from inferrun.formats.json_text import json_texts
+from inferrun.formats.partitions import DatasetFile
+from inferrun.formats.skipped_files import NO_RECORDS, describe, listed
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -32,8 +35,7 @@ from inferrun.plugins import (
     TypedFormat,
 )
 from inferrun.plugins.limits import KIB, MIB
-from runner.stores.dataset import OpenedDataset, dataset_files
-from runner.stores.skipped_files import NO_RECORDS, describe, listed
+from runner.stores.dataset import OpenedDataset
 
 if TYPE_CHECKING:
     import pyarrow
@@ -122,7 +124,9 @@ class FileRanges:
 
     def _use(self, objects: Sequence[PlannedObject]) -> None:
         self._objects = tuple(objects)
-        self._files = dataset_files(objects, self._dataset.files, self._dataset.spec.partitions)
+        partitions = partitions_of(objects, self._dataset.spec.partitions)
+        files = [self._dataset.files[one.name] for one in objects]
+        self._files = [DatasetFile(*one) for one in zip([one.name for one in objects], files, partitions, strict=True)]
         self.fingerprint = self._dataset.identify(objects)
 
     def _check_empty(self, skipped: Sequence[Skipped]) -> None:

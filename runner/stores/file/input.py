@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from inferrun.formats.dataset import Dataset, ListedFile, find, split_pattern
+from inferrun.formats.skipped_files import EMPTY, listed
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
-from runner.stores.dataset import Dataset, OpenedDataset, find, split_pattern
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file.beneath import opened_folder, split_last, status_of
 from runner.stores.file.spec import FileInputSpec
 from runner.stores.file_ranges import FileRanges
-from runner.stores.run_folder.files import ListedFile
-from runner.stores.skipped_files import EMPTY, listed
 
 _NAMES_SHOWN = 5
 

@@ -14,12 +14,13 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from inferrun.formats.dataset import Dataset
 from inferrun.plugins import ContractError, InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import naming_secret_field, read_spec
 from runner.network.http_client import idle_timeout, open_client
 from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
-from runner.stores.dataset import Dataset, OpenedDataset
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file_ranges import FileRanges
 from runner.stores.http.location import location_of
 from runner.stores.http.spec import HttpSpec

@@ -30,12 +30,12 @@ from obstore.exceptions import (
 )
 from obstore.store import S3Store
 
+from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
-from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.spec import S3Spec
 
 if TYPE_CHECKING:

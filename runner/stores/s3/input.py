@@ -9,16 +9,17 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+from inferrun.formats.dataset import Dataset, find, split_pattern
+from inferrun.formats.skipped_files import EMPTY, listed
 from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
-from runner.stores.dataset import Dataset, OpenedDataset, find, split_pattern
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file_ranges import FileRanges
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3InputSpec
-from runner.stores.skipped_files import EMPTY, listed
 
 _KEYS_SHOWN = 5
 

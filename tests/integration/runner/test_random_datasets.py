@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.dataset import ListedFile, find
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.plugins import ArrowRecords, ColumnSelection, Limits
-from runner.stores.dataset import DatasetSpec, OpenedDataset, find
+from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
-from runner.stores.run_folder.files import ListedFile
 
 
 def integers(bits: int, *, is_signed: bool = True) -> st.SearchStrategy[int]:

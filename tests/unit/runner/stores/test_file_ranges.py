@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from inferrun.contract import Contract
 from inferrun.formats.csv.format import CSV
+from inferrun.formats.dataset import Dataset
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import InputError, Limits, PlannedObject, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
-from runner.stores.dataset import Dataset, DatasetSpec, OpenedDataset
+from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.run_folder.documents import RunDocument, document_of

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import cast
 
-from runner.stores.run_folder.files import ListedFile
+from inferrun.formats.dataset import ListedFile
 from runner.stores.s3.bucket import Bucket
 from runner.stores.s3.input import _find
 from runner.stores.s3.spec import S3InputSpec

@@ -5,7 +5,9 @@ from typing import Final
 
 from inferrun.plugins import Skipped
 from inferrun.text import one_line
-from runner.stores.compression import has_suffix
+
+COMPRESSED: Final = (".gz", ".zst")
+"""The extensions of compressions, which may follow that of a format."""
 
 OTHER_EXTENSION: Final = "OtherExtension"
 OTHER_CASE: Final = "OtherCase"
@@ -32,9 +34,13 @@ _CHARACTERS: Final = 60
 
 def why_skipped(name: str, *, suffixes: Sequence[str]) -> str:
     """Return why a file is not read; empty if it is. No extensions: every file is."""
-    if not suffixes or has_suffix(name, suffixes):
+    if not suffixes or _has_suffix(name, suffixes):
         return ""
-    return OTHER_CASE if has_suffix(name.lower(), suffixes) else OTHER_EXTENSION
+    return OTHER_CASE if _has_suffix(name.lower(), suffixes) else OTHER_EXTENSION
+
+
+def _has_suffix(name: str, suffixes: Sequence[str]) -> bool:
+    return name.endswith(tuple(f"{suffix}{one}" for suffix in suffixes for one in ("", *COMPRESSED)))
 
 
 def listed(reasons: Mapping[str, str]) -> tuple[Skipped, ...]:

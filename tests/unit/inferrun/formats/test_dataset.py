@@ -2,12 +2,10 @@
 
 import pytest
 
+from inferrun.formats import dataset
+from inferrun.formats.dataset import Dataset, ListedFile, find, partitions_of, split_pattern
 from inferrun.formats.partitions import PartitionValue
 from inferrun.plugins import InputError
-from runner.stores import dataset
-from runner.stores.dataset import Dataset, dataset_files, find, split_pattern
-from runner.stores.file.local_files import MemoryFile
-from runner.stores.run_folder.files import ListedFile
 
 SUFFIXES = (".parquet", ".pq")
 
@@ -95,16 +93,12 @@ def test_an_object_that_stands_for_a_folder_is_ignored() -> None:
 )
 def test_the_type_of_a_partition_is_that_of_all_its_values(values: tuple[str, ...], kind: str) -> None:
     one = found(*(f"k={value}/a.parquet" for value in values))
-    files = dataset_files(one.objects, {item.name: MemoryFile(item.name, b"") for item in one.objects}, {})
-    assert {file.partition["k"].kind for file in files} == {kind}
+    assert {columns["k"].kind for columns in partitions_of(one.objects, {})} == {kind}
 
 
 def test_values_are_decoded_and_types_can_be_declared() -> None:
     one = found("team=a%2Fb/x.parquet", "y.parquet")
-    files = dataset_files(
-        one.objects, {item.name: MemoryFile(item.name, b"") for item in one.objects}, {"team": "binary"}
-    )
-    assert [file.partition["team"] for file in files] == [
+    assert [columns["team"] for columns in partitions_of(one.objects, {"team": "binary"})] == [
         PartitionValue("a/b", "binary"),
         PartitionValue(None, "binary"),
     ]
