@@ -120,6 +120,7 @@ class InputTensor(BaseModel):
     )
 
     parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="V2's parameters of the input")
+    decode: str = Field(default="", description="Image, if the column has the content of images that become pixels")
 
 
 class OutputTensor(BaseModel):

@@ -54,7 +54,10 @@ class Registry:
 
     def record_format(self, name: str, field: str) -> RecordFormat:
         """Load the record format of a name; `field` is where the contract names it."""
-        return cast("RecordFormat", self._load(FORMATS, name, field=field))
+        found = cast("RecordFormat", self._load(FORMATS, name, field=field))
+        if field.startswith("output") and not found.results_suffix:
+            raise ContractError(f"{field}: results cannot be written as {name}; set it to jsonl, csv, parquet or arrow")
+        return found
 
     def _load(self, group: str, name: str, *, field: str) -> object:
         points = [point for point in self._points if point.group == group]

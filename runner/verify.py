@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from inferrun.exitcodes import ExitCode
 from inferrun.formats.named_columns import columns_of
+from inferrun.formats.skipped_files import describe
 from inferrun.plugins import AbortableStore, Contract, RunnerError
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
 from runner.contract_file import only_label, read_contract
@@ -20,7 +21,6 @@ from runner.program.execution import store_context
 from runner.program.short_program import run_short_program
 from runner.registry import Registry
 from runner.settings import Settings
-from runner.stores.skipped_files import describe
 
 TIME_LIMIT = 120.0
 """Seconds for one try; the Job repeats it."""

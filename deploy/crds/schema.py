@@ -66,7 +66,8 @@ def field_docs(model: type[BaseModel]) -> Mapping[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     if not isinstance(body, ast.ClassDef):
         raise NotStructural(f"{model.__name__} is not a class")
-    docs: dict[str, str] = {}
+    bases = (base for base in reversed(model.__bases__) if issubclass(base, BaseModel) and base is not BaseModel)
+    docs: dict[str, str] = {name: text for base in bases for name, text in field_docs(base).items()}
     for statement, following in zip(body.body, body.body[1:], strict=False):
         if (
             isinstance(statement, ast.AnnAssign)

@@ -14,4 +14,5 @@ BUILT_IN: Final = (
     EntryPoint("openai", "inferrun.formats.openai:OPENAI", GROUP),
     EntryPoint("parquet", "inferrun.formats.parquet.format:PARQUET", GROUP),
     EntryPoint("arrow", "inferrun.formats.arrow.format:ARROW", GROUP),
+    EntryPoint("files", "inferrun.formats.files.format:FILES", GROUP),
 )

@@ -1,7 +1,6 @@
 """Columns of files: their types, and their values as JSON and bytes. Imports pyarrow, so only runs with columns import it."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -9,43 +8,17 @@ import pyarrow
 from pyarrow import compute
 
 from inferrun.formats.json_text import json_of_bytes
-from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,
     Block,
     ColumnSelection,
     InputError,
-    InputFile,
     Json,
-    Piece,
+    RecordError,
 )
 
 ROWS_PER_BLOCK: Final = 16_384
-
-
-@contextmanager
-def reading(file: InputFile, *, form: str) -> Iterator[None]:
-    """Raise InputError for a file that is damaged. Errors of the operating system have a number, those of pyarrow do not."""
-    try:
-        yield
-    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise InputError(f"{file.name} cannot be read as {form}: {type(error).__name__}", is_retryable=False) from error
-
-
-def group_pieces(parts: Iterable[tuple[int, int]], *, chunk_bytes: int) -> Iterator[Piece]:
-    """Group the parts of a file, each a pair of bytes and records, until they have about `chunk_bytes`."""
-    start, end, size, records = 0, 0, 0, 0
-    for end, (part_bytes, part_records) in enumerate(parts, 1):
-        size += part_bytes
-        records += part_records
-        if size >= chunk_bytes and records:
-            yield Piece(start, end, records)
-            start, size, records = end, 0, 0
-    if records:
-        yield Piece(start, end, records)
 
 
 def row_texts(table: pyarrow.RecordBatch) -> list[bytes]:
@@ -69,31 +42,40 @@ def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:
     return column.cast(pyarrow.string()).fill_null("null")
 
 
-def block_of(table: pyarrow.RecordBatch, columns: ColumnSelection) -> Block:
+def block_of(
+    table: pyarrow.RecordBatch, columns: ColumnSelection, errors: Mapping[int, RecordError] | None = None
+) -> Block:
     """Return rows with their ids and what is copied of them, if there is any."""
     names = table.schema.names
     copied = columns.copied_of(names)
-    ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else ()
-    if copied and ID_COLUMN in names:
-        copied = [ID_COLUMN, *copied]
     return Block(
-        ArrowRecords(table.select(columns.fed_of(names))), ids, ArrowRecords(table.select(copied)) if copied else None
+        ArrowRecords(table.select(fed_columns(table.schema, columns))),
+        table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else (),
+        ArrowRecords(table.select([ID_COLUMN, *copied] if ID_COLUMN in names else copied)) if copied else None,
+        errors=errors or {},
     )
+
+
+PARTITION: Final = b"inferrun.partition"
+"""In the metadata of a column: it is in the path of a file, so it feeds the model only if it is named."""
+
+
+def fed_columns(schema: pyarrow.Schema, columns: ColumnSelection) -> list[str]:
+    """Return the columns that feed the model."""
+    names = [one.name for one in schema if columns.has_names or PARTITION not in (one.metadata or {})]
+    return columns.fed_of(names)
 
 
 def needed_columns(schema: pyarrow.Schema, columns: ColumnSelection) -> list[str]:
     """Return the columns that have to be read, in the order of the file."""
-    used = {*columns.fed_of(schema.names), *columns.copied_of(schema.names), ID_COLUMN}
+    used = {*fed_columns(schema, columns), *columns.copied_of(schema.names), ID_COLUMN}
     return [name for name in schema.names if name in used]
 
 
-def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelection) -> None:
-    """Raise InputError for a column that is missing, or of a type that cannot be used as the columns say."""
-    if twice := next((name for name in schema.names if schema.names.count(name) > 1), None):
-        raise InputError(f"{file.name} has several columns {twice!r}; each needs a name of its own", is_retryable=False)
-    check_names(schema.names, file, columns)
-    check_copied(columns.copied_of(schema.names), file)
-    for name in columns.fed_of(schema.names):
+def check_types(schema: pyarrow.Schema, columns: ColumnSelection, *, where: str) -> None:
+    """Raise InputError for a column of a type that cannot be used as the columns say; `where` is the name of a file."""
+    fed = fed_columns(schema, columns)
+    for name in fed:
         field = schema.field(name)
         if not columns.takes_any and not (_is_tensor(field.type) if columns.fed else is_number(field.type)):
             allowed = (
@@ -102,15 +84,15 @@ def check_schema(schema: pyarrow.Schema, file: InputFile, columns: ColumnSelecti
                 else f"numbers, booleans, and {_ID_TYPES}; if it is not for the model, name those that are in tensors.inputs"
             )
             raise InputError(
-                f"{file.name}: column {name!r} has type {field.type}; allowed are {allowed}", is_retryable=False
+                f"{where}: column {name!r} has type {field.type}; allowed are {allowed}", is_retryable=False
             )
     if ID_COLUMN in schema.names:
         kind = schema.field(ID_COLUMN).type
         if not (_is_text(kind) or pyarrow.types.is_integer(kind)):
-            text = f"{file.name}: column {ID_COLUMN!r} has type {kind}; allowed are strings and integers"
+            text = f"{where}: column {ID_COLUMN!r} has type {kind}; allowed are strings and integers"
             raise InputError(text, is_retryable=False)
-    if not columns.fed_of(schema.names):
-        raise InputError(f"{file.name} has no column of numbers", is_retryable=False)
+    if not fed:
+        raise InputError(f"{where} has no column of numbers", is_retryable=False)
 
 
 _ID_TYPES: Final = f"a column {ID_COLUMN} of strings or integers"

@@ -30,6 +30,7 @@ from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
     AbortableStore,
+    AdoptingSource,
     CheckedModel,
     ChunkWriter,
     ColumnFormat,
@@ -61,6 +62,7 @@ from inferrun.plugins.seams import (
     StorageObject,
     StoreContext,
     StoreServices,
+    TypedFormat,
     TypedResultFormat,
     TypedStore,
 )
@@ -77,6 +79,7 @@ from inferrun.plugins.values import (
     CustomId,
     InputPlan,
     Member,
+    PlannedObject,
     RecordError,
     ResultCounts,
     ResultOptions,
@@ -93,6 +96,7 @@ __all__ = [
     "ID_COLUMN",
     "NO_USAGE",
     "AbortableStore",
+    "AdoptingSource",
     "ArrowRecords",
     "Batch",
     "Block",
@@ -140,6 +144,7 @@ __all__ = [
     "PeekableSource",
     "Piece",
     "PipelinedStore",
+    "PlannedObject",
     "ProbedStore",
     "ReadableResults",
     "RecordError",
@@ -163,6 +168,7 @@ __all__ = [
     "Survey",
     "Tensors",
     "TokenUsage",
+    "TypedFormat",
     "TypedResultFormat",
     "TypedStore",
     "failed",

@@ -104,6 +104,20 @@ class RecordFormat(Protocol):
 
 
 @runtime_checkable
+class TypedFormat(Protocol):
+    """A format whose files say which columns they have, and of which types; optional for a `RecordFormat`."""
+
+    columns: ColumnSelection
+    """What is used of them."""
+
+    def schema(self, file: InputFile) -> "pyarrow.Schema":
+        """Return all columns of a file, without reading its records. Raises InputError."""
+
+    def with_schema(self, schema: "pyarrow.Schema") -> RecordFormat:
+        """Return the format that reads files as if all had these columns. A value that does not fit is an error of its record."""
+
+
+@runtime_checkable
 class TypedResultFormat(Protocol):
     """A format whose result files have typed columns, which are the same in all files of a run; optional for a `RecordFormat`.
 
@@ -152,11 +166,19 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class AdoptingSource(Protocol):
+    """A source that reads what the plan of the run says, not what it finds; optional for a `Source`."""
+
+    def adopt(self, plan: InputPlan) -> None:
+        """Read the objects and columns of a plan; called in every attempt before `read`. Raises InputError. Blocks."""
+
+
+@runtime_checkable
 class PeekableSource(Protocol):
     """A source that finds its first chunk without counting all records; optional for a `Source`. Checks use it."""
 
     def first_chunk(self) -> Chunk | None:
-        """Return the first chunk, None if the input has no records. Blocks."""
+        """Return a chunk that begins with the first record, None if the input has no records. Blocks."""
 
 
 class ChunkWriter(Protocol):

@@ -26,12 +26,6 @@ SECRET_KEYS: Final = (("credentialsRef",), ("api", "endpointRef"))
 """Where a storage object may name the Secret that is mounted for it. A plug-in declares in this way what it needs."""
 
 
-ColumnTypes = Annotated[
-    dict[Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]],
-    Field(max_length=256),
-]
-
-
 class EndpointReference(ResourceModel):
     """Reference to the Secret that describes an HTTP endpoint."""
 
@@ -108,7 +102,37 @@ class OutputLayout(ResourceModel):
     """Compression of the columns in a table format. Default: zstd for parquet, none for arrow."""
 
 
-class FileStorage(ResourceModel):
+ColumnTypes = Annotated[
+    dict[Annotated[str, Field(max_length=256)], Annotated[str, Field(min_length=1, max_length=1024)]],
+    Field(max_length=256),
+]
+"""Names of types, by the names of columns."""
+
+
+class DatasetStorage(ResourceModel):
+    """What an input says about its files and their columns."""
+
+    types: ColumnTypes | None = None
+    """Types of columns by their names, in a table format, such as prediction: double. Input: whatever the files have; a value that
+    does not fit is an error of its record. Output: default: those of the input and of the model."""
+
+    missing_columns: Literal["Fail", "Null"] | None = None
+    """Input: what happens if a file lacks a column that is used: the run fails (Fail, the default), or the column is null in its
+    records (Null)."""
+
+    allow_empty: bool | None = None
+    """Input: whether a run whose input has no records succeeds. Default: false."""
+
+
+class PartitionedStorage(DatasetStorage):
+    """What an input with nested folders says about them."""
+
+    partitions: ColumnTypes | None = None
+    """Input: types of the columns in the names of nested folders, such as dt=2026-11-23, by their names. Default: integers and
+    dates where all values are such, otherwise strings."""
+
+
+class FileStorage(PartitionedStorage):
     """Files on a PersistentVolumeClaim in the namespace of the run."""
 
     claim_name: ResourceName
@@ -116,16 +140,13 @@ class FileStorage(ResourceModel):
     the same claim."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Path relative to the root of the claim, without "..". Input: a file of records, or a directory of *.jsonl files.
-    Output: the directory for results and manifest."""
+    """Path relative to the root of the claim, without "..". Input: a file of records; a directory, whose files with the format's
+    extensions are read, also in nested directories such as dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for
+    results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
-    OpenAI's Batch API)."""
-
-    types: ColumnTypes | None = None
-    """Output in a table format: types of its columns by their names, such as prediction: double. Default: those of the input and of
-    the model."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
+    OpenAI's Batch API) or files (input only: each file is a record)."""
 
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
@@ -142,15 +163,15 @@ class SecretRef(ResourceModel):
     """Name of the Secret."""
 
 
-class S3Storage(ResourceModel):
+class S3Storage(PartitionedStorage):
     """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
 
     bucket: Annotated[str, Field(min_length=3, max_length=63)]
     """Name of the bucket."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Input: the key of an object, or a prefix that ends with "/", below which all objects with the format's extension are read.
-    Output: the prefix for results and manifest."""
+    """Input: the key of an object; a prefix that ends with "/", below which objects with the format's extensions are read, also in
+    nested folders such as dt=2026-11-23/; or a pattern with *, ? and **. Output: the prefix for results and manifest."""
 
     endpoint: Annotated[str, Field(max_length=2048)] | None = None
     """URL of the server, such as http://minio.storage:9000. Default: Amazon S3."""
@@ -163,12 +184,8 @@ class S3Storage(ResourceModel):
     signed."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai (files of
-    OpenAI's Batch API)."""
-
-    types: ColumnTypes | None = None
-    """Output in a table format: types of its columns by their names, such as prediction: double. Default: those of the input and of
-    the model."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
+    OpenAI's Batch API) or files (input only: each file is a record)."""
 
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
@@ -178,7 +195,7 @@ class S3Storage(ResourceModel):
     """Output: how the results are divided into files, when the run ends."""
 
 
-class HttpStorage(ResourceModel):
+class HttpStorage(DatasetStorage):
     """A file on a web server; for the input only."""
 
     url: Annotated[str, Field(max_length=4096)] | None = None

@@ -16,6 +16,7 @@ from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
+    DatasetStorage,
     FileStorage,
     HttpStorage,
     RunStorage,
@@ -32,6 +33,8 @@ SHARED_LABELS: Final[dict[End, tuple[str, ...]]] = {
 }
 """The labels whose stores several Pods can share: every Pod reads the same ranges, and each chunk is committed once."""
 
+_INPUT_FIELDS: Final = ("allow_empty", "missing_columns", "partitions")
+
 _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
 
@@ -46,13 +49,14 @@ class SettingFault:
 
 def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
     """The faults of the settings at that end."""
-    if isinstance(storage, FileStorage | S3Storage):
-        for field, value in (("types", storage.types), ("flatten", storage.flatten), ("layout", storage.layout)):
-            if value is not None and end == "input":
-                yield SettingFault(field, "set", "is for an output")
-        size = storage.layout.part_size if storage.layout else None
-        if size is not None and not re.fullmatch(SIZE, str(size)):
-            yield SettingFault("layout.partSize", str(size), "must be a size such as 128Mi or 1Gi")
+    if isinstance(storage, DatasetStorage):
+        other, fields = ("input", _INPUT_FIELDS) if end == "output" else ("output", ("flatten", "layout"))
+        for field in fields:
+            if getattr(storage, field, None) is not None:
+                yield SettingFault(type(storage).model_fields[field].alias or field, "set", f"is for an {other}")
+    layout = storage.layout if isinstance(storage, FileStorage | S3Storage) else None
+    if layout and layout.part_size is not None and not re.fullmatch(SIZE, str(layout.part_size)):
+        yield SettingFault("layout.partSize", str(layout.part_size), "must be a size such as 128Mi or 1Gi")
     match storage:
         case HttpStorage():
             yield from _http(storage, end=end)

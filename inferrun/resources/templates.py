@@ -103,6 +103,9 @@ class _Resolution:
     def path(self, text: str) -> str:
         """A path of a file, or the key of an object."""
         pieces = list(self._checked(text))
+        for piece, placeholder in pieces:
+            if placeholder is not None and re.search(r"[*?]", piece):
+                raise UnfitValue(placeholder, piece, "must not contain * or ?, which stand for other files")
         _check_segments(pieces)
         return "".join(piece for piece, _ in pieces)
 

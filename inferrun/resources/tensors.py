@@ -35,6 +35,13 @@ class BytesType(StrEnum):
     BINARY = "Binary"
 
 
+class Decoding(StrEnum):
+    """What bytes are decoded to."""
+
+    NONE = "None"
+    IMAGE = "Image"
+
+
 class TensorInput(ResourceModel):
     """An input of the model, and the columns that feed it."""
 
@@ -55,6 +62,10 @@ class TensorInput(ResourceModel):
     parameters: TensorParameters | None = None
     """Parameters of the input in each request, such as content_type; with v2 and grpc-v2. With content_type base64, bytes are sent
     as their base64."""
+
+    decode: Decoding | None = None
+    """Image: the column has the content of images, such as content with the format files. They become pixels of the size and
+    layout of the shape, [-1, channels, height, width] or [-1, height, width, channels]; floats are from 0 to 1. Default: None."""
 
 
 class TensorOutput(ResourceModel):

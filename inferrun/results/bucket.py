@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final
 from urllib.parse import urlsplit
 
+from inferrun.formats.dataset import ListedFile
 from inferrun.resources.storage import S3Storage
 from inferrun.results.access import Access, load
 from inferrun.results.errors import ResultsChanged, ResultsUnreachable
-from inferrun.results.files import FoundFile
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential, S3Store
@@ -56,20 +56,20 @@ class BucketFiles:
                 return None
             return bytes(found.bytes()) if size in (None, found.meta["size"]) else None
 
-    def find(self, path: str) -> list[FoundFile]:
-        """Return the object of that key, or those below that prefix, without nested ones, sorted."""
-        prefix = f"{path.rstrip('/')}/"
+    def find(self, path: str) -> list[ListedFile]:
+        """Return the object of that key, or those below that prefix."""
+        prefix = f"{path.rstrip('/')}/" if path else ""
         with self._errors(path):
             if prefix != path:
                 try:
                     one = self._obstore.head(self._store, path)
-                    return [FoundFile(path, one["size"], one["e_tag"] or "")]
+                    return [ListedFile(path, one["size"], one["e_tag"] or "")]
                 except FileNotFoundError:
                     pass
             pages = list(self._obstore.list(self._store, prefix, chunk_size=1000))
-        found = [FoundFile(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page]
+        found = [ListedFile(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page]
         # Consoles create an object for the folder itself.
-        return sorted(one for one in found if one.name.count("/") == prefix.count("/") and f"{one.name}/" != prefix)
+        return [one for one in found if f"{one.name}/" != prefix]
 
     def copy(self, name: str, out: BinaryIO) -> None:
         """Write the content of an object to a file."""

@@ -3,11 +3,11 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
+from inferrun.formats.dataset import ListedFile
 from inferrun.results.errors import ResultsUnreachable
-from inferrun.results.files import FoundFile
 
 
 class DirectoryFiles:
@@ -24,14 +24,12 @@ class DirectoryFiles:
                 return None
             return path.read_bytes()
 
-    def find(self, path: str) -> list[FoundFile]:
-        """Return the file of that name, or those in the folder of that name, sorted."""
+    def find(self, path: str) -> list[ListedFile]:
+        """Return the file of that name, or those below the folder of that name."""
         place = self._root / path
         with self._errors():
-            if place.is_file():
-                return [FoundFile(path, place.stat().st_size)]
-            found = [one for one in place.iterdir() if one.is_file()] if place.is_dir() else []
-            return sorted(FoundFile(str(PurePosixPath(path) / one.name), one.stat().st_size) for one in found)
+            found = [place] if place.is_file() else [one for one in place.rglob("*") if one.is_file()]
+            return [ListedFile(one.relative_to(self._root).as_posix(), one.stat().st_size) for one in found]
 
     def copy(self, name: str, out: BinaryIO) -> None:
         """Write the content of a file to another one."""

@@ -1,17 +1,8 @@
 """The seam of stores of files, and the parts of a run in them."""
 
-from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class FoundFile:
-    """One file or object, with its path from the root of the claim or bucket."""
-
-    name: str
-    size: int
-    tag: str = ""
-    """Differs if the content does; empty if the store has no such thing."""
+from inferrun.formats.dataset import ListedFile
 
 
 class Files(Protocol):
@@ -20,8 +11,11 @@ class Files(Protocol):
     def read(self, name: str, *, size: int | None = None) -> bytes | None:
         """Return the content of a file; None if it does not exist, or has another size than given."""
 
-    def find(self, path: str) -> list[FoundFile]:
-        """Return the file of that name, or those in the folder of that name, sorted; empty if there is neither."""
+    def find(self, path: str) -> list[ListedFile]:
+        """Return the file of that name, or those below the folder of that name; empty if there is neither.
+
+        Names are paths from the root of the claim or bucket.
+        """
 
     def copy(self, name: str, out: BinaryIO) -> None:
         """Write the content of a file to another one."""

@@ -10,13 +10,16 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.dataset import find, partitions_of, split_pattern
 from inferrun.formats.named_columns import columns_of
+from inferrun.formats.partitions import DatasetFile
+from inferrun.formats.skipped_files import COMPRESSED
 from inferrun.manifest import Manifest, fingerprint_of_objects
 from inferrun.plugins import (
     ID_COLUMN,
@@ -27,8 +30,10 @@ from inferrun.plugins import (
     ColumnSelection,
     Json,
     Limits,
+    PlannedObject,
     RecordFormat,
     RunnerError,
+    TypedFormat,
 )
 from inferrun.resources.resolution import VALUES_KEY
 from inferrun.resources.storage import FILE_LABEL, S3_LABEL, SQL_LABEL, FileStorage, S3Storage, SqlStorage
@@ -39,11 +44,10 @@ from inferrun.results.committed import CommittedOutput, storage_of
 from inferrun.results.database import DatabaseRows
 from inferrun.results.directory import DirectoryFiles
 from inferrun.results.errors import InputChanged, NoResults, ResultsError, ResultsUnreachable
-from inferrun.results.files import Files, FoundFile
+from inferrun.results.files import Files
 from inferrun.results.stores import load_format
 from inferrun.results.table import InputRow, ReadInput, Row
 
-_COMPRESSED: Final = (".gz", ".zst")
 _RECORD: Final = "inputs"
 """The column of records that are not objects and have no columns."""
 
@@ -61,11 +65,10 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
             raise ResultsUnreachable(
                 f"the input of {output.run} is on claim {storage.claim_name!r}; pass directory= with a mapping that has its path"
             )
-        return _reader_of_files(DirectoryFiles(root), storage.path, output, form=storage.format)
+        return _reader_of_files(DirectoryFiles(root), storage, output)
     if label == S3_LABEL:
         bucket = storage_of(S3Storage, stored, field="input.s3")
-        files = BucketFiles(bucket, access)
-        return _reader_of_files(files, bucket.path, output, form=bucket.format, expected=manifest.fingerprint)
+        return _reader_of_files(BucketFiles(bucket, access), bucket, output, expected=manifest.fingerprint)
     if label == SQL_LABEL:
         table = storage_of(SqlStorage, stored, field="input.sql")
         values = cast("list[str]", stored.get(VALUES_KEY) or [])
@@ -82,36 +85,47 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
 
 
 def _reader_of_files(
-    files: Files, path: str, output: CommittedOutput, *, form: str | None, expected: str = ""
+    files: Files, storage: FileStorage | S3Storage, output: CommittedOutput, *, expected: str = ""
 ) -> ReadInput:
-    name = form or "jsonl"
+    name = storage.format or "jsonl"
     record_format = cast("RecordFormat", load_format(name))
     columns = columns_of(output.contract)
-    if columns and isinstance(record_format, ColumnFormat):
+    if (columns or isinstance(record_format, TypedFormat)) and isinstance(record_format, ColumnFormat):
         record_format = record_format.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
 
     def read() -> Iterator[InputRow]:
-        plain = record_format.suffixes
-        suffixes = (*plain, *(f"{suffix}{one}" for suffix in plain for one in _COMPRESSED))
-        found = [
-            one
-            for one in files.find(path)
-            if one.name == path or (one.name.endswith(suffixes) and not one.name.rpartition("/")[2].startswith("."))
-        ]
+        folder, found = _find(files, storage.path, suffixes=record_format.suffixes)
         if not found:
-            raise InputChanged(f"the input of {output.run} is not there any more: {path}")
-        if expected and fingerprint_of_objects((one.name, one.size, one.tag) for one in found) != expected:
+            raise InputChanged(f"the input of {output.run} is not there any more: {storage.path}")
+        if expected and fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in found) != expected:
             raise InputChanged(f"the objects of the input of {output.run} have changed since it read them")
-        for one in found:
-            with _spooled(files, one) as file:
+        is_compressed = bool(record_format.suffixes)
+        for one, partition in zip(found, partitions_of(found, storage.partitions or {}), strict=True):
+            with _spooled(files, folder + one.name, is_compressed=is_compressed) as path:
+                file = DatasetFile(one.name, _SpooledFile(one.name, path), partition)
                 whole = Chunk(0, 0, 0, sys.maxsize, 0, 1)
                 try:
-                    for block in record_format.read(file, whole, limits=Limits()):
+                    reader = record_format
+                    if isinstance(record_format, TypedFormat):
+                        reader = record_format.with_schema(record_format.schema(file))
+                    for block in reader.read(file, whole, limits=Limits()):
                         yield from _rows_of(block, is_object=name == "openai")
                 except (RunnerError, OSError) as error:
                     raise ResultsError(f"the input cannot be joined: {error}") from error
 
     return read
+
+
+def _find(files: Files, path: str, *, suffixes: Sequence[str]) -> tuple[str, Sequence[PlannedObject]]:
+    """Return a folder, whose name is empty or ends with "/", and what a run reads of it."""
+    base, pattern = split_pattern(path)
+    below = files.find(base)
+    if [one.name for one in below] == [base]:
+        folder, slash, name = base.rpartition("/")
+        return folder + slash, [PlannedObject(name, below[0].size, below[0].tag)]
+    folder = f"{base.rstrip('/')}/" if base else ""
+    names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
+    return folder, find(names, pattern=pattern, suffixes=suffixes, field="path").objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +142,18 @@ class _SpooledFile:
 
 
 @contextmanager
-def _spooled(files: Files, found: FoundFile) -> Iterator[_SpooledFile]:
+def _spooled(files: Files, name: str, *, is_compressed: bool) -> Iterator[Path]:
     """Copy a file to the disk, where it can be read from the middle, and decompress it."""
     with tempfile.TemporaryDirectory(prefix="inferrun-") as folder:
         stored, plain = Path(folder) / "stored", Path(folder) / "plain"
         with stored.open("wb") as out:
-            files.copy(found.name, out)
-        if not found.name.endswith(_COMPRESSED):
-            yield _SpooledFile(found.name, stored)
+            files.copy(name, out)
+        if not (is_compressed and name.endswith(COMPRESSED)):
+            yield stored
             return
-        with _decompressed(stored, found.name) as source, plain.open("wb") as out:
+        with _decompressed(stored, name) as source, plain.open("wb") as out:
             shutil.copyfileobj(source, out, 1 << 20)
-        yield _SpooledFile(found.name, plain)
+        yield plain
 
 
 def _decompressed(path: Path, name: str) -> BinaryIO:

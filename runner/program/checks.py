@@ -13,6 +13,7 @@ import orjson
 from inferrun.contract import Contract
 from inferrun.formats.record_errors import invalid_of
 from inferrun.formats.record_forms import form_of
+from inferrun.formats.skipped_files import describe
 from inferrun.plugins import (
     ArrowRecords,
     CheckedModel,
@@ -36,7 +37,6 @@ from runner.protocols.protocol_name import protocol_of
 from runner.protocols.readiness import GRPC, PROBED
 from runner.settings import Settings
 from runner.stores.file_ranges import FileRanges
-from runner.stores.skipped_files import describe
 
 _log = logging.getLogger(__name__)
 

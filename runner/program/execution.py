@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from inferrun.contract import Contract
 from inferrun.formats.named_columns import check_store, columns_of, with_columns
+from inferrun.formats.skipped_files import describe
 from inferrun.plugins import (
+    AdoptingSource,
     Checkpoint,
     ColumnSelection,
     CommittedRun,
@@ -43,7 +45,6 @@ from runner.sending.error_budget import ErrorBudget, budget_of
 from runner.sending.recall import Recall
 from runner.settings import Settings
 from runner.stores.services import RunnerServices
-from runner.stores.skipped_files import describe
 
 _log = logging.getLogger(__name__)
 
@@ -185,6 +186,7 @@ async def _begin(
     """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
     known = checkpoint.plan or (earlier.plan if earlier else None)
     plan = await asyncio.to_thread(source.plan) if known is None else known
+    await _adopt(source, plan)
     if checkpoint.plan is None:
         options = sink.result_options if isinstance(sink, TypedStore) else None
         if options is None:
@@ -192,7 +194,10 @@ async def _begin(
         else:
             first = await asyncio.to_thread(first_valid, source, plan)
             plan = await typed_plan(plan, first, model, options, retry_seconds=retry_seconds)
-    plan = await sink.begin(plan)
+    stored = await sink.begin(plan)
+    if stored != plan:
+        await _adopt(source, stored)
+        plan = stored
     if plan.result_schema and isinstance(model, DescribedModel):
         model.use_type(predicted_type(plan.result_schema))
     if plan.fingerprint != source.fingerprint:
@@ -209,6 +214,11 @@ async def _begin(
         },
     )
     return plan
+
+
+async def _adopt(source: Source, plan: InputPlan) -> None:
+    if isinstance(source, AdoptingSource):
+        await asyncio.to_thread(source.adopt, plan)
 
 
 async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:

@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from inferrun.formats.skipped_files import COMPRESSED
 from inferrun.plugins import InputError, InputFile, StoreContext
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import InputSpool, spool_folder
 
 _PIECE: Final = 1 << 20
-
-
-_SUFFIXES: Final = (".gz", ".zst")
 
 
 def _open(source: BinaryIO, name: str) -> BinaryIO:
@@ -31,17 +29,20 @@ def _open(source: BinaryIO, name: str) -> BinaryIO:
     return found
 
 
-def has_suffix(name: str, suffix: str) -> bool:
-    """Return whether a file name ends with a format's extension, with or without that of a compression after it."""
-    return name.endswith((suffix, *(f"{suffix}{one}" for one in _SUFFIXES)))
-
-
 @contextmanager
-def decompressed(files: Sequence[InputFile], context: StoreContext) -> Iterator[Sequence[InputFile]]:
-    """Return the files, the compressed ones in a form that can be read anywhere until the context ends."""
+def decompressed(
+    files: Sequence[InputFile], context: StoreContext, *, suffixes: Sequence[str]
+) -> Iterator[Sequence[InputFile]]:
+    """Return the files, the compressed ones in a form that can be read anywhere until the context ends.
+
+    A format that reads every file, without extensions of its own, reads them as they are.
+    """
+    if not suffixes:
+        yield files
+        return
     with spool_folder(context.spool_dir) as folder:
         disk = _Disk(folder, context.limits.spool_bytes)
-        yield [_DecompressedFile(file, disk) if file.name.endswith(_SUFFIXES) else file for file in files]
+        yield [_DecompressedFile(file, disk) if file.name.endswith(COMPRESSED) else file for file in files]
 
 
 class _Disk:

@@ -8,27 +8,34 @@ size of a chunk. The second kind has start 0 and, as its end, the number of file
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from inferrun.formats.dataset import partitions_of
+from inferrun.formats.json_text import json_texts
+from inferrun.formats.partitions import DatasetFile
+from inferrun.formats.skipped_files import NO_RECORDS, describe, listed
 from inferrun.plugins import (
-    ArrowRecords,
     Block,
     Chunk,
+    ContractError,
     InputError,
     InputFile,
     InputPlan,
+    JsonRecords,
     Limits,
     Piece,
+    PlannedObject,
     RecordFormat,
     Skipped,
+    TypedFormat,
 )
 from inferrun.plugins.limits import KIB, MIB
-from runner.stores.skipped_files import NO_RECORDS, listed
+from runner.stores.dataset import OpenedDataset
 
 if TYPE_CHECKING:
     import pyarrow
@@ -54,27 +61,30 @@ class _Range:
 class FileRanges:
     """An input of one or more files, in the given order."""
 
-    def __init__(
-        self,
-        files: Sequence[InputFile],
-        *,
-        fingerprint: str,
-        record_format: RecordFormat,
-        limits: Limits,
-        current_fingerprint: Callable[[], str] | None = None,
-        skipped: tuple[Skipped, ...] = (),
-    ) -> None:
-        """`current_fingerprint`: None if the files cannot change; `skipped`: what is beside them and not read."""
-        self.skipped = skipped
-        self.fingerprint = fingerprint
-        self._files = files
+    def __init__(self, dataset: OpenedDataset, *, record_format: RecordFormat, limits: Limits) -> None:
+        self._dataset = dataset
         self._format = record_format
         self._limits = limits
-        self._current_fingerprint = current_fingerprint
+        self._schema: pyarrow.Schema | None = None
         self._form: _Form | None = None
+        self._check_types()
+        self._use(dataset.found.objects)
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """What is beside the files and not read."""
+        return self._dataset.found.skipped
+
+    def _check_types(self) -> None:
+        """Raise ContractError for types of a format that has none."""
+        spec = self._dataset.spec
+        if isinstance(self._format, TypedFormat):
+            return
+        if wrong := "types" if spec.types else "missingColumns" if spec.missing_columns == "Null" else "":
+            raise ContractError(f"{self._dataset.label}.{wrong}: the format has no typed columns; use parquet or arrow")
 
     def plan(self) -> InputPlan:
-        """Divide all files into chunks and count the records."""
+        """Divide all files into chunks and count the records. Raises InputError if there are none and must be some."""
         chunks: list[Chunk] = []
         first = 0
         without = set(range(len(self._files))) if len(self._files) > 1 else set[int]()
@@ -84,12 +94,55 @@ class FileRanges:
             first += one.piece.records
             without.difference_update(range(one.unit, one.unit + max(one.files, 1)))
         empty = listed(dict.fromkeys((self._files[unit].name for unit in without), NO_RECORDS))
-        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks), skipped=(*self.skipped, *empty))
+        skipped = (*self.skipped, *empty)
+        if not chunks:
+            self._check_empty(skipped)
+        return InputPlan(
+            fingerprint=self.fingerprint,
+            chunks=tuple(chunks),
+            skipped=skipped,
+            objects=self._objects,
+            schema=bytes(self._schema.serialize()) if self._schema else b"",
+        )
+
+    def adopt(self, plan: InputPlan) -> None:
+        """Read the files and the columns of the plan, which another attempt may have made: files may have been added since."""
+        is_typed = isinstance(self._format, TypedFormat)
+        if plan.objects:
+            found = {one.name: one for one in self._dataset.found.objects}
+            if missing := next((one.name for one in plan.objects if one.name not in found), ""):
+                raise InputError(
+                    f"{self._dataset.label}: {missing} is missing, with which the run has begun; start a new run"
+                )
+            self._use([found[one.name] for one in plan.objects])
+        elif plan.chunks and is_typed:
+            raise InputError("an earlier version has begun the run, and divided it in another way; start a new run")
+        if plan.schema and is_typed:
+            import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
+
+            self._use_schema(pyarrow.ipc.read_schema(pyarrow.py_buffer(plan.schema)))
+
+    def _use(self, objects: Sequence[PlannedObject]) -> None:
+        self._objects = tuple(objects)
+        partitions = partitions_of(objects, self._dataset.spec.partitions)
+        files = [self._dataset.files[one.name] for one in objects]
+        self._files = [DatasetFile(*one) for one in zip([one.name for one in objects], files, partitions, strict=True)]
+        self.fingerprint = self._dataset.identify(objects)
+
+    def _check_empty(self, skipped: Sequence[Skipped]) -> None:
+        if self._dataset.spec.allow_empty:
+            return
+        details = f" ({text})" if (text := describe(skipped)) else ""
+        text = f"{self._dataset.label}: the input has no records{details}; set allowEmpty: true if it may be empty"
+        raise InputError(text, is_retryable=False)
 
     def first_chunk(self) -> Chunk | None:
-        """Return the first chunk of the plan, or a part of it, without counting the other records."""
-        one = next(self._ranges(), None)
-        return Chunk(0, one.unit, one.piece.start, one.piece.end, 0, one.piece.records) if one else None
+        """Return a chunk that begins as the first one; that of a table ends with its file, for a chunk may be a single row."""
+        if (one := next(self._ranges(), None)) is None:
+            self._check_empty(self.skipped)
+            return None
+        end = _WHOLE if isinstance(self._format, TypedFormat) else one.piece.end
+        return Chunk(0, one.unit, one.piece.start, end, 0, one.piece.records)
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
         """Yield the records of a chunk."""
@@ -106,10 +159,39 @@ class FileRanges:
         file = self._files[chunk.unit]
         first = chunk.first
         with _input_errors(file):
-            for block in self._format.read(file, chunk, limits=self._limits):
+            for block in self._reader().read(file, chunk, limits=self._limits):
                 self._check_form(block, file, first=first)
                 first += len(block.records)
                 yield block
+
+    def _reader(self) -> RecordFormat:
+        """Return the format that reads all files as if they had the same columns. It has read what columns they have."""
+        if self._schema is None and self._files and isinstance(self._format, TypedFormat):
+            self._use_schema(self._unified(self._format))
+        return self._format
+
+    def _use_schema(self, schema: "pyarrow.Schema") -> None:
+        self._schema = schema
+        if isinstance(self._format, TypedFormat):
+            self._format = self._format.with_schema(schema)
+
+    def _unified(self, record_format: TypedFormat) -> "pyarrow.Schema":
+        from inferrun.formats.result_schema import parse_type  # noqa: PLC0415  only runs with columns import pyarrow
+        from inferrun.formats.unify import SchemaRules, schema_of  # noqa: PLC0415  as above
+
+        spec, types = self._dataset.spec, dict[str, "pyarrow.DataType"]()
+        for name, text in spec.types.items():
+            try:
+                types[name] = parse_type(text)
+            except ValueError as error:
+                raise ContractError(f"{self._dataset.label}.types.{name}: {error}") from error
+
+        def read(file: InputFile) -> "pyarrow.Schema":
+            with _input_errors(file):
+                return record_format.schema(file)
+
+        rules = SchemaRules(types, self._dataset.label, may_miss=spec.missing_columns == "Null")
+        return schema_of(self._files, read, record_format.columns, rules)
 
     @cached_property
     def _chunk_size(self) -> int:
@@ -120,23 +202,27 @@ class FileRanges:
         size = self._chunk_size
         for unit, file in enumerate(self._files):
             with _input_errors(file):
-                pieces = self._format.plan(file, chunk_bytes=size, limits=self._limits)
+                pieces = self._reader().plan(file, chunk_bytes=size, limits=self._limits)
                 begin = list(islice(pieces, 2 if file.size < size else 1))
                 is_whole = len(begin) == 1 and file.size < size
                 for piece in chain(begin, pieces):
                     yield _Range(unit, int(is_whole), file.size, piece)
 
     def verify(self) -> None:
-        """Raise InputError if the files have changed since they were opened."""
-        if self._current_fingerprint and self._current_fingerprint() != self.fingerprint:
+        """Raise InputError if the files have changed since they were opened. Others may have been added."""
+        if not self._dataset.find_again:
+            return
+        found = {one.name: one for one in self._dataset.find_again().objects}
+        if changed := next((one.name for one in self._objects if found.get(one.name) != one), ""):
             raise InputError(
-                "the input changed while it was being read; start a new run, and do not modify its files until it has ended"
+                f"the input changed while it was being read: {changed} is not what it was; start a new run, and do not modify its "
+                "files until it has ended"
             )
 
     def _check_form(self, block: Block, file: InputFile, *, first: int) -> None:
         """All blocks have the form of the first one, because a batch may span files, and a model knows columns by their order."""
-        if len(block.errors) == len(block.records):
-            return
+        if len(block.errors) == len(block.records) or not isinstance(block.records, JsonRecords):
+            return  # those of a table have the columns of the schema
         found = _form_of(block)
         if self._form is None:
             self._form = found if first == 0 else self._form_of_first()
@@ -160,20 +246,18 @@ class FileRanges:
             raise InputError("the input has no records where its first chunk begins; it changed")
         file = self._files[chunk.unit]
         with _input_errors(file):
-            return _form_of(next(self._format.read(file, chunk, limits=self._limits)))
+            return _form_of(next(self._reader().read(file, chunk, limits=self._limits)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    columns: "pyarrow.Schema | tuple[str, ...]" = ()
+    columns: tuple[str, ...] = ()
     width: int = 0
     """Numbers per record; 0 if the records are columns, or something else than arrays."""
 
 
 def _form_of(block: Block) -> _Form:
-    if isinstance(block.records, ArrowRecords):
-        return _Form(block.records.table.schema)
-    text = block.records.texts[0]
+    text = json_texts(block.records.part(0, 1))[0]
     return _Form(tuple(block.columns), text.count(b",") + 1 if text.startswith(b"[") else 0)
 
 

@@ -12,6 +12,7 @@ from inferrun.plugins import Limits, RecordFormat, Records, Source
 from inferrun.plugins.http import HttpClient
 from runner.network.http_client import idle_timeout, open_client
 from runner.network.retries import with_retries
+from runner.stores.dataset import spooled
 from runner.stores.file_ranges import FileRanges
 from runner.stores.input_spool import InputSpool, spool_folder
 
@@ -35,8 +36,8 @@ class Spooled:
 
     def source(self, record_format: RecordFormat) -> Source:
         """Return the source that reads the complete file in a format."""
-        fingerprint = f"rows-sha256:{self.spool.digest}"
-        return FileRanges([self.spool.file], fingerprint=fingerprint, record_format=record_format, limits=self.limits)
+        dataset = spooled(self.spool.file, f"rows-sha256:{self.spool.digest}")
+        return FileRanges(dataset, record_format=record_format, limits=self.limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -413,7 +413,7 @@ def file_input(world: type[FileInput], *, form: str) -> OpenInputWorld:
 
     @asynccontextmanager
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
-        given = {**_FILE, "format": form}
+        given = {**_FILE, "format": form, "allowEmpty": True}
         right = _resolved(FileStorage, {**given, "path": "$(params.place)"}, place="given")
         yield world(disk, "file", right, {**given, "path": "../given"})
 
@@ -452,7 +452,7 @@ def s3_input(world: type[S3Input]) -> OpenInputWorld:
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
         async with s3_server(disk.folder / "s3") as server:
             credentials(disk.context().endpoints_dir / "input")
-            right = _resolved(S3Storage, server.spec("$(params.place)/"), place="given")
+            right = _resolved(S3Storage, {**server.spec("$(params.place)/"), "allowEmpty": True}, place="given")
             yield world(disk, "s3", right, server.spec("../given"), server)
 
     return opened
@@ -474,7 +474,7 @@ def http_input(*, has_ranges: bool) -> OpenInputWorld:
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
         served = {"body": b""}
         async with web_server(served, has_ranges=has_ranges) as address:
-            right = {"url": f"{address}/files/rows.jsonl?version=1"}
+            right = {"url": f"{address}/files/rows.jsonl?version=1", "allowEmpty": True}
             yield HttpInput(disk, "http", right, {"url": f"ftp{address.removeprefix('http')}"}, served)
 
     return opened

@@ -8,7 +8,7 @@ are tables, too: see `inferrun.formats.csv.results`.
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from inferrun.formats.jsonl.line_blocks import BOM
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.formats.number_text import number_of
+from inferrun.formats.partitions import json_values
 from inferrun.plugins import (
     ID_COLUMN,
     Block,
@@ -54,6 +55,9 @@ _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars
 class _Header:
     names: list[str]
     has_escapes: bool
+
+    path: Mapping[str, Json]
+    """The columns that the path of the file has."""
 
     def cells_of(self, line: bytes) -> list[str] | None:
         """Return the values in a line; None if it is not valid."""
@@ -99,10 +103,15 @@ class Csv(CsvResults):
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the lines that start within the chunk; a record must have a value per column."""
-        header = _Header(_read_names(file, limits=limits), self._has_escapes)
-        check_names(header.names, file, self._columns)
+        header = _Header(_read_names(file, limits=limits), self._has_escapes, json_values(file))
+        if both := next((name for name in header.names if name in header.path), ""):
+            raise InputError(
+                f"{file.name}: column {both!r} is in the file and in its path; remove one", is_retryable=False
+            )
+        names = [*header.names, *header.path]
+        check_names(names, file, self._columns)
         if self._columns.copies_all:
-            check_copied(self._columns.copied_of(header.names), file)
+            check_copied(self._columns.copied_of(names), file)
         skipped = 1 if chunk.start == 0 else 0
         for lines in read_lines(file, chunk, limits=limits):
             if len(lines.texts) > skipped:
@@ -153,8 +162,9 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     texts = lines.exact_texts[skipped:]
     if not columns and (plain := _plain(texts, header)) is not None:
         return plain
-    fed = [header.names.index(name) for name in columns.fed_of(header.names)]
-    copied = [(name, header.names.index(name)) for name in columns.copied_of(header.names)]
+    names = [*header.names, *header.path]
+    fed = [names.index(name) for name in columns.fed_of(names if columns.has_names else header.names)]
+    copied = [(name, names.index(name)) for name in columns.copied_of(names)]
     rows: list[Json] = []
     ids: list[CustomId] = []
     members: list[bytes] = []
@@ -168,12 +178,14 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
         if id_column is not None:
             ids.append(cells[id_column])
         if columns.has_names:
-            rows.append({header.names[position]: cells[position] or None for position in fed})
+            values: list[Json] = [*(cell or None for cell in cells), *header.path.values()]
+            rows.append({names[position]: values[position] for position in fed})
         else:
-            rows.append([_value(cells[position], at, header.names[position]) for position in fed])
+            rows.append([_value(cells[position], at, names[position]) for position in fed])
         if copied:
-            members.append(text_of({name: cells[position] for name, position in copied})[1:-1])
-    fed_in_order = () if columns.has_names else [header.names[position] for position in fed]
+            values = [*cells, *header.path.values()]
+            members.append(text_of({name: values[position] for name, position in copied})[1:-1])
+    fed_in_order = () if columns.has_names else [names[position] for position in fed]
     return Block(JsonRecords(texts_of(rows)), ids, JsonRecords(members) if copied else None, fed_in_order)
 
 

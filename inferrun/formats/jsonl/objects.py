@@ -5,6 +5,7 @@ import orjson
 from inferrun.formats.json_text import text_of
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.named_columns import copied_fault, field_of
+from inferrun.formats.partitions import json_values
 from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, CustomId, Json, JsonRecords
 
 _INPUTS = "inputs"
@@ -14,6 +15,7 @@ _INPUTS = "inputs"
 def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
     """Return the records of lines. Raises BadLine for one that does not have the columns."""
     records, ids, copied = list[bytes](), list[CustomId](), list[bytes]()
+    path = json_values(lines.file)
     for at, line in enumerate(lines.texts):
         try:
             row: Json = orjson.loads(line)
@@ -21,6 +23,7 @@ def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
             raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
         if not isinstance(row, dict):
             raise BadLine(at, "must be a JSON object, because the config names columns")
+        row |= path
         for name in columns.named:
             if name not in row:
                 field = field_of(name, columns)

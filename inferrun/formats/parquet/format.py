@@ -1,67 +1,41 @@
-"""Reads records from and writes results to Parquet files. Each row is a record, and each column is a number, in the schema's order.
+"""Reads records from and writes results to Parquet files. Each row is a record; see `inferrun.formats.table_reader`.
 
-A column `custom_id` of strings or integers is copied to the results. Ranges are row groups, which are read as a stream. Results are
-tables, too: see `inferrun.formats.table_results`. Imports pyarrow, so only runs that name this format load it.
+A column `custom_id` of strings or integers is copied to the results. Results are tables, too: see `inferrun.formats.table_results`.
+Imports pyarrow, so only runs that name this format load it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import BinaryIO, Final
 
 import pyarrow
 from pyarrow import parquet
 
-from inferrun.formats.columns import ROWS_PER_BLOCK, block_of, check_schema, group_pieces, needed_columns, reading
+from inferrun.formats.table_reader import Group, OpenedTable, TableReader
 from inferrun.formats.table_results import ROWS_AT_ONCE, TableFile, TableResults
-from inferrun.plugins import (
-    Block,
-    Chunk,
-    ColumnSelection,
-    InputFile,
-    Limits,
-    Piece,
-    RecordFormat,
-)
-from inferrun.plugins.columns import ALL_COLUMNS
+from inferrun.plugins import InputFile
+from inferrun.plugins.limits import KIB, MIB
 
-_GROUP_BYTES: Final = 16 << 20
+_BUFFER: Final = 256 * KIB
+"""Bytes that are read of a column at a time."""
+
+_GROUP_BYTES: Final = 16 * MIB
 """Memory of the results that are held for a row group."""
 
 
-class Parquet(TableResults):
+class Parquet(TableReader, TableResults):
     """Reads columns, and writes a table of results."""
 
     results_suffix = ".parquet"
     compressions = ("zstd", "snappy", "gzip", "lz4", "none")
-    suffixes: tuple[str, ...] = (results_suffix,)
+    suffixes: tuple[str, ...] = (results_suffix, ".pq")
+    form = "Parquet"
 
-    def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
-        self._columns = columns
-
-    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
-        """Return the format that reads these columns."""
-        return Parquet(columns)
-
-    def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:  # noqa: ARG002  the seam's
-        """Group row groups until they have about `chunk_bytes`."""
-        with _opened(file) as content:
-            check_schema(content.schema_arrow, file, self._columns)
-            metadata = content.metadata
-            groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
-            yield from group_pieces(
-                ((group.total_byte_size, group.num_rows) for group in groups), chunk_bytes=chunk_bytes
-            )
-
-    def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
-        """Yield the rows of the chunk's row groups."""
-        with _opened(file) as content:
-            check_schema(content.schema_arrow, file, self._columns)
-            groups = list(range(chunk.start, min(chunk.end, content.num_row_groups)))
-            names = needed_columns(content.schema_arrow, self._columns)
-            for table in content.iter_batches(
-                batch_size=ROWS_PER_BLOCK, row_groups=groups, columns=names, use_threads=False
-            ):
-                yield block_of(table, self._columns)
+    def opened(self, file: InputFile, stack: ExitStack) -> OpenedTable:
+        """Open a file."""
+        # Without a buffer, and with one that is filled ahead, all of a row group's columns are read at once.
+        source = stack.enter_context(file.open())
+        return _ParquetFile(parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False))
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
         """Begin a file whose row groups have about `_GROUP_BYTES`."""
@@ -77,6 +51,33 @@ class Parquet(TableResults):
     def read_table(self, content: bytes) -> pyarrow.Table:
         """Return the table in a result file."""
         return parquet.read_table(pyarrow.BufferReader(content))
+
+
+class _ParquetFile:
+    def __init__(self, content: parquet.ParquetFile) -> None:
+        self._content = content
+        self.schema: pyarrow.Schema = content.schema_arrow
+        metadata = content.metadata
+        self.groups: Sequence[Group] = [
+            _group_of(metadata.row_group(index)) for index in range(metadata.num_row_groups)
+        ]
+
+    def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:
+        """Yield rows, page by page."""
+        groups = list(range(group, len(self.groups)))
+        found: Iterator[pyarrow.RecordBatch] = self._content.iter_batches(
+            batch_size=rows, row_groups=groups, columns=columns, use_threads=False
+        )
+        return found
+
+
+def _group_of(metadata: parquet.RowGroupMetaData) -> Group:
+    sizes: dict[str, int] = {}
+    for at in range(metadata.num_columns):
+        column = metadata.column(at)
+        name = column.path_in_schema.partition(".")[0]
+        sizes[name] = sizes.get(name, 0) + column.total_uncompressed_size
+    return Group(metadata.num_rows, sizes)
 
 
 class _Table:
@@ -104,12 +105,6 @@ class _Table:
         held, self._held, self._size = self._held, [], 0
         if held:
             self._file.write_table(pyarrow.Table.from_batches(held, self._schema), row_group_size=1 << 26)
-
-
-@contextmanager
-def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
-    with file.open() as source, reading(file, form="Parquet"):
-        yield parquet.ParquetFile(source)
 
 
 PARQUET = Parquet()

@@ -5,9 +5,11 @@ dimensions in row-major order. One that is nested must have them, apart from dim
 an error; the others are sent.
 """
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -68,6 +70,8 @@ def tensor_of(
     if plain := _plain_tensor(records, spec, is_json=is_json):
         return plain
     columns = columns_in(records, spec, rows)
+    if spec.decodes_images:
+        return _decoded(columns, spec)
     is_single = len(columns) == 1 and not (isinstance(records, ArrowRecords) and not spec.columns)
     parts = list[TensorValues]()
     given: list[tuple[int, ...]] = [(len(columns),)]
@@ -94,6 +98,24 @@ def tensor_of(
     dimensions = _dimensions_of_all(given, spec, where=where, records=len(records))
     shape = [len(records), *dimensions] if spec.has_batch else list(dimensions)
     return Tensor(spec.name, datatype, shape, _row_by_row(parts), spec.parameters)
+
+
+def _decoded(columns: "list[tuple[str, Values]]", spec: TensorSpec) -> Tensor:
+    """Return the pixels of a column of images."""
+    from runner.protocols.tensors.images import images_of  # noqa: PLC0415  only runs with images pay for the import of Pillow
+
+    if len(columns) != 1 or spec.dimensions is None:
+        raise ContractError(
+            "tensors.inputs: decode: Image needs one column, and the shape that the model's metadata or shape states"
+        )
+    [(name, values)] = columns
+    contents = values if isinstance(values, list) else values.to_pylist()
+    contents = [one if isinstance(one, bytes) else bytes_in(one) for one in contents]
+    found, faults = images_of(contents, dimensions=spec.dimensions, datatype=spec.datatype)
+    if faults:
+        raise Unfit({at: f"column {name!r} has {text} (tensor {spec.name!r})" for at, text in faults.items()})
+    shape = [len(contents), *spec.dimensions] if spec.has_batch else list(spec.dimensions)
+    return Tensor(spec.name, spec.datatype, shape, found, spec.parameters)
 
 
 def _named(faults: Faults, where: str, spec: TensorSpec, *, width: int) -> Faults:
@@ -337,7 +359,9 @@ async def predict_tensors(
     is_json: bool,
 ) -> Results:
     """Send records as tensors, without those that cannot be sent: these get an error."""
-    tensors, places, faults = tensors_of(records, inputs, is_json=is_json)
+    work = partial(tensors_of, records, inputs, is_json=is_json)
+    is_slow = any(one.decodes_images for one in inputs)  # Pillow lets other threads run
+    tensors, places, faults = await asyncio.to_thread(work) if is_slow else work()
     results = await send(tensors, len(places)) if places else None
     return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(records))
 

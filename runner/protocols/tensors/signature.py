@@ -46,6 +46,9 @@ class TensorSpec:
     is_instance: bool = False
     """Whether it is part of an instance of V1: a single value is not an array, and bytes may be an object with their base64."""
 
+    decodes_images: bool = False
+    """Whether the values are the content of images, and the tensor has their pixels."""
+
     source: str = _METADATA
     """Where the dimensions stand."""
 
@@ -204,6 +207,7 @@ def _input(
         is_instance=not default,
         is_stated=bool(given.datatype),
         source=source,
+        decodes_images=given.decode == "Image",
     )
     return found, differs
 

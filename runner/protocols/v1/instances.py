@@ -27,7 +27,8 @@ def instances_of(
             places = [at for at in places if at not in faults]
             records = selected(records, places) if places else records
         return json_texts(records), places, faults
-    if isinstance(records, JsonRecords) and not any(one.datatype or one.shape is not None for one in given):
+    is_typed = any(one.datatype or one.shape is not None or one.decode == "Image" for one in given)
+    if isinstance(records, JsonRecords) and not is_typed:
         columns = _as_they_are(records, inputs)
     else:
         tensors, places, faults = tensors_of(records, inputs, is_json=True)

@@ -15,11 +15,11 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import OutputError
 from inferrun.plugins.limits import KIB
 from runner.stores.file.beneath import LinkOutside, opened_file, opened_folder, read_file
 from runner.stores.file.spec import FileSpec
-from runner.stores.run_folder.files import ListedFile
 
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1

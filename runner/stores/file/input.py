@@ -1,22 +1,26 @@
-"""The input store `file`: one file, or all files of a folder that have the format's extension, sorted by name.
+"""The input store `file`: one file, the files of a folder, or those that match a pattern, sorted by name.
 
 Files are read in place and never modified. Their names, sizes and times of modification and change form the fingerprint.
 """
 
+import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from inferrun.formats.dataset import Dataset, ListedFile, find, split_pattern
+from inferrun.formats.skipped_files import EMPTY, listed
+from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file.beneath import opened_folder, split_last, status_of
-from runner.stores.file.local_files import LocalFile, fingerprint_of
-from runner.stores.file.spec import FileSpec
+from runner.stores.file.spec import FileInputSpec
 from runner.stores.file_ranges import FileRanges
-from runner.stores.skipped_files import HIDDEN, NESTED_FOLDER, listed, why_skipped
 
 _NAMES_SHOWN = 5
 
@@ -24,34 +28,44 @@ _NAMES_SHOWN = 5
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `file` under `input`."""
-    wanted = read_spec(spec, FileSpec, field="input.file")
+    wanted = read_spec(spec, FileInputSpec, field="input.file")
     record_format = context.format_named(wanted.format, "input.file.format")
     root = context.input_dir
 
-    def current_fingerprint() -> str:
-        with _files(root, wanted, suffix=record_format.suffixes[0]) as (files, _):
-            return fingerprint_of(files)
+    def find_again() -> Dataset:
+        with _opened(root, wanted, suffixes=record_format.suffixes) as (_, found):
+            return found
 
-    with (
-        _files(root, wanted, suffix=record_format.suffixes[0]) as (files, skipped),
-        decompressed(files, context) as readable,
-    ):
-        yield FileRanges(
-            readable,
-            fingerprint=fingerprint_of(files),
-            record_format=record_format,
-            limits=context.limits,
-            current_fingerprint=current_fingerprint,
-            skipped=skipped,
-        )
+    with _opened(root, wanted, suffixes=record_format.suffixes) as (folder, found):
+        files = [_ClaimFile(folder, one.name, one.size) for one in found.objects]
+        with decompressed(files, context, suffixes=record_format.suffixes) as readable:
+            dataset = OpenedDataset(
+                found, {one.name: one for one in readable}, _fingerprint_of, find_again, wanted, "input.file"
+            )
+            yield FileRanges(dataset, record_format=record_format, limits=context.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimFile:
+    """A file below an opened folder, from which no link leads."""
+
+    folder: Path
+    name: str
+    size: int
+
+    def open(self) -> BinaryIO:
+        """Open the file for reading."""
+        parent, _, name = self.name.rpartition("/")
+        with opened_folder(self.folder, parent) as folder:
+            return os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
 
 
 @contextmanager
-def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[tuple[Sequence[LocalFile], tuple[Skipped, ...]]]:
-    """The input's files, whose folder stays open inside the context, and what is not read of it. Raises InputError."""
+def _opened(root: Path, wanted: FileInputSpec, *, suffixes: Sequence[str]) -> Iterator[tuple[Path, Dataset]]:
+    """The folder of the input, which stays open inside the context, and its files. Raises InputError."""
     with ExitStack() as opened:
         try:
-            found = _open(opened, root, wanted, suffix=suffix)
+            found = _find(opened, root, wanted, suffixes=suffixes)
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(
                 f"input.file.path: {wanted.path!r} does not exist on claim {wanted.claim_name!r}; {_nearest(root, wanted)}"
@@ -64,50 +78,64 @@ def _files(root: Path, wanted: FileSpec, *, suffix: str) -> Iterator[tuple[Seque
         yield found
 
 
-def _open(
-    opened: ExitStack, root: Path, wanted: FileSpec, *, suffix: str
-) -> tuple[Sequence[LocalFile], tuple[Skipped, ...]]:
-    parent, name = split_last(root, wanted.path)
+def _find(opened: ExitStack, root: Path, wanted: FileInputSpec, *, suffixes: Sequence[str]) -> tuple[Path, Dataset]:
+    base, pattern = split_pattern(wanted.path)
+    parent, name = split_last(root, base)
     folder = opened.enter_context(opened_folder(root, parent))
     if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
-        return [_describe(folder, name)], ()
+        if pattern:
+            raise NotADirectoryError
+        one = _describe(folder, name)
+        return folder, Dataset((one,)) if one.size else Dataset((), listed({name: EMPTY}))
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
-    reasons: dict[str, str] = {}
-    for entry in os.scandir(folder):
-        is_folder = entry.is_dir(follow_symlinks=False)
-        why = NESTED_FOLDER if is_folder else why_skipped(entry.name, suffix=suffix)
-        reasons[entry.name] = HIDDEN if entry.name.startswith(".") else why
-    found = sorted(name for name, why in reasons.items() if not why)
-    if not found:
-        raise InputError(
-            f"input.file.path: folder {wanted.path!r} on claim {wanted.claim_name!r} has no *{suffix} file; "
-            f"it {_listing(folder)}"
-        )
-    return [_describe(folder, name) for name in found], listed({_shown(name): why for name, why in reasons.items()})
+    found = find(_list(folder, is_deep=bool(pattern)), pattern=pattern, suffixes=suffixes, field="input.file.path")
+    if not (found.objects or wanted.allow_empty or any(one.reason == EMPTY for one in found.skipped)):
+        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
+        what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
+        raise InputError(f"input.file.path: {what} no {kinds} file; it {_listing(folder)}")
+    return folder, Dataset(tuple(_describe(folder, one.name, one.partition) for one in found.objects), found.skipped)
 
 
-def _describe(folder: Path, name: str) -> LocalFile:
+def _list(folder: Path, *, is_deep: bool) -> Iterator[ListedFile]:
+    """Yield the files below a folder; a folder that cannot have files of the input ends with "/". No link is followed."""
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path, folders, names, handle in os.fwalk(".", dir_fd=top):
+            prefix = f"{path}/"[2:]
+            for name in names:
+                status = os.lstat(name, dir_fd=handle)
+                yield ListedFile(prefix + name, status.st_size if stat.S_ISREG(status.st_mode) else 1)
+            for name in list(folders):
+                if name.startswith((".", "_")) or not (is_deep or "=" in name):
+                    folders.remove(name)
+                    yield ListedFile(f"{prefix}{name}/", 0)
+    finally:
+        os.close(top)
+
+
+def _describe(folder: Path, name: str, partition: Mapping[str, str | None] | None = None) -> PlannedObject:
     """Raises InputError for a name that cannot be written in a manifest, and for what is not a file."""
     try:
         name.encode()
     except UnicodeEncodeError:
         text = f"input.file.path: the name of file {_shown(name)} is not UTF-8; rename it"
         raise InputError(text, is_retryable=False) from None
-    status = (folder / name).lstat()
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
-        raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
-    status = status_of(folder, name)  # an unreadable file is reported before the first batch
-    return LocalFile(
-        folder=folder,
-        name=name,
-        size=status.st_size,
-        modified_ns=status.st_mtime_ns,
-        changed_ns=status.st_ctime_ns,
-    )
+    parent, _, last = name.rpartition("/")
+    with opened_folder(folder, parent) as inner:
+        status = (inner / last).lstat()
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
+            raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
+        status = status_of(inner, last)  # an unreadable file is reported before the first batch
+    return PlannedObject(name, status.st_size, f"{status.st_mtime_ns}\t{status.st_ctime_ns}", partition or {})
 
 
-def _nearest(root: Path, wanted: FileSpec) -> str:
+def _fingerprint_of(objects: Sequence[PlannedObject]) -> str:
+    text = "\n".join(f"{one.name}\t{one.size}\t{one.tag}" for one in objects)
+    return "files-sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _nearest(root: Path, wanted: FileInputSpec) -> str:
     for parent in PurePosixPath(wanted.path).parents:
         with suppress(OSError), opened_folder(root, str(parent)) as folder:
             name = "the claim" if str(parent) == "." else f"{parent.as_posix()!r}"

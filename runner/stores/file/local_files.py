@@ -1,8 +1,6 @@
-"""Files on a mounted volume, on the Pod's disk or in memory, as formats read them."""
+"""Files on the Pod's disk or in memory, as formats read them."""
 
-import hashlib
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -10,14 +8,11 @@ from typing import BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """One file with its identity; a difference means that the input has changed."""
+    """One file."""
 
     folder: Path
     name: str
     size: int
-    modified_ns: int = 0
-    changed_ns: int = 0
-    """The time of the last change of content or metadata. Unlike the modification time, no program can set it back."""
 
     def open(self) -> BinaryIO:
         """Open the file for reading."""
@@ -39,9 +34,3 @@ class MemoryFile:
     def open(self) -> BinaryIO:
         """Open the content."""
         return io.BytesIO(self.content)
-
-
-def fingerprint_of(files: Sequence[LocalFile]) -> str:
-    """Return a hash of the files' names, sizes and times."""
-    text = "\n".join(f"{file.name}\t{file.size}\t{file.modified_ns}\t{file.changed_ns}" for file in files)
-    return "files-sha256:" + hashlib.sha256(text.encode()).hexdigest()

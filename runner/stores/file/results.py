@@ -7,9 +7,9 @@ from pathlib import Path, PurePosixPath
 from inferrun.contract import InputRun
 from inferrun.plugins import InputError, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
+from runner.stores.block_cache import BLOCK
 from runner.stores.file.beneath import opened_file, opened_folder
 from runner.stores.file.spec import FileOutputSpec, FileSpec
-from runner.stores.ranged_reader import READ_AHEAD
 from runner.stores.run_folder.results import FolderResults, StoredResults
 
 
@@ -32,7 +32,7 @@ class MountedFiles:
             opened_folder(self._root, str(path.parent)) as folder,
             opened_file(folder / path.name) as file,
         ):
-            while piece := file.read(READ_AHEAD):
+            while piece := file.read(BLOCK):
                 yield piece
 
     @contextmanager

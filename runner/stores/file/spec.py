@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from pydantic import Field, field_validator
 
 from inferrun.plugins.storage import StorageSpec
+from runner.stores.dataset import DatasetSpec
 from runner.stores.run_folder.layout import ResultSpec
 
 
@@ -21,6 +22,10 @@ class FileSpec(StorageSpec):
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts or "\0" in path:
             raise ValueError('must be relative to the claim, without ".."')
         return path
+
+
+class FileInputSpec(FileSpec, DatasetSpec):
+    """What is read of a claim."""
 
 
 class FileOutputSpec(FileSpec, ResultSpec):

@@ -9,20 +9,23 @@ Sources and files are read by code that blocks, in any thread, so the requests h
 import asyncio
 import hashlib
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from inferrun.plugins import ContractError, InputError, InputFile, Source, StorageObject, StoreContext
+from inferrun.formats.dataset import Dataset
+from inferrun.plugins import ContractError, InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import naming_secret_field, read_spec
 from runner.network.http_client import idle_timeout, open_client
+from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file_ranges import FileRanges
 from runner.stores.http.location import location_of
 from runner.stores.http.spec import HttpSpec
-from runner.stores.http.web_file import Version, WebFile
+from runner.stores.http.web_file import WebFile
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.ranged_reader import RangedFile
 
 T = TypeVar("T")
 
@@ -43,19 +46,21 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     with naming_secret_field("input.http.credentialsRef", InputError):
         location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits
-    with _event_loop() as execute, spool_folder(context.spool_dir) as folder:
+    with _event_loop() as execute, spool_folder(context.spool_dir) as folder, ExitStack() as opened:
         stack = AsyncExitStack()
         opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
         web = WebFile(location, execute(stack.enter_async_context(opening)), limits)
         try:
             version = await asyncio.to_thread(lambda: execute(web.version()))
+            file: InputFile
             if version is not None:
 
                 def read_range(start: int, length: int) -> bytes:
                     return execute(web.read_range(start, length, version=version))
 
-                file: InputFile = RangedFile(location.name, version.size, read_range)
-                fingerprint = _fingerprint_of(version)
+                remote = RemoteFile(location.name, version.size, read_range)
+                (file,) = opened.enter_context(cached([remote], context))
+                one = PlannedObject(location.name, version.size, version.etag)
             else:
                 name = location.name.replace("\0", "").replace("/", "_")[-200:]
                 spool = InputSpool(
@@ -65,20 +70,22 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 )
                 await asyncio.to_thread(lambda: execute(web.save(spool)))
                 file = spool.file
-                fingerprint = f"content-sha256:{spool.digest}"
+                one = PlannedObject(file.name, file.size, spool.digest)
 
-            def current_fingerprint() -> str:
+            def find_again() -> Dataset:
                 found = execute(web.version())
-                return _fingerprint_of(found) if found else ""
+                return Dataset((PlannedObject(location.name, found.size, found.etag),) if found else ())
 
-            with decompressed([file], context) as readable:
-                yield FileRanges(
-                    readable,
-                    fingerprint=fingerprint,
-                    record_format=record_format,
-                    limits=limits,
-                    current_fingerprint=current_fingerprint if version else None,
+            with decompressed([file], context, suffixes=record_format.suffixes) as readable:
+                dataset = OpenedDataset(
+                    Dataset((one,)),
+                    {one.name: readable[0]},
+                    partial(_fingerprint_of, is_content=version is None),
+                    find_again if version else None,
+                    wanted,
+                    "input.http",
                 )
+                yield FileRanges(dataset, record_format=record_format, limits=limits)
         finally:
             execute(stack.aclose())
 
@@ -96,5 +103,9 @@ def _event_loop() -> Iterator[Execute]:
         loop.close()
 
 
-def _fingerprint_of(version: Version) -> str:
-    return "http-sha256:" + hashlib.sha256(f"{version.size}\t{version.etag}".encode()).hexdigest()
+def _fingerprint_of(objects: Sequence[PlannedObject], *, is_content: bool) -> str:
+    """`is_content`: the tag of the file is the hash of its content."""
+    if is_content:
+        return f"content-sha256:{objects[0].tag}"
+    text = "\n".join(f"{one.size}\t{one.tag}" for one in objects)
+    return "http-sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from inferrun.plugins.storage import MountedRef, StorageSpec
+from inferrun.plugins.storage import MountedRef
+from runner.stores.dataset import DatasetSpec
 
 
 def check_url(url: str) -> str:
@@ -19,7 +20,7 @@ def check_url(url: str) -> str:
     return url
 
 
-class HttpSpec(StorageSpec):
+class HttpSpec(DatasetSpec):
     """Location and format of the file."""
 
     url: str = ""

@@ -1,20 +1,10 @@
 """What the output of a run needs of a place for files: six operations, and a check that the place supports them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """One file or object, as listed."""
-
-    name: str
-    size: int
-
-    tag: str = ""
-    """Differs if the content does; empty if the place has no such thing."""
+from inferrun.formats.dataset import ListedFile
 
 
 class RunFiles(Protocol):

@@ -25,20 +25,22 @@ from obstore.exceptions import (
     GenericError,
     InvalidPathError,
     PermissionDeniedError,
+    PreconditionError,
     UnauthenticatedError,
 )
 from obstore.store import S3Store
 
+from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from inferrun.plugins.limits import MIB
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
-from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.spec import S3Spec
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore.store import S3Config
 
 _KEYS = {
@@ -114,9 +116,24 @@ class Bucket:
 
         return self._read(key, get)
 
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        """Return a part of an object."""
-        return self._read(key, lambda: bytes(obstore.get_range(self._store, key, start=start, length=length)))
+    def read_range(self, key: str, start: int, length: int, *, tag: str = "") -> bytes:
+        """Return a part of an object. Raises the given error if it has another tag."""
+        options: GetOptions = {"range": (start, start + length)}
+        if tag:
+            options["if_match"] = tag
+
+        def get() -> bytes:
+            try:
+                found = obstore.get(self._store, key, options=options)
+                is_same = not tag or found.meta["e_tag"] == tag  # some servers ignore the condition
+            except PreconditionError:
+                is_same = False
+            if not is_same:
+                text = f"{self._where(key)} changed while it was being read; start a new run"
+                raise self._error(text, is_retryable=False)
+            return bytes(found.bytes())
+
+        return self._read(key, get)
 
     def pieces(self, key: str, size: int) -> Iterator[bytes]:
         """Yield the content of an object of that size, in ranges."""

@@ -1,23 +1,25 @@
-"""The input store `s3`: one object, or all objects below a prefix that have the format's extension, sorted by key.
+"""The input store `s3`: one object, the objects below a prefix, or those that match a pattern, sorted by key.
 
-Objects are read in ranges and never modified. Their keys, sizes and ETags form the fingerprint.
+Objects are read in blocks and never modified. Their keys, sizes and ETags form the fingerprint.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
+from inferrun.formats.dataset import Dataset, find, split_pattern
+from inferrun.formats.skipped_files import EMPTY, listed
 from inferrun.manifest import fingerprint_of_objects
-from inferrun.plugins import InputError, Skipped, Source, StorageObject, StoreContext
+from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
+from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
+from runner.stores.dataset import OpenedDataset
 from runner.stores.file_ranges import FileRanges
-from runner.stores.ranged_reader import RangedFile
-from runner.stores.run_folder.files import ListedFile
 from runner.stores.s3.bucket import Bucket, open_bucket
-from runner.stores.s3.spec import S3Spec
-from runner.stores.skipped_files import NESTED_FOLDER, listed, why_skipped
+from runner.stores.s3.spec import S3InputSpec
 
 _KEYS_SHOWN = 5
 
@@ -25,47 +27,49 @@ _KEYS_SHOWN = 5
 @asynccontextmanager
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `s3` under `input`."""
-    wanted = read_spec(spec, S3Spec, field="input.s3")
+    wanted = read_spec(spec, S3InputSpec, field="input.s3")
     record_format = context.format_named(wanted.format, "input.s3.format")
-    folder = context.endpoints_dir / "input"
-    async with open_bucket(wanted, folder, context.limits, side="input", error=InputError) as bucket:
-
-        def find() -> tuple[Sequence[ListedFile], tuple[Skipped, ...]]:
-            return _find(bucket, wanted, suffix=record_format.suffixes[0])
-
-        found, skipped = await asyncio.to_thread(find)
+    secret = context.endpoints_dir / "input"
+    async with open_bucket(wanted, secret, context.limits, side="input", error=InputError) as bucket:
+        folder, found = await asyncio.to_thread(_find, bucket, wanted, suffixes=record_format.suffixes)
         files = [
-            RangedFile(one.name.rpartition("/")[2], one.size, partial(bucket.read_range, one.name)) for one in found
+            RemoteFile(one.name, one.size, partial(bucket.read_range, folder + one.name, tag=one.tag))
+            for one in found.objects
         ]
-        with decompressed(files, context) as readable:
-            yield FileRanges(
-                readable,
-                fingerprint=_fingerprint_of(found),
-                record_format=record_format,
-                limits=context.limits,
-                current_fingerprint=lambda: _fingerprint_of(find()[0]),
-                skipped=skipped,
+
+        def fingerprint_of(objects: Sequence[PlannedObject]) -> str:
+            return fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in objects)
+
+        with (
+            cached(files, context) as blocks,
+            decompressed(blocks, context, suffixes=record_format.suffixes) as readable,
+        ):
+            dataset = OpenedDataset(
+                found,
+                {one.name: one for one in readable},
+                fingerprint_of,
+                lambda: _find(bucket, wanted, suffixes=record_format.suffixes)[1],
+                wanted,
+                "input.s3",
             )
+            yield FileRanges(dataset, record_format=record_format, limits=context.limits)
 
 
-def _find(bucket: Bucket, wanted: S3Spec, *, suffix: str) -> tuple[Sequence[ListedFile], tuple[Skipped, ...]]:
-    if not wanted.path.endswith("/") and (one := bucket.head(wanted.path)) is not None:
-        return [one], ()
-    prefix = f"{wanted.path.rstrip('/')}/"
+def _find(bucket: Bucket, wanted: S3InputSpec, *, suffixes: Sequence[str]) -> tuple[str, Dataset]:
+    """Return the folder, whose name is empty or ends with "/", and what is read of it."""
+    base, pattern = split_pattern(wanted.path)
+    if not pattern and not base.endswith("/") and (one := bucket.head(base)) is not None:
+        folder, slash, name = base.rpartition("/")
+        found = PlannedObject(name, one.size, one.tag)
+        return folder + slash, Dataset((found,)) if one.size else Dataset((), listed({name: EMPTY}))
+    folder = f"{base.rstrip('/')}/" if base else ""
     # Consoles create an object for the folder itself, whose key is the prefix.
-    below = [one for one in bucket.list_below(prefix) if f"{one.name}/" != prefix]
-    reasons: dict[str, str] = {}
-    for one in below:
-        name, slash, _ = one.name.removeprefix(prefix).partition("/")
-        reasons[name + slash] = NESTED_FOLDER if slash else why_skipped(name, suffix=suffix)
-    found = [one for one in below if not reasons.get(one.name.removeprefix(prefix), NESTED_FOLDER)]
-    if not found:
-        names = ", ".join(one.name for one in below[:_KEYS_SHOWN]) or "nothing"
-        raise InputError(
-            f"input.s3.path: {wanted.location} is no object, and there is no *{suffix} below it; it contains {names}"
-        )
-    return found, listed({name.removesuffix("/"): why for name, why in reasons.items() if why})
-
-
-def _fingerprint_of(found: Sequence[ListedFile]) -> str:
-    return fingerprint_of_objects((one.name, one.size, one.tag) for one in found)
+    below = [one for one in bucket.list_below(folder) if f"{one.name}/" != folder]
+    names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
+    dataset = find(names, pattern=pattern, suffixes=suffixes, field="input.s3.path")
+    if not (dataset.objects or wanted.allow_empty or any(one.reason == EMPTY for one in dataset.skipped)):
+        shown = ", ".join(one.name for one in below[:_KEYS_SHOWN]) or "nothing"
+        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
+        what = "matches no" if pattern else "is no object, and there is no"
+        raise InputError(f"input.s3.path: {wanted.location} {what} {kinds} below it; it contains {shown}")
+    return folder, dataset

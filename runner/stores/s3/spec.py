@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from inferrun.plugins.storage import MountedRef, StorageSpec
+from runner.stores.dataset import DatasetSpec
 from runner.stores.run_folder.layout import ResultSpec
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
@@ -51,6 +52,10 @@ class S3Spec(StorageSpec):
     def location(self) -> str:
         """The location to show."""
         return f"s3://{self.bucket}/{self.path}"
+
+
+class S3InputSpec(S3Spec, DatasetSpec):
+    """What is read of a bucket."""
 
 
 class S3OutputSpec(S3Spec, ResultSpec):

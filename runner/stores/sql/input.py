@@ -29,6 +29,7 @@ from inferrun.plugins import (
     StoreContext,
 )
 from inferrun.plugins.storage import read_spec
+from runner.stores.dataset import spooled
 from runner.stores.file.local_files import MemoryFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
@@ -66,7 +67,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             fix="set input.sql.key, limit the query, or ",
         )
         await asyncio.to_thread(_spool, database, wanted, spool)
-        yield FileRanges([spool.file], fingerprint=f"rows-sha256:{spool.digest}", record_format=table, limits=limits)
+        yield FileRanges(spooled(spool.file, f"rows-sha256:{spool.digest}"), record_format=table, limits=limits)
 
 
 class KeyRanges:

@@ -100,8 +100,11 @@ async def test_an_invalid_first_record_is_found_before_the_model_is_asked(checke
     assert "rows.jsonl line 1 contains a string" in ended.message
 
 
-async def test_an_input_without_records_is_no_error(checked: Machine) -> None:
+async def test_an_input_without_records_is_an_error_unless_it_may_be_empty(checked: Machine) -> None:
     (checked.input / "data" / "rows.jsonl").write_text("")
+    ended = await checked.pod()
+    assert (ended.code, "the input has no records" in ended.message) == (3, True)
+    checked.contract["input"]["file"]["allowEmpty"] = True
     ended = await checked.pod()
     assert (ended.code, "input.file has no records" in ended.message) == (0, True)
 

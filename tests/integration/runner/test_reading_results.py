@@ -266,6 +266,26 @@ async def test_each_format_of_an_input_is_joined(
         list(read_results(run, join_input=True, **access))
 
 
+@pytest.mark.parametrize("path", ["in", "in/dt=*/*.parquet"])
+async def test_a_dataset_is_joined_with_its_partitions(file: Machine, s3: S3Server, path: str) -> None:
+    for day, values in (("2026-11-23", [1, 2]), ("2026-11-24", [3])):
+        folder = s3.bucket / "in" / f"dt={day}"
+        folder.mkdir(parents=True)
+        (folder / "a.parquet").write_bytes(content_of({"a": values}, name="parquet"))
+        (folder / "_b.parquet").write_bytes(b"hidden")
+        (folder / "empty.parquet").touch()
+    credentials(file.folder / "endpoints" / "input")
+    file.contract["input"] = {"s3": s3.spec(path, format="parquet")}
+    ended = await file.pod()
+    assert (ended.code, ended.result.records.total) == (0, 3), ended.message
+    rows = list(read_results(run_of(file, ended), join_input=True, directory=file.output, credentials=key()))
+    assert [(row["a"], row["dt"], row["prediction"]) for row in rows] == [
+        (1, "2026-11-23", 1.0),
+        (2, "2026-11-23", 2.0),
+        (3, "2026-11-24", 3.0),
+    ]
+
+
 async def test_rows_of_a_query_are_joined(file: Machine, model: CountingModel, postgres: Postgres) -> None:
     postgres.execute("drop table if exists irises")
     postgres.execute("create table irises (id int primary key, name text, a float8, b numeric)")

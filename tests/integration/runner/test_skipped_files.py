@@ -17,7 +17,7 @@ NOT_READ = (
     "; not read: other extension 5 (notes-0.txt, notes-1.txt, notes-2.txt, …), extension in another case 1 (B.JSONL), "
     "nested folder 1 (old)"
 )
-EMPTY = ", without records 2 (c.jsonl, d.jsonl)"
+EMPTY = ", empty 1 (c.jsonl), without records 1 (d.jsonl)"
 
 
 @pytest.fixture
@@ -58,7 +58,13 @@ async def test_what_is_not_read_of_a_folder_is_named(file: Machine) -> None:
         "count": 5,
         "names": [f"notes-{at}.txt" for at in range(5)],
     }
-    assert [one["reason"] for one in document["skipped"][1:]] == ["OtherCase", "NestedFolder", "Hidden", "NoRecords"]
+    assert [one["reason"] for one in document["skipped"][1:]] == [
+        "OtherCase",
+        "NestedFolder",
+        "Hidden",
+        "Empty",
+        "NoRecords",
+    ]
 
 
 async def test_what_is_not_read_below_a_prefix_is_named(file: Machine, s3: S3Server) -> None:
@@ -69,7 +75,7 @@ async def test_what_is_not_read_below_a_prefix_is_named(file: Machine, s3: S3Ser
     ended = await file.pod()
     assert ended.message == f"{READ}{NOT_READ}{EMPTY}"
     document = json.loads((s3.bucket / "out" / "inf-sums-5be07ada" / "run.json").read_text())
-    assert [one["count"] for one in document["skipped"]] == [5, 1, 1, 2]
+    assert [one["count"] for one in document["skipped"]] == [5, 1, 1, 1, 1]
 
 
 async def test_many_long_names_are_shortened(file: Machine) -> None:

@@ -38,12 +38,15 @@ EXPORTS = {
         "TokenUsage",
     ),
     *(
+        "AdoptingSource",
         "ResultOptions",
         "PipelinedStore",
         "ColumnModel",
         "DescribedModel",
+        "TypedFormat",
         "TypedResultFormat",
         "TypedStore",
+        "PlannedObject",
     ),
     *("Delivery", "Output"),
     *(

@@ -117,7 +117,7 @@ def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
         ({"krateo": {"apis": {}}}, "krateo.apis", "did you mean api?"),
         ({"krateo": {"api": {"endpointRef": {"nam": "h"}}}}, "krateo.api.endpointRef.nam", "did you mean name?"),
         ({"file": {"claim": "data", "path": "x"}}, "file.claim", "did you mean claimName?"),
-        ({"file": {"claimName": "data", "path": "x", "fmt": "csv"}}, "file.fmt", "allowed are claimName, path, format"),
+        ({"file": {"claimName": "data", "path": "x", "fmt": "csv"}}, "file.fmt", "claimName, path, format"),
     ],
 )
 def test_an_unknown_key_of_a_supported_storage_gets_a_suggestion(
@@ -145,7 +145,7 @@ def test_an_unknown_key_of_a_supported_storage_gets_a_suggestion(
         ),
         ({"krateo": {"api": {"path": "/x"}}}, "krateo.api.endpointRef", "required"),
         ({"gcs": {"bucket": "b"}}, "gcs", "file, krateo, s3"),
-        ({"s3": {"bucket": "data", "path": "out", "key": "x"}}, "s3.key", "unknown key; allowed are bucket, path"),
+        ({"s3": {"bucket": "data", "path": "out", "key": "x"}}, "s3.key", "bucket, path"),
         ({"s3": {"bucket": "data"}}, "s3.path", "required"),
         ({"s3": {"bucket": "data", "path": "../x"}}, "s3.path", "relative"),
         ({"files": {"path": "b"}}, "files", "did you mean file?"),
@@ -443,7 +443,7 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("input", {"sql": DATABASE}, "sql.query", "required for an input"),
         ("input", {"sql": {**DATABASE, "query": " ; "}}, "sql.query", "required for an input"),
         ("input", {"sql": {**DATABASE, "query": "select 1", "table": "t"}}, "sql.table", "is for an output"),
-        ("input", {"s3": {"bucket": "data", "path": "p", "types": {"a": "double"}}}, "s3.types", "is for an output"),
+        ("input", {"s3": {"bucket": "data", "path": "p", "flatten": True}}, "s3.flatten", "is for an output"),
         ("input", {"file": {"claimName": "data", "path": "p", "flatten": True}}, "file.flatten", "is for an output"),
         ("input", {"file": {"claimName": "data", "path": "p", "layout": {}}}, "file.layout", "is for an output"),
         *(
@@ -460,6 +460,9 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "t", "query": "select 1"}}, "sql.query", "is for an input"),
         ("output", {"sql": {**DATABASE, "table": "t", "key": "id"}}, "sql.key", "is for an input"),
+        ("output", {"file": {**FILE["file"], "partitions": {"a": "double"}}}, "file.partitions", "is for an input"),
+        ("output", {"s3": {"bucket": "data", "path": "p", "allowEmpty": True}}, "s3.allowEmpty", "is for an input"),
+        ("input", {"file": {**FILE["file"], "missingColumns": "Skip"}}, "file.missingColumns", "Fail"),
         ("output", {"run": {"name": "nightly"}}, "run", "for the input only"),
         ("input", {"run": {}}, "run.name", "set either name"),
         ("input", {"run": {"name": "nightly", "schedule": "nightly"}}, "run.name", "set either name"),
@@ -490,6 +493,19 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
         ("output", {"sql": {**DATABASE, "table": "results.predictions"}}),
         ("input", {"run": {"name": "nightly"}}),
         ("input", {"run": {"schedule": "nightly"}}),
+        (
+            "input",
+            {
+                "file": {
+                    **FILE["file"],
+                    "path": "in/dt=*/*.parquet",
+                    "partitions": {"dt": "date32"},
+                    "types": {"a": "decimal(12, 2)"},
+                    "missingColumns": "Null",
+                    "allowEmpty": True,
+                }
+            },
+        ),
     ],
 )
 def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any]) -> None:  # Any: as above

@@ -1,12 +1,15 @@
 """Instances of V1 from records with columns."""
 
+import io
+from base64 import b64encode
 from typing import Any
 
 import orjson
 import pyarrow
 import pytest
+from PIL import Image
 
-from inferrun.plugins import ArrowRecords, JsonRecords, Records, Tensors
+from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records, Tensors
 from runner.protocols.tensors.signature import signature_of
 from runner.protocols.v1.instances import instances_of
 from runner.protocols.v1.rest import decode
@@ -45,6 +48,16 @@ def test_one_input_without_a_name_is_the_instance() -> None:
     assert instances(records, {"columns": ["a", "b"]})[0] == [[1, "x"], [None, ""]]
     table = pyarrow.record_batch({"b": pyarrow.array([b"text", b"\xff\x00"], pyarrow.binary())})
     assert instances(ArrowRecords(table), {"columns": ["b"]})[0] == ["text", {"b64": "/wA="}]
+
+
+def test_images_are_instances_of_pixels() -> None:
+    out = io.BytesIO()
+    Image.new("RGB", (1, 2), (255, 0, 51)).save(out, "PNG")
+    record = orjson.dumps({"content": {"b64": b64encode(out.getvalue()).decode()}})
+    one = {"columns": ["content"], "decode": "Image", "datatype": "UINT8", "shape": [-1, 2, 1, 3]}
+    assert instances(JsonRecords([record]), one) == ([[[[255, 0, 51]], [[255, 0, 51]]]], [0], {})
+    with pytest.raises(ContractError, match="needs one column, and the shape"):
+        instances(JsonRecords([record]), {"columns": ["content"], "decode": "Image"})
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def read(kind: str, content: bytes, folder: Path, *, spool_bytes: int = 1 << 20) -> bytes:
     context = context_of(folder, spool_bytes=spool_bytes)
-    with decompressed([MemoryFile(f"rows.jsonl.{kind}", content)], context) as (file,):
+    with decompressed([MemoryFile(f"rows.jsonl.{kind}", content)], context, suffixes=(".jsonl",)) as (file,):
         assert file.name == f"rows.jsonl.{kind}"
         with file.open() as source:
             found = source.read()
@@ -70,18 +70,18 @@ def test_a_bomb_is_stopped_at_the_limit(kind: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_compressed_is_not_copied(tmp_path: Path) -> None:
     file = MemoryFile("rows.jsonl", TEXT)
-    with decompressed([file], context_of(tmp_path)) as files:
+    with decompressed([file], context_of(tmp_path), suffixes=(".jsonl",)) as files:
         assert files == [file]
 
 
 def test_a_file_that_is_not_read_is_not_decompressed(tmp_path: Path) -> None:
-    with decompressed([MemoryFile("rows.jsonl.gz", b"damaged")], context_of(tmp_path)):
+    with decompressed([MemoryFile("rows.jsonl.gz", b"damaged")], context_of(tmp_path), suffixes=(".jsonl",)):
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_the_limit_is_that_of_all_files_together(kind: str, tmp_path: Path) -> None:
     files = [MemoryFile(f"{name}.jsonl.{kind}", COMPRESSIONS[kind](bytes(700))) for name in "ab"]
-    with decompressed(files, context_of(tmp_path, spool_bytes=1024)) as (first, second):
+    with decompressed(files, context_of(tmp_path, spool_bytes=1024), suffixes=(".jsonl",)) as (first, second):
         assert first.size == 700
         with pytest.raises(InputError, match=r"b\.jsonl\.\w+: the decompressed input has more than 1024 bytes"):
             second.open()

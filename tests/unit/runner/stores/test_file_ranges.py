@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from inferrun.contract import Contract
 from inferrun.formats.csv.format import CSV
+from inferrun.formats.dataset import Dataset
 from inferrun.formats.jsonl.format import JSONL
-from inferrun.plugins import InputError, Limits, RecordFormat
+from inferrun.plugins import InputError, Limits, PlannedObject, RecordFormat
 from inferrun.plugins.limits import KIB, MIB
-from runner.stores.file.local_files import LocalFile, fingerprint_of
+from runner.stores.dataset import DatasetSpec, OpenedDataset
+from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges, chunk_size
 from runner.stores.run_folder.documents import RunDocument, document_of
 from tests.unit.runner.batches import decoded
@@ -26,19 +28,26 @@ def test_the_chunk_size_is_a_fraction_of_the_input_within_limits(total: int, con
     assert chunk_size(total, configured=configured) == size
 
 
-def ranges(folder: Path, *names: str, limits: Limits | None = None, record_format: RecordFormat = JSONL) -> FileRanges:
-    def find() -> list[LocalFile]:
-        files = [folder / name for name in names]
-        return [LocalFile(folder=folder, name=file.name, size=file.stat().st_size) for file in files]
+def ranges(
+    folder: Path,
+    *names: str,
+    limits: Limits | None = None,
+    record_format: RecordFormat = JSONL,
+    spec: DatasetSpec | None = None,
+) -> FileRanges:
+    def find() -> Dataset:
+        return Dataset(tuple(PlannedObject(name, (folder / name).stat().st_size, "") for name in names))
 
-    files = find()
-    return FileRanges(
-        files,
-        fingerprint=fingerprint_of(files),
-        record_format=record_format,
-        limits=limits or Limits(),
-        current_fingerprint=lambda: fingerprint_of(find()),
+    found = find()
+    dataset = OpenedDataset(
+        found,
+        {one.name: LocalFile(folder=folder, name=one.name, size=one.size) for one in found.objects},
+        repr,
+        find,
+        spec or DatasetSpec(allow_empty=True),
+        "input.file",
     )
+    return FileRanges(dataset, record_format=record_format, limits=limits or Limits())
 
 
 def test_files_are_divided_one_after_the_other_without_gaps(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """Records as columns of Parquet files."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow
 import pytest
 from pyarrow import parquet
 
 from inferrun.formats.json_text import json_texts
-from inferrun.formats.parquet.format import PARQUET
+from inferrun.formats.parquet.format import PARQUET, Parquet
+from inferrun.formats.unify import SchemaRules, schema_of
 from inferrun.plugins import Block, Chunk, InputError, Limits, Piece
 from tests.unit.runner.batches import decoded, file_of
 
@@ -25,9 +27,13 @@ def pieces(path: Path, *, chunk_bytes: int = 1) -> list[Piece]:
     return list(PARQUET.plan(file_of(path), chunk_bytes=chunk_bytes, limits=Limits()))
 
 
-def read(path: Path, *, start: int = 0, end: int = 1) -> list[Block]:
+def read(path: Path, *, start: int = 0, end: int = 1000) -> list[Block]:
     chunk = Chunk(index=0, unit=0, start=start, end=end, first=0, records=1)
     return list(PARQUET.read(file_of(path), chunk, limits=Limits()))
+
+
+def schema_in(path: Path) -> pyarrow.Schema:
+    return schema_of([file_of(path)], PARQUET.schema, PARQUET.columns, SchemaRules({}))
 
 
 def test_each_row_is_an_array_of_the_numbers_of_its_columns(path: Path) -> None:
@@ -43,11 +49,34 @@ def test_a_column_of_ids_is_copied(path: Path) -> None:
     assert (decoded(block), block.ids) == ([[1], [2]], ["x", "y"])
 
 
-def test_ranges_are_row_groups(path: Path) -> None:
+def test_ranges_are_rows_whatever_the_row_groups_are(path: Path) -> None:
     write(path, {"a": list(range(10))}, group=4)
-    assert pieces(path) == [Piece(0, 1, 4), Piece(1, 2, 4), Piece(2, 3, 2)]
-    assert pieces(path, chunk_bytes=1 << 20) == [Piece(0, 3, 10)]
-    assert [decoded(block) for block in read(path, start=1, end=3)] == [[[index] for index in range(4, 10)]]
+    size = path.stat().st_size
+    assert pieces(path, chunk_bytes=size * 3 // 10 + 1) == [
+        Piece(0, 3, 3), Piece(3, 6, 3), Piece(6, 9, 3), Piece(9, 10, 1),
+    ]  # fmt: skip
+    assert pieces(path, chunk_bytes=1 << 20) == [Piece(0, 10, 10)]
+    assert [row for block in read(path, start=3, end=9) for row in decoded(block)] == [[at] for at in range(3, 9)]
+
+
+def test_a_chunk_continues_where_the_one_before_has_ended(path: Path) -> None:
+    write(path, {"a": list(range(100))}, group=40)
+    opened: list[str] = []
+
+    class Counted:
+        name, size = path.name, path.stat().st_size
+
+        def open(self) -> BinaryIO:
+            opened.append(path.name)
+            return path.open("rb")
+
+    file, reader = Counted(), Parquet()
+    found: list[object] = []
+    for start in (0, 30, 60, 90, 30):
+        chunk = Chunk(0, 0, start, min(start + 30, 100), 0, 1)
+        found += [row for block in reader.read(file, chunk, limits=Limits()) for row in decoded(block)]
+    assert found == [[at] for at in [*range(100), *range(30, 60)]]
+    assert len(opened) == 2
 
 
 def test_blocks_can_be_divided_and_joined(path: Path) -> None:
@@ -68,13 +97,13 @@ def test_an_empty_file_has_no_records(path: Path) -> None:
 def test_a_column_that_is_not_a_number_is_reported(path: Path, columns: dict[str, object]) -> None:
     write(path, columns)
     with pytest.raises(InputError, match=r"rows\.parquet: column '.*' has type .*; allowed are numbers"):
-        pieces(path)
+        schema_in(path)
 
 
 def test_a_file_without_numbers_is_reported(path: Path) -> None:
     write(path, {"custom_id": ["x"]})
     with pytest.raises(InputError, match="has no column of numbers"):
-        pieces(path)
+        schema_in(path)
 
 
 def test_a_file_of_another_format_is_reported(path: Path) -> None:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import cast
 
-from runner.stores.run_folder.files import ListedFile
+from inferrun.formats.dataset import ListedFile
 from runner.stores.s3.bucket import Bucket
 from runner.stores.s3.input import _find
-from runner.stores.s3.spec import S3Spec
+from runner.stores.s3.spec import S3InputSpec
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,16 @@ class Listing:
         """There is no object of the name of the folder."""
 
     def list_below(self, prefix: str) -> list[ListedFile]:
-        return [ListedFile(key, 0, "") for key in self.keys if f"{key}/".startswith(prefix)]
+        return [ListedFile(key, 1, "") for key in self.keys if f"{key}/".startswith(prefix)]
 
 
 def test_the_object_of_the_folder_itself_which_consoles_create_is_not_reported() -> None:
     bucket = cast("Bucket", Listing(("in", "in/a.jsonl", "in/b.txt", "in/old", "in/old/c.jsonl")))
     for path in ("in", "in/"):
-        spec = S3Spec.model_validate({"bucket": "records", "path": path, "endpoint": "http://s3.test"})
-        found, skipped = _find(bucket, spec, suffix=".jsonl")
-        assert [one.name for one in found] == ["in/a.jsonl"]
-        assert [(one.reason, one.names) for one in skipped] == [
+        spec = S3InputSpec.model_validate({"bucket": "records", "path": path, "endpoint": "http://s3.test"})
+        folder, found = _find(bucket, spec, suffixes=(".jsonl",))
+        assert [folder + one.name for one in found.objects] == ["in/a.jsonl"]
+        assert [(one.reason, one.names) for one in found.skipped] == [
             ("OtherExtension", ("b.txt",)),
             ("NestedFolder", ("old",)),
         ]

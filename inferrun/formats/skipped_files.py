@@ -1,16 +1,19 @@
 """What is not read of a folder, and why: which names are, and how the others are listed and described. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from inferrun.plugins import Skipped
 from inferrun.text import one_line
-from runner.stores.compression import has_suffix
+
+COMPRESSED: Final = (".gz", ".zst")
+"""The extensions of compressions, which may follow that of a format."""
 
 OTHER_EXTENSION: Final = "OtherExtension"
 OTHER_CASE: Final = "OtherCase"
 NESTED_FOLDER: Final = "NestedFolder"
 HIDDEN: Final = "Hidden"
+EMPTY: Final = "Empty"
 NO_RECORDS: Final = "NoRecords"
 
 _TEXTS: Final = {
@@ -18,6 +21,7 @@ _TEXTS: Final = {
     OTHER_CASE: "extension in another case",
     NESTED_FOLDER: "nested folder",
     HIDDEN: "hidden",
+    EMPTY: "empty",
     NO_RECORDS: "without records",
 }
 """The reasons, in the order in which they are listed."""
@@ -28,11 +32,15 @@ _CHARACTERS: Final = 60
 """Of a name; the termination message has a limit."""
 
 
-def why_skipped(name: str, *, suffix: str) -> str:
-    """Return why a file is not read; empty if it is."""
-    if has_suffix(name, suffix):
+def why_skipped(name: str, *, suffixes: Sequence[str]) -> str:
+    """Return why a file is not read; empty if it is. No extensions: every file is."""
+    if not suffixes or _has_suffix(name, suffixes):
         return ""
-    return OTHER_CASE if has_suffix(name.lower(), suffix) else OTHER_EXTENSION
+    return OTHER_CASE if _has_suffix(name.lower(), suffixes) else OTHER_EXTENSION
+
+
+def _has_suffix(name: str, suffixes: Sequence[str]) -> bool:
+    return name.endswith(tuple(f"{suffix}{one}" for suffix in suffixes for one in ("", *COMPRESSED)))
 
 
 def listed(reasons: Mapping[str, str]) -> tuple[Skipped, ...]:

@@ -1,0 +1,129 @@
+"""Which files of a place are the input: by a path, a folder with partitions or a pattern. Pure.
+
+A folder is read with those of its nested folders whose names are `key=value`; a pattern reads what it matches. Names are relative
+to the folder, or to the part of the path before the first part with a wildcard.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+from urllib.parse import unquote
+
+from inferrun.formats.partitions import PartitionValue
+from inferrun.formats.skipped_files import EMPTY, HIDDEN, NESTED_FOLDER, listed, why_skipped
+from inferrun.plugins import InputError, PlannedObject, Skipped
+from inferrun.suggestions import did_you_mean
+
+MAX_OBJECTS: Final = 200_000
+"""They are listed in run.json, which every attempt reads."""
+
+_WILD: Final = re.compile(r"[*?]")
+_MISSING: Final = "__HIVE_DEFAULT_PARTITION__"
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """One file or object, as listed."""
+
+    name: str
+    size: int
+
+    tag: str = ""
+    """Differs if the content does; empty if the place has no such thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What is read and what is not."""
+
+    objects: tuple[PlannedObject, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+
+def split_pattern(path: str) -> tuple[str, str]:
+    """Return the folder and the pattern of a path; the pattern is empty if the path has no wildcard."""
+    parts = path.split("/")
+    at = next((at for at, part in enumerate(parts) if _WILD.search(part)), None)
+    return (path, "") if at is None else ("/".join(parts[:at]), "/".join(parts[at:]))
+
+
+def find(files: Iterable[ListedFile], *, pattern: str, suffixes: Sequence[str], field: str) -> Dataset:
+    """Return which files of a folder are read, sorted by name. Raises InputError with the field if they are too many."""
+    matches = _matcher(pattern)
+    below = [one for one in files if matches(one.name)]
+    folders = {one.name[: at.start()] for one in below for at in re.finditer("/", one.name)}
+    reasons: dict[str, str] = {}
+    found: list[PlannedObject] = []
+    for one in below:
+        if one.name in folders and not one.size:
+            continue  # an object that stands for a folder
+        name, why = _why_skipped(one, is_folder=not pattern, suffixes=suffixes)
+        if why:
+            reasons[name.encode(errors="surrogateescape").decode(errors="backslashreplace")] = why
+        else:
+            found.append(PlannedObject(one.name, one.size, one.tag, _partition_of(one.name, field=field)))
+    if len(found) > MAX_OBJECTS:
+        text = f"{field}: it has {len(found)} files, at most {MAX_OBJECTS} can be read by a run; use a narrower path"
+        raise InputError(text, is_retryable=False)
+    return Dataset(tuple(sorted(found, key=lambda one: one.name)), listed(reasons))
+
+
+def _why_skipped(one: ListedFile, *, is_folder: bool, suffixes: Sequence[str]) -> tuple[str, str]:
+    """Return the name of the file, or of the folder that is not read, and the reason; empty if it is read."""
+    parts = one.name.split("/")
+    for at, part in enumerate(parts):
+        name = "/".join(parts[: at + 1])
+        if part.startswith((".", "_")):
+            return name, HIDDEN
+        if is_folder and at < len(parts) - 1 and not part.partition("=")[1]:
+            return name, NESTED_FOLDER
+    return one.name, why_skipped(one.name, suffixes=suffixes) or ("" if one.size else EMPTY)
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    if not pattern:
+        return lambda _name: True
+    text = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
+    text = text.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+    compiled = re.compile(text, re.DOTALL)
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def _partition_of(name: str, *, field: str) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for part in name.split("/")[:-1]:
+        key, is_partition, value = part.partition("=")
+        if not is_partition:
+            continue
+        if key in found:
+            raise InputError(f"{field}: {name} has two values of the column {key!r} in its path", is_retryable=False)
+        found[unquote(key)] = None if value == _MISSING else unquote(value)
+    return found
+
+
+def partitions_of(objects: Sequence[PlannedObject], declared: Mapping[str, str]) -> list[dict[str, PartitionValue]]:
+    """Return the columns that the paths of objects have. Their types are declared, or follow from all values."""
+    names = dict.fromkeys(name for one in objects for name in one.partition)
+    if objects and (unknown := next((name for name in declared if name not in names), "")):
+        text = f"partitions.{unknown}: the path of no file has {unknown}=…{did_you_mean(unknown, names)}"
+        raise InputError(text, is_retryable=False)
+    types = {name: declared.get(name) or _type_of([one.partition.get(name) for one in objects]) for name in names}
+    return [{name: PartitionValue(one.partition.get(name), kind) for name, kind in types.items()} for one in objects]
+
+
+def _type_of(values: Sequence[str | None]) -> str:
+    given = [value for value in values if value is not None]
+    if given and all(_INTEGER.fullmatch(value) for value in given):
+        return "int64"
+    return "date32" if given and all(_is_date(value) for value in given) else "string"
+
+
+def _is_date(value: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(value) and date.fromisoformat(value))
+    except ValueError:
+        return False

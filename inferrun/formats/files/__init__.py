@@ -1,0 +1,1 @@
+"""The record format `files`: each file is a record."""

@@ -1,0 +1,43 @@
+"""The files of an input, as its store has opened them, and what its storage object says about them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from inferrun.formats.dataset import Dataset
+from inferrun.plugins import InputFile, PlannedObject
+from inferrun.plugins.storage import StorageSpec
+
+
+class DatasetSpec(StorageSpec):
+    """What the storage object of an input may say about its files and their columns."""
+
+    partitions: dict[str, str] = Field(default_factory=dict)
+    types: dict[str, str] = Field(default_factory=dict)
+    missing_columns: Literal["Fail", "Null"] = Field(default="Fail", alias="missingColumns")
+    allow_empty: bool = Field(default=False, alias="allowEmpty")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDataset:
+    """The files of a dataset, as a store has opened them."""
+
+    found: Dataset
+    files: Mapping[str, InputFile]
+    identify: Callable[[Sequence[PlannedObject]], str]
+    """Returns the fingerprint of objects."""
+
+    find_again: Callable[[], Dataset] | None
+    """None if the files cannot change."""
+
+    spec: DatasetSpec
+    label: str
+    """The field of the contract, such as `input.file`."""
+
+
+def spooled(file: InputFile, fingerprint: str) -> OpenedDataset:
+    """Return a file to which a store has spooled its input, which may be empty."""
+    found = Dataset((PlannedObject(file.name, file.size, ""),))
+    return OpenedDataset(found, {file.name: file}, lambda _: fingerprint, None, DatasetSpec(allow_empty=True), "input")

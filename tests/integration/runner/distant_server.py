@@ -1,0 +1,67 @@
+"""A server at a distance: a proxy that waits before each request, and counts them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+
+@dataclass
+class Distance:
+    """What has passed the proxy."""
+
+    url: str = ""
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By method and path."""
+
+    downloaded: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
+
+    def reads_below(self, prefix: str) -> int:
+        """The number of objects that were read, each as often as it was."""
+        return sum(n for (method, path), n in self.requests.items() if method == "GET" and path.startswith(prefix))
+
+
+@asynccontextmanager
+async def at_a_distance(target: str, *, seconds: float) -> AsyncIterator[Distance]:
+    """Start a proxy of a server. The header Host is passed on, because requests are signed."""
+    distance = Distance()
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
+
+        async def forward(request: web.Request) -> web.Response:
+            distance.requests[request.method, request.path] += 1
+            distance.in_flight += 1
+            distance.most_in_flight = max(distance.most_in_flight, distance.in_flight)
+            try:
+                await asyncio.sleep(seconds)
+                url = URL(target + request.raw_path, encoded=True)
+                body = await request.read()
+                async with session.request(request.method, url, headers=request.headers, data=body) as response:
+                    content = await response.read()
+                    distance.downloaded += len(content)
+                    dropped = (
+                        {"Transfer-Encoding", "Content-Length"} if request.method != "HEAD" else {"Transfer-Encoding"}
+                    )
+                    headers = {name: value for name, value in response.headers.items() if name not in dropped}
+                    return web.Response(status=response.status, headers=headers, body=content)
+            finally:
+                distance.in_flight -= 1
+
+        app = web.Application(client_max_size=1 << 30)
+        app.router.add_route("*", "/{path:.*}", forward)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        distance.url = f"http://{host}:{port}"
+        try:
+            yield distance
+        finally:
+            await runner.cleanup()
