@@ -149,15 +149,16 @@ async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: Cou
     model.before = holding_after(model, requests=6)
     environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "50", "INFERRUN_CONCURRENCY": "1"}
     pod = await file.start(environment=environment)
-    folder = file.output / "results" / "inf-sums-5be07ada" / "predictions"
-    await until(lambda: folder.exists() and len(list(folder.iterdir())) > 2 and model.in_flight > 0)
+    commits = file.output / "results" / "inf-sums-5be07ada" / "commits"
+    await until(lambda: len(list(commits.glob("0*.json"))) > 2 and model.in_flight > 0)
     pod.signal(signal.SIGTERM)
     ended = await pod.end()
     assert ended.code == 143
-    committed = len(list(folder.iterdir()))
+    kept = sum(json.loads(commit.read_bytes())["part"]["records"] for commit in commits.glob("0*.json"))
     model.before = nothing
+    seen = sum(model.rows.values())
     assert (await file.process(**environment)).code == 0
-    assert len(list(folder.iterdir())) > committed
+    assert sum(model.rows.values()) - seen == 1000 - kept
     assert set(model.rows) == {float(index) for index in range(1000)}
 
 
