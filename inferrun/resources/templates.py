@@ -105,7 +105,9 @@ class _Resolution:
         pieces = list(self._checked(text))
         for piece, placeholder in pieces:
             if placeholder is not None and re.search(r"[*?]", piece):
-                raise UnfitValue(placeholder, piece, "must not contain * or ?, which stand for other files")
+                raise UnfitValue(
+                    placeholder, piece, "must not contain * or ?, which are wildcards in the path of an input"
+                )
         _check_segments(pieces)
         return "".join(piece for piece, _ in pieces)
 

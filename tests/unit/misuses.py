@@ -107,6 +107,7 @@ OUT_OF_A_PATH: Final = (
     _of_value("another folder", "a/b", NO_SLASHES, input=_file("in/$(params.day)")),
     _of_value("another folder by a backslash", "a\\b", NO_SLASHES, input=_file("in/$(params.day)")),
     _of_value("nothing as a segment", "", NOT_EMPTY, input=_file("in/$(params.day)/rows.jsonl")),
+    _of_value("a wildcard", "*", "must not contain * or ?", input=_file("in/$(params.day)/rows.jsonl")),
     _of_value("nothing as a part of a segment", "", NOT_EMPTY, input=_file("in/day-$(params.day).jsonl")),
     _of_value("a line break", "a\nb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an escape sequence", "a\x1b[2Jb", UNPRINTABLE, input=_file("in/$(params.day)")),

@@ -30,6 +30,7 @@ VALUES = (
     "\u00e9 e\u0301 \U0001f600",
     "x" * 200,
 )
+NAMES = tuple(one for one in VALUES if not {"*", "?"} & {*one})
 ROWS = b"[1, 2]\n[3, 4]\n"
 Storage = dict[str, Any]  # Any: free-form storage
 
@@ -51,7 +52,7 @@ async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
         yield started
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", NAMES)
 async def test_a_value_is_one_folder_of_a_claim(file: Machine, value: str) -> None:
     place = file.input / "in" / value
     place.mkdir(parents=True)
@@ -66,7 +67,7 @@ async def test_a_value_is_one_folder_of_a_claim(file: Machine, value: str) -> No
     assert [one.name for one in (file.output / "out").iterdir()] == [value]
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", NAMES)
 async def test_a_value_is_one_part_of_a_key(file: Machine, s3: S3Server, value: str) -> None:
     place = s3.bucket / "in" / value
     place.mkdir(parents=True)
