@@ -44,7 +44,7 @@ _HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, order=True)
-class Interval:
+class FixedInterval:
     """Fires when the seconds since 1970 are `offset` more than a multiple of `every`."""
 
     every: int
@@ -60,7 +60,7 @@ class RunSchedule:
     calendars: tuple[CronTimes, ...]
     """It fires at local times that match every field of one of them."""
 
-    intervals: tuple[Interval, ...]
+    intervals: tuple[FixedInterval, ...]
     """It also fires at these times."""
 
     time_zone: str
@@ -96,10 +96,10 @@ def schedule_of(run: InferenceRun, *, now: datetime) -> RunSchedule:
 
 def temporal_times(
     times: CronTimes | Every, *, zone: ZoneInfo, now: datetime
-) -> tuple[tuple[CronTimes, ...], tuple[Interval, ...]]:
+) -> tuple[tuple[CronTimes, ...], tuple[FixedInterval, ...]]:
     """The calendars and the intervals that fire when the expression does, near to `now`."""
     if isinstance(times, Every):
-        return (), (Interval(times.seconds),)
+        return (), (FixedInterval(times.seconds),)
     today = now.astimezone(zone).date()
     near = range(-CHANGES_WITHIN.days, CHANGES_WITHIN.days + 1)
     days = [today + timedelta(days=number) for number in near]
@@ -108,10 +108,10 @@ def temporal_times(
     if is_every_hour and len({offset % _HOUR for offset in offsets}) == 1:
         shift = offsets.pop()
         seconds = (int((timedelta(minutes=minute) - shift).total_seconds()) % 3600 for minute in times.minutes)
-        return (), tuple(sorted(Interval(3600, offset) for offset in seconds))
+        return (), tuple(sorted(FixedInterval(3600, offset) for offset in seconds))
     changing = [day for day in days if _offset(day, zone=zone) != _offset(day + timedelta(days=1), zone=zone)]
     moments = {moment for day in changing for moment in times_of_day(times, day, zone=zone)}
-    singles = (Interval(ONCE_SECONDS, int((moment - EPOCH).total_seconds()) % ONCE_SECONDS) for moment in moments)
+    singles = (FixedInterval(ONCE_SECONDS, int((moment - EPOCH).total_seconds()) % ONCE_SECONDS) for moment in moments)
     calendars = (part for calendar in calendars_of(times) for part in _without(calendar, changing))
     return tuple(calendars), tuple(sorted(singles))
 

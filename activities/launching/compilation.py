@@ -9,11 +9,11 @@ from activities.launching.retried_run import check_storage, retried_run
 from activities.launching.snapshot import (
     CONTRACT_KEY,
     CompiledRun,
-    ConfigMapKey,
     End,
     EndpointSecret,
     HeaderSecret,
     MountedClaim,
+    MountedKey,
     Snapshot,
     WantedService,
     hash_of,
@@ -277,10 +277,10 @@ def _snapshot_of(
         warm_up_limit=warm_up_limit,
         warm_up_image=defaults.runner_image if warm_up_limit else "",
         is_dry_run=bool(run.spec.dry_run),
-        ca_bundle=ConfigMapKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
+        ca_bundle=MountedKey(config_map=bundle.config_map_ref.name, key=bundle.config_map_ref.key or CA_BUNDLE_KEY)
         if bundle is not None
         else None,
-        system_prompt=ConfigMapKey(config_map=system.name, key=system.key) if system is not None else None,
+        system_prompt=MountedKey(config_map=system.name, key=system.key) if system is not None else None,
         shards=1 if run.spec.dry_run else run.spec.shards or spec.shards or 1,  # a dry run reads only the first records
     )
 

@@ -51,7 +51,7 @@ class MountedClaim(Frozen):
     name: str
 
 
-class ConfigMapKey(Frozen):
+class MountedKey(Frozen):
     """A key of a ConfigMap that is mounted: with certificates of authorities, or with a system message."""
 
     config_map: str
@@ -120,8 +120,8 @@ class Snapshot(Frozen):
     """0: the Pod has no init container."""
 
     warm_up_image: str = ""
-    ca_bundle: ConfigMapKey | None = None
-    system_prompt: ConfigMapKey | None = None
+    ca_bundle: MountedKey | None = None
+    system_prompt: MountedKey | None = None
     is_dry_run: bool = False
     shards: int = 1
     """Number of Pods of a launch."""

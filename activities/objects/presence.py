@@ -14,11 +14,20 @@ async def get_if_present(api: KubeClient, resource: Resource, namespace: str, na
 
 
 async def delete_if_present(
-    api: KubeClient, resource: Resource, namespace: str, name: str, *, uid: str, grace: int | None = None
+    api: KubeClient,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    *,
+    uid: str,
+    version: str | None = None,
+    grace: int | None = None,
 ) -> bool:
-    """Delete the object with that UID; False if it is already gone or another object has its name."""
+    """Delete the object with that UID; False if it is already gone or another object has its name. With `version`, also if its
+    resourceVersion is another one.
+    """
     try:
-        await api.delete(resource, namespace, name, uid=uid, grace=grace)
+        await api.delete(resource, namespace, name, uid=uid, version=version, grace=grace)
     except (NotFound, Conflict):
         return False
     return True

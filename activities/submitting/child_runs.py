@@ -258,11 +258,14 @@ def rejected(reason: Reason, message: str) -> SubmissionStatus:
     return SubmissionStatus(standing=SubmissionState.REFUSED, reason=reason, message=message)
 
 
-def overlaps_earlier_run(run: RunRef, in_progress: Iterable[InferenceRun]) -> bool:
-    """Whether another run was created before this one, or in the same second.
+def overlapping(run: RunRef, in_progress: Iterable[InferenceRun]) -> InferenceRun | None:
+    """This run as it is now, if another one was created before it, or in the same second; otherwise None.
 
-    The later one has certainly seen the earlier one. Of two within a second nothing tells which that is, so both may be deleted.
+    The later one has certainly seen the earlier one. Of two within a second nothing tells which that is, so both may be taken back.
     """
-    created = {one.metadata.uid: one.metadata.creation_timestamp for one in in_progress}
-    mine = created.pop(run.uid, None)
-    return mine is not None and any(other is not None and other <= mine for other in created.values())
+    known = {one.metadata.uid: one for one in in_progress}
+    mine = known.pop(run.uid, None)
+    if mine is None or mine.metadata.creation_timestamp is None:
+        return None
+    created = (other.metadata.creation_timestamp for other in known.values())
+    return mine if any(other is not None and other <= mine.metadata.creation_timestamp for other in created) else None

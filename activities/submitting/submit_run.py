@@ -25,7 +25,7 @@ from activities.submitting.child_runs import (
     is_nominal_time,
     list_children,
     missed_because,
-    overlaps_earlier_run,
+    overlapping,
     rejected,
     scheduled_run,
     status_of,
@@ -130,12 +130,23 @@ class RunSubmitter:
             if not blocker.may_pass or activity.info().attempt > PATIENT_TRIES:
                 await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
             raise
-        if created.run is not None and overlaps_earlier_run(created.run, await self._in_progress(schedule)):
-            another = created.run
-            await delete_if_present(self._api, RUNS, namespace, another.name, uid=another.uid)
-            text = f"another run was created at the same moment as {another}, which must not overlap with it"
-            raise ApplicationError(text, type=str(Reason.MISSED))
+        if created.run is not None:
+            await self._take_back_if_overlapping(created.run, schedule)
         return await self._reported(schedule, created)
+
+    async def _take_back_if_overlapping(self, run: RunRef, schedule: InferenceRun) -> None:
+        """Delete a run beside which another one was created, and have Temporal try again. One that has been launched remains the
+        run of its time, and is cancelled.
+        """
+        text = f"another run was created at the same moment as {run}, which must not overlap with it"
+        while mine := overlapping(run, await self._in_progress(schedule)):
+            if mine.status.job_status is not None:
+                await self._cancel(run)
+                await self._events.record(run, reason=Reason.CANCELLED, message=text, is_warning=True)
+                return
+            version = mine.metadata.resource_version
+            if await delete_if_present(self._api, RUNS, run.namespace, run.name, uid=run.uid, version=version):
+                raise ApplicationError(text, type=str(Reason.MISSED))
 
     async def _in_progress(self, schedule: InferenceRun) -> list[InferenceRun]:
         if schedule.spec.concurrency_policy is ConcurrencyPolicy.ALLOW:

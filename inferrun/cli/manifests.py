@@ -40,7 +40,7 @@ MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Manifest:
+class CheckedManifest:
     """A document in a file: what it describes, and what is wrong with it."""
 
     title: str
@@ -51,7 +51,7 @@ class Manifest:
     warnings: tuple[str, ...] = ()
 
 
-def read_manifests(path: Path) -> list[Manifest]:
+def read_manifests(path: Path) -> list[CheckedManifest]:
     """The documents of a file; `-` is standard input. Raises InvalidRequest if it cannot be read."""
     try:
         raw = sys.stdin.buffer.read(MAX_FILE_BYTES) if str(path) == "-" else path.read_bytes()[:MAX_FILE_BYTES]
@@ -71,9 +71,9 @@ def read_manifests(path: Path) -> list[Manifest]:
     return found
 
 
-def _manifest(document: Any, *, number: int) -> Manifest:  # Any: whatever the file contains
+def _manifest(document: Any, *, number: int) -> CheckedManifest:  # Any: whatever the file contains
     if not isinstance(document, dict):
-        return Manifest(f"document {number}", problems=("it is not an object",))
+        return CheckedManifest(f"document {number}", problems=("it is not an object",))
     metadata = document.get("metadata")
     metadata = dict(metadata) if isinstance(metadata, dict) else {}
     stem = str(metadata.get("generateName") or "").rstrip("-.")
@@ -82,7 +82,9 @@ def _manifest(document: Any, *, number: int) -> Manifest:  # Any: whatever the f
     kind, name = str(document.get("kind")), str(metadata.get("name") or "")
     title = one_line(f"{kind} {stem or name}", limit=300)
     if document.get("apiVersion") != wellknown.API_VERSION or kind not in (wellknown.CONFIG_KIND, wellknown.RUN_KIND):
-        return Manifest(title, warnings=(f"not checked: apiVersion and kind are not of {wellknown.API_VERSION}",))
+        return CheckedManifest(
+            title, warnings=(f"not checked: apiVersion and kind are not of {wellknown.API_VERSION}",)
+        )
     problems = (
         []
         if is_subdomain(name)
@@ -95,13 +97,13 @@ def _manifest(document: Any, *, number: int) -> Manifest:  # Any: whatever the f
         if kind == wellknown.RUN_KIND:
             run = parse_run(stored)
             problems += map(str, run_problems(run))
-            return Manifest(title, run, tuple(problems))
+            return CheckedManifest(title, run, tuple(problems))
         config = parse_config(stored)
     except ValidationError as error:
-        return Manifest(title, problems=(*problems, *map(str, parse_problems(error))))
+        return CheckedManifest(title, problems=(*problems, *map(str, parse_problems(error))))
     # An unknown key of a storage object is a problem of the config as well.
     problems += (text for one in config_problems(config) if (text := str(one)) not in problems)
-    return Manifest(title, config, tuple(problems), config_warnings(config))
+    return CheckedManifest(title, config, tuple(problems), config_warnings(config))
 
 
 def validate(

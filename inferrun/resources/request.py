@@ -38,7 +38,7 @@ class Task(StrEnum):
     MODERATION = "Moderation"
 
 
-class Role(StrEnum):
+class MessageRole(StrEnum):
     """Who says a message."""
 
     SYSTEM = "system"
@@ -58,7 +58,7 @@ class Detail(StrEnum):
 class Message(ResourceModel):
     """A message of a conversation."""
 
-    role: Role
+    role: MessageRole
     """Who says it: system, developer, user or assistant."""
 
     content: Template
@@ -193,7 +193,11 @@ def request_problems(request: RequestTemplate, *, protocol: str) -> Iterator[Pro
         if one in given and other in given:
             allowed = f"but spec.request.{other} is set, too; set only one of them"
             yield invalid(f"spec.request.{one}", given[one], allowed)
-    if "images" in given and all(one.role is not Role.USER for one in request.messages or ()) and request.messages:
+    if (
+        "images" in given
+        and all(one.role is not MessageRole.USER for one in request.messages or ())
+        and request.messages
+    ):
         yield invalid("spec.request.images", given["images"], "but no message is of the user, of which they are part")
     kind = (request.response_schema or {"type": "object"}).get("type")
     if kind != "object":

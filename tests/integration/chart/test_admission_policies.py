@@ -12,7 +12,7 @@ import pytest
 
 from activities.launching import manifests
 from activities.launching.compilation import compile_run
-from activities.launching.snapshot import ConfigMapKey, HeaderSecret
+from activities.launching.snapshot import HeaderSecret, MountedKey
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
 from inferrun.run_defaults import Defaults
@@ -113,7 +113,7 @@ def _post_job(worker: Worker, namespace: str, body: Manifest) -> str:
         {"shards": MAX_SHARDS},
         {"header_secrets": (HeaderSecret(end="input", index=0, secret="a", key="b"),)},
         {"warm_up_limit": 60, "warm_up_image": "runner:1"},
-        {"ca_bundle": ConfigMapKey(config_map="a", key="b")},
+        {"ca_bundle": MountedKey(config_map="a", key="b")},
     ],
     ids=["default", "allowed account", "assigned user", "shards", "headers", "warm-up", "CA bundle"],
 )

@@ -1,5 +1,6 @@
 """An API server with one schedule, and the activity that submits a run of it."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -48,7 +49,9 @@ async def never(run: RunRef) -> None:
     raise AssertionError(f"{run} must not be cancelled")
 
 
-async def submit(api: OneSchedule, *, due: datetime, started: datetime) -> SubmissionStatus:
+async def submit(
+    api: OneSchedule, *, due: datetime, started: datetime, cancel: Callable[[RunRef], Awaitable[None]] = never
+) -> SubmissionStatus:
     """Submit the run that was due then. `started`: when the activity started, by Temporal's clock."""
     submitter = RunSubmitter(
         api,
@@ -56,7 +59,7 @@ async def submit(api: OneSchedule, *, due: datetime, started: datetime) -> Submi
         events=EventRecorder(api, reporter="tests"),
         history=SubmissionHistory(cast("Client", None), task_queue="any"),  # not asked for runs of schedules
         defaults=Defaults,
-        cancel=never,
+        cancel=cancel,
     )
     given = SubmitInput(
         submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),

@@ -11,10 +11,10 @@ from activities.launching import manifests
 from activities.launching.manifests import deadline_margin
 from activities.launching.snapshot import (
     CompiledRun,
-    ConfigMapKey,
     EndpointSecret,
     HeaderSecret,
     MountedClaim,
+    MountedKey,
     WantedService,
 )
 from inferrun.resources import parse_run
@@ -451,7 +451,7 @@ def test_a_models_own_certificate_is_mounted_if_its_secret_can_be() -> None:
 
 @pytest.mark.parametrize("is_our_runner", [True, False])
 def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: bool) -> None:
-    given = {"ca_bundle": ConfigMapKey(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
+    given = {"ca_bundle": MountedKey(config_map="authorities", key="cabundle.crt"), "is_our_runner": is_our_runner}
     run = CompiledRun("inf-iris", "{}", snapshot(warm_up_limit=600, warm_up_image="runner:1", **given))
     body = manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=None)
     verify = manifests.verify_job(RUN, run, installation="i", launch=1, attempt=1, is_final=True)
@@ -465,7 +465,7 @@ def test_a_ca_bundle_is_mounted_in_every_container_of_the_run(*, is_our_runner: 
 
 
 def test_a_system_message_is_mounted_where_the_runner_reads_it_and_not_in_a_verification() -> None:
-    prompt = ConfigMapKey(config_map="prompts", key="sort.txt")
+    prompt = MountedKey(config_map="prompts", key="sort.txt")
     spec = job_of(system_prompt=prompt)["spec"]["template"]["spec"]
     source = {"name": "prompts", "items": [{"key": "sort.txt", "path": "system"}]}
     assert {"name": "system-prompt", "configMap": source} in spec["volumes"]

@@ -8,7 +8,7 @@ import pytest
 
 from activities.launching.compilation import compile_run, compile_with_model
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.snapshot import CompiledRun, ConfigMapKey, EndpointSecret, MountedClaim
+from activities.launching.snapshot import CompiledRun, EndpointSecret, MountedClaim, MountedKey
 from inferrun.kserve import ModelAddress
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy
@@ -98,7 +98,7 @@ def test_the_request_is_part_of_the_contract_and_its_config_map_of_the_snapshot(
     made = compile_of(spec={"request": request})
     found = json.loads(made.contract_json)["request"]
     assert found == {name: one for name, one in request.items() if name != "task"}
-    assert made.snapshot.system_prompt == ConfigMapKey(config_map="prompts", key="sort.txt")
+    assert made.snapshot.system_prompt == MountedKey(config_map="prompts", key="sort.txt")
 
 
 def test_a_dry_run_is_in_the_contract_and_in_the_snapshot() -> None:

@@ -8,7 +8,7 @@ from activities.submitting.child_runs import (
     adopted,
     in_progress,
     list_children,
-    overlaps_earlier_run,
+    overlapping,
     schedule_of,
     scheduled_run,
     submitted_run,
@@ -290,5 +290,6 @@ def test_of_two_runs_created_at_the_same_moment_the_earlier_one_stays(other: str
     for manifest, created in zip(made, ("09:00:00", other), strict=True):
         manifest["metadata"]["creationTimestamp"] = f"2026-11-21T{created}Z"
     mine, another = stored(made[0], uid="mine"), stored(made[1], uid="another")
-    assert overlaps_earlier_run(mine.ref, [mine, another]) is expected
-    assert not overlaps_earlier_run(mine.ref, [mine])
+    assert overlapping(mine.ref, [mine, another]) == (mine if expected else None)
+    assert overlapping(mine.ref, [mine]) is None
+    assert overlapping(mine.ref, [another]) is None

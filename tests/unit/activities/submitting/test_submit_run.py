@@ -1,7 +1,12 @@
-"""What becomes of a submission whose request to create the run is answered late."""
+"""What becomes of a submission whose request to create the run is answered late, or beside another one."""
 
-from inferrun.kube.errors import AlreadyExists
-from inferrun.kube.objects import Object, Resource
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from inferrun.kube.errors import AlreadyExists, Conflict
+from inferrun.kube.objects import RUNS, Object, Resource
+from inferrun.run_ref import RunRef
+from inferrun.timestamps import rfc3339
 from tests.unit.activities.one_schedule import OneSchedule, submit
 from tests.unit.objects import NOW
 from workflows.messages import SubmissionState
@@ -20,3 +25,74 @@ async def test_a_run_that_was_created_by_a_request_without_an_answer_is_adopted(
     assert status.standing is SubmissionState.UNDER_WAY
     assert status.run is not None
     assert status.run.uid == "uid-of-the-run"
+
+
+class TwoAtOnce(OneSchedule):
+    """Another run of the schedule is created at the same moment as the one that is submitted. That is launched once it has been
+    listed so often: its status then names its Job.
+    """
+
+    def __init__(self, *, launched_after: int | None) -> None:
+        super().__init__()
+        self.cancelled: list[RunRef] = []
+        self.is_deleted = False
+        self._looks_left = launched_after
+
+    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:
+        if resource is not RUNS:
+            return body
+        made = await super().create(resource, namespace, body, **params)
+        made["metadata"].update(creationTimestamp=rfc3339(NOW), resourceVersion="1")
+        self._launch_if_due()
+        return made
+
+    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
+        if resource is not RUNS or self.made is None or self.is_deleted:
+            return await super().list(resource, namespace, **params)
+        other = {**self.made, "metadata": {**self.made["metadata"], "name": "other", "uid": "other"}}
+        found = {"items": [other, {**self.made, "metadata": {**self.made["metadata"]}}]}
+        if self._looks_left:
+            self._looks_left -= 1
+        self._launch_if_due()
+        return found
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        *,
+        uid: str,  # noqa: ARG002
+        version: str | None = None,
+        grace: int | None = None,  # noqa: ARG002
+    ) -> None:
+        assert self.made is not None
+        if version is not None and version != self.made["metadata"]["resourceVersion"]:
+            raise Conflict("it has changed", status=409)
+        self.is_deleted = resource is RUNS
+
+    async def cancel(self, run: RunRef) -> None:
+        self.cancelled.append(run)
+
+    def _launch_if_due(self) -> None:
+        if self.made is not None and self._looks_left == 0:
+            job = {"kind": "Job", "name": "job", "uid": "job"}
+            metadata = {**self.made["metadata"], "resourceVersion": "2"}
+            self.made = {**self.made, "metadata": metadata, "status": {"phase": "Pending", "jobStatus": job}}
+
+
+async def test_of_two_runs_that_must_not_overlap_one_is_taken_back_before_it_is_executed() -> None:
+    api = TwoAtOnce(launched_after=None)
+    with pytest.raises(ApplicationError, match="at the same moment"):
+        await submit(api, due=NOW, started=NOW, cancel=api.cancel)
+    assert api.is_deleted
+    assert api.cancelled == []
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+async def test_a_run_that_was_launched_by_then_is_the_run_of_its_time_and_is_cancelled(looks: int) -> None:
+    api = TwoAtOnce(launched_after=looks)
+    status = await submit(api, due=NOW, started=NOW, cancel=api.cancel)
+    assert status.standing is SubmissionState.UNDER_WAY
+    assert not api.is_deleted
+    assert api.cancelled == [status.run]
