@@ -149,6 +149,11 @@ class Tensors(BaseModel):
     def __bool__(self) -> bool:
         return bool(self.inputs or self.outputs or self.parameters)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that feed the inputs, each once."""
+        return tuple(dict.fromkeys(name for tensor in self.inputs for name in tensor.columns))
+
 
 class RequestMessage(BaseModel):
     """A message of a conversation."""

@@ -34,7 +34,7 @@ _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
 
 
 class InvalidPlaceholder(Exception):
-    """What was `found` is no placeholder, or not allowed where it is; `why` says what is, and which one was probably meant."""
+    """What was `found` is not a placeholder, or not allowed where it is; `why` says what is, and which one was probably meant."""
 
     def __init__(self, why: str, *, found: str = "") -> None:
         self.why = why

@@ -85,7 +85,7 @@ ANNOTATION_RUNNER: Final = f"{DOMAIN}/runner"
 RUNNER_BUILTIN: Final = "builtin"
 RUNNER_CUSTOM: Final = "custom"
 RUNNER_VERIFY: Final = "verify"
-"""The Job is no launch: it checks whether the run's output is committed."""
+"""The Job is not a launch: it checks whether the run's output is committed."""
 
 ANNOTATION_STOPPED: Final = f"{DOMAIN}/stopped"
 """Set to "true" on a Job of a custom image that was stopped: it is kept until its Pods have ended, because its status

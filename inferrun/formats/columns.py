@@ -23,8 +23,6 @@ from inferrun.plugins import (
 
 ROWS_PER_BLOCK: Final = 16_384
 
-_FLOATING = {pyarrow.float16(), pyarrow.float32(), pyarrow.float64()}
-
 
 @contextmanager
 def reading(file: InputFile, *, form: str) -> Iterator[None]:
@@ -59,23 +57,12 @@ def row_texts(table: pyarrow.RecordBatch) -> list[bytes]:
     return texts
 
 
-def infinite_rows(table: pyarrow.RecordBatch) -> list[int]:
-    """Return the positions of the rows with an infinite number, which JSON does not have."""
-    found: set[int] = set()
-    for column in table.columns:
-        if column.type in _FLOATING:
-            is_infinite = compute.is_inf(column.cast(pyarrow.float32()) if column.type == pyarrow.float16() else column)
-            if compute.any(is_infinite).as_py():
-                found.update(compute.indices_nonzero(is_infinite).to_pylist())
-    return sorted(found)
-
-
 def _texts(column: pyarrow.Array, *, name: str) -> pyarrow.Array:
-    """Return each number as text. JSON has no NaN and no infinity; both become null. See `infinite_rows`."""
+    """Return each number as text. JSON has no NaN and no infinity; both become null."""
     kind = column.type
     if pyarrow.types.is_boolean(kind):
         column = column.cast(pyarrow.int8())
-    elif kind in _FLOATING:
+    elif pyarrow.types.is_floating(kind):
         column = compute.if_else(compute.is_finite(column), column, pyarrow.scalar(None, kind))
     elif not (pyarrow.types.is_integer(kind) or pyarrow.types.is_decimal(kind)):
         raise ValueError(f"column {name!r} has type {kind}; only numbers and booleans are allowed")

@@ -44,7 +44,7 @@ class Members:
         return self.text[slice(*self.spans.get(path, (0, 0)))]
 
     def string(self, *path: str) -> str | None:
-        """Return the value of a member; None if it is no string, or none of valid Unicode."""
+        """Return the value of a member; None if it is not a string, or not one of valid Unicode."""
         raw = self.raw(*path)
         if not raw.startswith('"'):
             return None

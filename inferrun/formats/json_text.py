@@ -4,7 +4,7 @@ orjson leaves the unused rest of its buffer, of up to 64 KiB, attached to each t
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final, cast
 
@@ -68,6 +68,21 @@ def copied_texts(batch: Batch | Block) -> Sequence[bytes]:
 def array_of(texts: Sequence[bytes]) -> bytes:
     """Return the JSON array of texts."""
     return b"[%b]" % b",".join(texts)
+
+
+def objects_of(members: Mapping[str, Sequence[bytes]]) -> list[bytes]:
+    """Return the JSON texts of objects that have each of these members, whose texts are in the same order."""
+    heads = [b"%b:" % orjson.dumps(name) for name in members]
+    rows = zip(*members.values(), strict=True)
+    return [b"{%b}" % b",".join([head + text for head, text in zip(heads, row, strict=True)]) for row in rows]
+
+
+def nested(values: Sequence[Json], dimensions: Sequence[int]) -> list[Json]:
+    """Return the values of arrays, one after the other, as arrays with these dimensions."""
+    found = list(values)
+    for size in reversed(dimensions):
+        found = [found[start : start + size] for start in range(0, len(found), size)]
+    return found
 
 
 def text_of(value: Json) -> bytes:

@@ -35,8 +35,7 @@ def columns_of(contract: Contract, model: ModelProtocol | None = None) -> Column
         raise ContractError("joinSource: Input copies all columns; remove passThroughColumns, or set joinSource: None")
     if fault := copied_fault(copied):
         raise ContractError(f"passThroughColumns: {fault}")
-    fed = tuple(dict.fromkeys(name for tensor in contract.tensors.inputs for name in tensor.columns))
-    takes_any = False
+    fed, takes_any = contract.tensors.columns, False
     if isinstance(model, ColumnModel):
         fed, takes_any = model.fed_columns(), model.takes_any
     elif model and contract.tensors:

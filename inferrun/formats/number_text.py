@@ -9,7 +9,7 @@ _SMALLEST, _LIMIT = -(1 << 63), 1 << 64
 
 
 def number_of(text: str) -> int | float | None:
-    """Return the number that a text is; None if it is none, or infinite. Python's own rules would accept `1_000`.
+    """Return the number that a text is; None if it is not one, or infinite. Python's own rules would accept `1_000`.
 
     Integers of more than 64 bits are floating-point numbers, as JSON parsers read them.
     """

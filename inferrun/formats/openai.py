@@ -1,7 +1,7 @@
 """The format `openai`: the input, output and error files of OpenAI's Batch API, one JSON object per line.
 
 An input line is `{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}`. It is passed on as it is: a line
-that is no valid request costs one record. An output line is `{"id": …, "custom_id": …, "response": {"status_code": …,
+that is not a valid request costs one record. An output line is `{"id": …, "custom_id": …, "response": {"status_code": …,
 "request_id": …, "body": …}, "error": null}`. Requests that failed are only in the error file, with what the server responded, or
 with an `error` if there was no response. There, each line has another member, `"inferrun": {"index": …, "code": …, "message": …,
 "attempts": …}`: OpenAI's members stay as its readers expect them.

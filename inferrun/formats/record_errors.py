@@ -11,7 +11,10 @@ from inferrun.formats.json_text import text_of
 from inferrun.plugins import ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records, Results
 
 NOT_SENT: Final = "invalid_input"
-"""Its code."""
+"""The code of a record that is not sent."""
+
+INVALID_PREDICTION: Final = "invalid_prediction"
+"""The code of a record whose prediction is not valid."""
 
 
 def not_sent(text: str) -> RecordError:
@@ -26,17 +29,6 @@ FAILED_BEFORE: Final = "input_run"
 def invalid_of(block: Block) -> list[RecordError]:
     """Return the errors of a block that are faults of the input, in order."""
     return [error for _, error in sorted(block.errors.items()) if error.code != FAILED_BEFORE]
-
-
-def without_infinity(batch: Batch) -> Batch:
-    """Return a batch with an error for each record with an infinite number, which cannot be sent as JSON."""
-    if not isinstance(batch.records, ArrowRecords):
-        return batch  # JSON texts have no infinity, either
-    from inferrun.formats.columns import infinite_rows  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
-
-    text = "the record contains an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
-    errors = dict.fromkeys(infinite_rows(batch.records.table), not_sent(text))
-    return replace(batch, errors=errors) if errors else batch
 
 
 async def predict_valid(batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
@@ -58,6 +50,8 @@ def selected(records: Records, places: Sequence[int]) -> Records:
 
 def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
     """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
+    if results is not None and not unsent:
+        return results
     errors = dict(unsent)
     if results is None:
         return Results(JsonRecords([b"null"] * total), errors)

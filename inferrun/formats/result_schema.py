@@ -183,9 +183,9 @@ def parse_type(text: str) -> pyarrow.DataType:
     try:
         found, end = _type_at(text, 0)
     except (ValueError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{text[:80]!r} is no type; {_ALLOWED}") from error
+        raise ValueError(f"{text[:80]!r} is not a type; {_ALLOWED}") from error
     if end != len(text):
-        raise ValueError(f"{text[:80]!r} is no type; {_ALLOWED}")
+        raise ValueError(f"{text[:80]!r} is not a type; {_ALLOWED}")
     return found
 
 

@@ -14,11 +14,13 @@ from typing import Final, cast
 import orjson
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.json_pointer import MISSING, at_pointer
 from inferrun.formats.json_text import text_of
 from inferrun.formats.named_columns import field_of
 from inferrun.formats.record_errors import FAILED_BEFORE, not_sent
-from inferrun.formats.row_validation import RowFault, form_of, width_of
+from inferrun.formats.record_forms import form_of
 from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, Json, JsonRecords, RecordError, StoredResult
+from inferrun.plugins.rows import RowFault, width_of
 
 _BLOCK_BYTES: Final = 64 * 1024
 _INDEX, _, _PREDICTION, _ = RESULT_MEMBERS
@@ -97,15 +99,8 @@ def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Jso
     if name in members:
         return members[name]
     if name.startswith(_WITHIN):
-        value = members[_PREDICTION]
-        for part in name.removeprefix(_WITHIN).split("."):
-            if isinstance(value, dict) and part in value:
-                value = value[part]
-            elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
-                value = value[int(part)]
-            else:
-                break
-        else:
+        value: Json = at_pointer(members[_PREDICTION], name.removeprefix(_WITHIN).split("."))
+        if value is not MISSING:
             return value
     near = get_close_matches(name, members, n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""

@@ -3,19 +3,22 @@
 A result that does not fit the schema is an error of its record: a prediction `invalid_prediction`, another value `invalid_input`.
 """
 
-from collections.abc import Callable, Sequence
-from typing import BinaryIO, Final
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Final, Literal, Protocol
 
 import orjson
 import pyarrow
 from pyarrow import compute
 
-from inferrun.formats.json_text import copied_texts, text_of
+from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.json_text import array_of, copied_texts, error_of, text_of, texts_of
 from inferrun.formats.jsonl.results import error_line
-from inferrun.formats.record_errors import NOT_SENT
+from inferrun.formats.record_errors import INVALID_PREDICTION, NOT_SENT
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
-from inferrun.formats.typed_values import array_of_column, array_of_texts
+from inferrun.formats.typed_values import array_of_column, array_of_texts, is_json
 from inferrun.plugins import (
+    ID_COLUMN,
     ArrowRecords,
     Batch,
     CustomId,
@@ -24,30 +27,60 @@ from inferrun.plugins import (
     RecordError,
     ResultCounts,
     Results,
+    ResultWriter,
+    StoredResult,
 )
 
 PIECE_BYTES: Final = 1 << 20
 """Memory of the results that are converted at once."""
 
-_INVALID: Final = "invalid_prediction"
+ROWS_AT_ONCE: Final = 1024
+"""Rows of a table that are read as Python values at once, which take several times as much memory."""
+
+
+class TableFile(Protocol):
+    """A file of results that is written."""
+
+    def write_batch(self, batch: pyarrow.RecordBatch) -> None:
+        """Append rows."""
+
+    def close(self) -> None:
+        """Complete the file."""
+
+
+class TableResults(ABC):
+    """What formats with tables of results have in common."""
+
+    has_typed_results: Literal[True] = True
+
+    @abstractmethod
+    def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
+        """Begin a file."""
+
+    @abstractmethod
+    def stored_batches(self, results: BinaryIO) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of a file. Raises ValueError if it is not of this format."""
+
+    def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: pyarrow.Schema | None = None) -> ResultWriter:
+        """Return a writer of one table."""
+        if schema is None:
+            raise ValueError("a table needs a schema")
+        return TableWriter(schema, self.create_table(out, schema), errors)
+
+    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
+        """Yield the rows of a result file."""
+        for batch in self.stored_batches(results):
+            for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+                yield from _rows_of(batch.slice(start, ROWS_AT_ONCE))
 
 
 class TableWriter:
     """Converts results piece by piece."""
 
-    def __init__(
-        self,
-        schema: pyarrow.Schema,
-        errors: BinaryIO,
-        *,
-        store: Callable[[pyarrow.RecordBatch], None],
-        finish: Callable[[], None],
-    ) -> None:
-        """`store` writes rows, and `finish` completes the file."""
+    def __init__(self, schema: pyarrow.Schema, file: TableFile, errors: BinaryIO) -> None:
         self._schema = ResultSchema(schema)
+        self._file = file
         self._errors = errors
-        self._store = store
-        self._finish = finish
         self._held: list[tuple[Batch, Results]] = []
         self._size = 0
         self._counts = ResultCounts(0)
@@ -62,7 +95,7 @@ class TableWriter:
     def close(self) -> ResultCounts:
         """Write what is held, and complete the file."""
         self._convert()
-        self._finish()
+        self._file.close()
         return self._counts
 
     def _convert(self) -> None:
@@ -70,10 +103,8 @@ class TableWriter:
         if not held:
             return
         piece = _Piece(held, self._schema)
-        for field in self._schema.arrow:
-            piece.add(field)
-        self._store(piece.table())
-        self._counts += ResultCounts(piece.rows - len(piece.failures), len(piece.failures))
+        self._file.write_batch(piece.table())
+        self._counts += ResultCounts(len(piece.indexes) - len(piece.failures), len(piece.failures))
         if piece.failures:
             ids = [one for batch, _ in held for one in (batch.ids or [None] * len(batch))]
             texts = [text for batch, _ in held for text in (copied_texts(batch) or [b""] * len(batch))]
@@ -88,102 +119,95 @@ class _Piece:
         self._held = held
         self._schema = schema
         self.indexes = [index for batch, _ in held for index in range(batch.first, batch.first + len(batch))]
-        self.rows = len(self.indexes)
         self.failures: dict[int, RecordError] = {}
         """By the position of the row."""
 
-        self._columns: dict[str, pyarrow.Array] = {}
         self._members: list[dict[str, Json]] | None = None
         start = 0
         for batch, results in held:
             self.failures |= {start + at: error for at, error in results.errors.items()}
             start += len(batch)
 
-    def add(self, field: pyarrow.Field) -> None:
-        """Convert the values of a column that is not one of errors."""
-        names = self._schema.names
-        if field.name in names(Role.INDEX):
-            self._columns[field.name] = pyarrow.array(self.indexes, pyarrow.int64())
-        elif field.name in names(Role.KEY):
-            self._keep(field, self._keys(field), code=NOT_SENT)
-        elif field.name in names(Role.COPIED):
-            self._keep(field, self._copied(field), code=NOT_SENT)
-        elif not self._schema.is_flat and field.name in names(Role.PREDICTION):
-            self._keep(field, self._predictions(value_type(field)), code=_INVALID)
-
     def table(self) -> pyarrow.RecordBatch:
-        """Return the rows; those that have failed have no prediction."""
-        if self._schema.is_flat:
-            fields = [self._schema.arrow.field(name) for name in self._schema.names(Role.PREDICTION)]
-            whole = pyarrow.struct([pyarrow.field(one.name, value_type(one)) for one in fields])
-            column = self._fitting(pyarrow.field(Role.PREDICTION, whole), self._predictions(whole), code=_INVALID)
-            self._columns |= dict(zip(whole.names, column.flatten(), strict=True))
-        predictions = self._schema.names(Role.PREDICTION)
+        """Convert the rows. Those that have failed, or whose values do not fit, have an error and no prediction."""
+        schema, columns = self._schema, dict[str, pyarrow.Array]()
+        for name in schema.names(Role.INDEX):
+            columns[name] = pyarrow.array(self.indexes, pyarrow.int64())
+        for name in schema.names(Role.KEY):
+            kind = schema.arrow.field(name).type
+            columns[name] = self._fitting(name, kind, self._keys(name, kind), code=NOT_SENT)
+        for name in schema.names(Role.COPIED):
+            kind = value_type(schema.arrow.field(name))
+            columns[name] = self._fitting(name, kind, self._copied(name, kind), code=NOT_SENT)
+        kind = schema.predicted
+        predicted = self._fitting(Role.PREDICTION.value, kind, self._predictions(kind), code=INVALID_PREDICTION)
+        outputs = predicted.flatten() if schema.is_flat else [predicted]
         if self.failures:
-            is_valid = pyarrow.array([row not in self.failures for row in range(self.rows)])
-            for name in predictions:
-                column = self._columns[name]
-                self._columns[name] = compute.if_else(is_valid, column, pyarrow.scalar(None, column.type))
+            is_valid = pyarrow.array([row not in self.failures for row in range(len(self.indexes))])
+            outputs = [compute.if_else(is_valid, one, pyarrow.scalar(None, one.type)) for one in outputs]
+        columns |= zip(schema.names(Role.PREDICTION), outputs, strict=True)
         errors = [
             None if error is None else {name: getattr(error, name) for name in ERROR_TYPE.names}
-            for error in map(self.failures.get, range(self.rows))
+            for error in map(self.failures.get, range(len(self.indexes)))
         ]
-        (name,) = self._schema.names(Role.ERROR)
-        self._columns[name] = pyarrow.array(errors, ERROR_TYPE)
-        return pyarrow.RecordBatch.from_arrays(
-            [self._columns[one.name] for one in self._schema.arrow], schema=self._schema.arrow
-        )
+        columns |= {name: pyarrow.array(errors, ERROR_TYPE) for name in schema.names(Role.ERROR)}
+        return pyarrow.RecordBatch.from_arrays([columns[one.name] for one in schema.arrow], schema=schema.arrow)
 
-    def _keep(self, field: pyarrow.Field, converted: tuple[pyarrow.Array, list[int]], *, code: str) -> None:
-        self._columns[field.name] = self._fitting(field, converted, code=code)
-
-    def _fitting(self, field: pyarrow.Field, converted: tuple[pyarrow.Array, list[int]], *, code: str) -> pyarrow.Array:
+    def _fitting(
+        self, name: str, kind: pyarrow.DataType, converted: tuple[pyarrow.Array, list[int]], *, code: str
+    ) -> pyarrow.Array:
+        """Return a converted column. Rows of which the value does not fit get an error unless they have one."""
         column, faults = converted
         for row in faults:
             if row not in self.failures:
-                text = f"the value of column {field.name!r} is no {value_type(field)}, which it is in all results of the run; "
-                self.failures[row] = RecordError(code, f"{text}set types.{field.name} of the output to another type")
+                text = (
+                    f"the value of column {name!r} is not of type {kind}, the type that it has in all results of the run; "
+                    f"set types.{name} of the output to another type"
+                )
+                self.failures[row] = RecordError(code, text)
         return column
 
-    def _keys(self, field: pyarrow.Field) -> tuple[pyarrow.Array, list[int]]:
-        return self._joined(lambda batch: self._ids_of(batch, field))
+    def _keys(self, name: str, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
+        parts = []
+        for batch, _ in self._held:
+            ids: Sequence[CustomId] = batch.ids or [None] * len(batch)
+            if isinstance(batch.copied, ArrowRecords) and name in batch.copied.table.schema.names:
+                parts.append(array_of_column(batch.copied.table.column(name), kind))
+            elif pyarrow.types.is_string(kind):
+                parts.append((pyarrow.array([None if one is None else str(one) for one in ids], kind), []))
+            else:
+                parts.append(array_of_texts([text_of(one) for one in ids], kind))
+        return _concatenated(parts)
 
-    def _ids_of(self, batch: Batch, field: pyarrow.Field) -> tuple[pyarrow.Array, list[int]]:
-        if isinstance(batch.copied, ArrowRecords) and field.name in batch.copied.table.schema.names:
-            return array_of_column(batch.copied.table.column(field.name), field.type)
-        ids: Sequence[CustomId] = batch.ids or [None] * len(batch)
-        if pyarrow.types.is_string(field.type):
-            return pyarrow.array([None if one is None else str(one) for one in ids], field.type), []
-        return array_of_texts([text_of(one) for one in ids], field.type)
-
-    def _copied(self, field: pyarrow.Field) -> tuple[pyarrow.Array, list[int]]:
-        kind = value_type(field)
-        if all(isinstance(batch.copied, ArrowRecords) for batch, _ in self._held):
-            return self._joined(lambda batch: array_of_column(_column_of(batch, field.name), kind))
+    def _copied(self, name: str, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
+        tables = [batch.copied.table for batch, _ in self._held if isinstance(batch.copied, ArrowRecords)]
+        if len(tables) == len(self._held):
+            return _concatenated([array_of_column(table.column(name), kind) for table in tables])
         if self._members is None:
             texts = [text for batch, _ in self._held for text in (copied_texts(batch) or [b""] * len(batch))]
-            self._members = orjson.loads(b"[%b]" % b",".join(b"{%b}" % text for text in texts))
+            self._members = orjson.loads(array_of([b"{%b}" % text for text in texts]))
             known = {*self._schema.names(Role.COPIED)}
             for row, members in enumerate(self._members):
                 if row not in self.failures and (unknown := members.keys() - known):
                     text = f"the column {min(unknown)!r} is not in the first records, so the results have no such column; name the"
                     self.failures[row] = RecordError(NOT_SENT, f"{text} columns in passThroughColumns")
-        return array_of_texts([text_of(one.get(field.name)) for one in self._members], kind)
+        return array_of_texts([text_of(one.get(name)) for one in self._members], kind)
 
     def _predictions(self, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
-        if all(isinstance(results.values, JsonRecords) for _, results in self._held):
-            texts = [text for _, results in self._held for text in _texts_of(results)]
-            return array_of_texts(texts, kind)
-        parts = []
+        """Texts of consecutive batches are converted at once."""
+        parts: list[tuple[pyarrow.Array, list[int]]] = []
+        texts: list[bytes] = []
         for _, results in self._held:
-            if isinstance(results.values, ArrowRecords):
-                parts.append(array_of_column(results.values.table.column(0), kind))
-            else:
-                parts.append(array_of_texts(_texts_of(results), kind))
+            if isinstance(results.values, JsonRecords):
+                texts += (b"null" if at in results.errors else text for at, text in enumerate(results.values.texts))
+                continue
+            if texts:
+                parts.append(array_of_texts(texts, kind))
+                texts = []
+            parts.append(array_of_column(results.values.table.column(0), kind))
+        if texts or not parts:
+            parts.append(array_of_texts(texts, kind))
         return _concatenated(parts)
-
-    def _joined(self, convert: Callable[[Batch], tuple[pyarrow.Array, list[int]]]) -> tuple[pyarrow.Array, list[int]]:
-        return _concatenated([convert(batch) for batch, _ in self._held])
 
 
 def _concatenated(parts: Sequence[tuple[pyarrow.Array, list[int]]]) -> tuple[pyarrow.Array, list[int]]:
@@ -195,15 +219,34 @@ def _concatenated(parts: Sequence[tuple[pyarrow.Array, list[int]]]) -> tuple[pya
     return pyarrow.concat_arrays([column for column, _ in parts]), faults
 
 
-def _column_of(batch: Batch, name: str) -> pyarrow.Array:
-    assert isinstance(batch.copied, ArrowRecords)  # noqa: S101  the caller has checked it
-    return batch.copied.table.column(name)
+def _rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
+    """Yield the results in rows of a table. Raises ValueError for another table."""
+    names = table.schema.names
+    if not {Role.INDEX, Role.PREDICTION, Role.ERROR} <= set(names):
+        raise ValueError("the table does not have the columns of results")
+    ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else [None] * len(table)
+    copied = [name for name in names if name not in RESULT_MEMBERS]
+    columns = [_values_of(table, name) for name in copied]
+    rows = zip(
+        table.column(Role.INDEX).to_pylist(),
+        ids,
+        [_members(copied, texts) for texts in zip(*columns, strict=True)] or [b""] * len(table),
+        _values_of(table, Role.PREDICTION),
+        table.column(Role.ERROR).to_pylist(),
+        strict=True,
+    )
+    for index, custom_id, members, prediction, error in rows:
+        failure = None if error is None else error_of(error)
+        yield StoredResult(index, custom_id, members, b"" if failure else prediction, failure)
 
 
-def _texts_of(results: Results) -> Sequence[bytes]:
-    """Return the predictions, null for records that failed."""
-    assert isinstance(results.values, JsonRecords)  # noqa: S101  the caller has checked it
-    texts = results.values.texts
-    if not results.errors:
-        return texts
-    return [b"null" if at in results.errors else text for at, text in enumerate(texts)]
+def _values_of(table: pyarrow.RecordBatch, name: str) -> list[bytes]:
+    """Return the values of a column as JSON texts."""
+    values = table.column(name).to_pylist()
+    if not is_json(value_type(table.schema.field(name))):
+        return texts_of(values)
+    return [b"null" if value is None else value.encode() for value in values]
+
+
+def _members(names: Sequence[str], texts: Sequence[bytes]) -> bytes:
+    return b",".join(b"%b:%b" % (text_of(name), text) for name, text in zip(names, texts, strict=True))

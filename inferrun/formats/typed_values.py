@@ -15,7 +15,7 @@ from pyarrow import compute, json
 from inferrun.formats.json_text import bytes_in, text_of
 from inferrun.plugins import Json
 
-V = TypeVar("V", Sequence[bytes], pyarrow.Array)
+V = TypeVar("V", Sequence[bytes], Sequence[object], pyarrow.Array)
 
 _EXACT_INTEGERS: Final = 2**53
 """Floating-point numbers below this have all integers."""
@@ -53,6 +53,11 @@ def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyar
     if is_json(kind):
         return array_of_texts([orjson.dumps(value, default=str) for value in column.to_pylist()], kind)
     return _divided(column, lambda part: _checked(part.cast(kind)), kind)
+
+
+def array_of_values(values: Sequence[object], kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
+    """Return Python's values in a type, and the positions of those that do not fit."""
+    return _divided(values, lambda part: pyarrow.array(part, kind), kind)
 
 
 def _divided(
@@ -144,7 +149,7 @@ def _check_integers(value: Json) -> None:
         for one in value.values():
             _check_integers(one)
     elif type(value) is int and int(float(value)) != value:
-        raise ValueError("an integer is no floating-point number")
+        raise ValueError("an integer is not a floating-point number")
 
 
 def _checked(column: pyarrow.Array) -> pyarrow.Array:

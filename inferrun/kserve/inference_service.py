@@ -236,7 +236,7 @@ def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResul
     candidates = [(parts, cas) for url, cas in entries if (parts := parts_of(url, protocol=protocol)) is not None]
     if entries and not candidates:
         message = (
-            f"{name_of(item)} has the address {public_url(entries[0][0])}, which is no http or https URL; set kserve.modelUrl "
+            f"{name_of(item)} has the address {public_url(entries[0][0])}, which is not an http or https URL; set kserve.modelUrl "
             "instead of kserve.serviceRef in the InferenceConfig"
         )
         raise Answered(Never(message))

@@ -8,7 +8,7 @@ An implementation fills one of the seams in `inferrun.plugins.seams` and is regi
     inferrun.formats         `format` of a storage object        RecordFormat
 
 `inferrun.plugins.storage` validates storage objects and reads mounted Secrets, `inferrun.plugins.http` describes the HTTP client
-that `StoreContext.services` opens.
+that `StoreContext.services` opens, and `inferrun.plugins.rows` validates rows of numbers.
 
 An opener receives the storage object of its label, or the model, together with a StoreContext or the Limits. It validates
 its arguments before doing any I/O, raising ContractError with the field and the allowed values, and yields the open object.
@@ -30,7 +30,6 @@ from inferrun.plugins.limits import Limits
 from inferrun.plugins.records import ArrowRecords, JsonRecords, Records
 from inferrun.plugins.seams import (
     AbortableStore,
-    AdoptingSource,
     CheckedModel,
     ChunkWriter,
     ColumnFormat,
@@ -60,7 +59,6 @@ from inferrun.plugins.seams import (
     StorageObject,
     StoreContext,
     StoreServices,
-    TypedFormat,
     TypedResultFormat,
     TypedStore,
 )
@@ -77,7 +75,6 @@ from inferrun.plugins.values import (
     CustomId,
     InputPlan,
     Member,
-    PlannedObject,
     RecordError,
     ResultCounts,
     ResultOptions,
@@ -94,7 +91,6 @@ __all__ = [
     "ID_COLUMN",
     "NO_USAGE",
     "AbortableStore",
-    "AdoptingSource",
     "ArrowRecords",
     "Batch",
     "Block",
@@ -140,7 +136,6 @@ __all__ = [
     "PeekableSource",
     "Piece",
     "PipelinedStore",
-    "PlannedObject",
     "ProbedStore",
     "ReadableResults",
     "RecordError",
@@ -164,7 +159,6 @@ __all__ = [
     "Survey",
     "Tensors",
     "TokenUsage",
-    "TypedFormat",
     "TypedResultFormat",
     "TypedStore",
     "failed",

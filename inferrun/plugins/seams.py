@@ -104,17 +104,6 @@ class RecordFormat(Protocol):
 
 
 @runtime_checkable
-class TypedFormat(Protocol):
-    """A format whose files say which columns they have, and of which types; optional for a `RecordFormat`."""
-
-    def schema(self, file: InputFile) -> "pyarrow.Schema":
-        """Return the columns of a file, without reading its records. Raises InputError."""
-
-    def with_schema(self, schema: "pyarrow.Schema") -> RecordFormat:
-        """Return the format that reads files as if all had these columns. A value that does not fit is an error of its record."""
-
-
-@runtime_checkable
 class TypedResultFormat(Protocol):
     """A format whose result files have typed columns, which are the same in all files of a run; optional for a `RecordFormat`.
 
@@ -152,14 +141,6 @@ class Source(Protocol):
 
     def verify(self) -> None:
         """Raise InputError if the input has changed since it was opened."""
-
-
-@runtime_checkable
-class AdoptingSource(Protocol):
-    """A source that reads what the plan of the run says, not what it finds; optional for a `Source`."""
-
-    def adopt(self, plan: InputPlan) -> None:
-        """Read the objects and columns of a plan; called in every attempt before `read`. Raises InputError. Blocks."""
 
 
 @runtime_checkable

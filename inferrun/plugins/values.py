@@ -222,20 +222,6 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedObject:
-    """A file or object of the input, as it was when the run began."""
-
-    name: str
-    size: int
-
-    tag: str
-    """Differs if the content does."""
-
-    partition: Mapping[str, str | None] = field(default_factory=dict)
-    """The values of the columns that its path has, as texts."""
-
-
-@dataclass(frozen=True, slots=True)
 class InputPlan:
     """How a run divides its input into chunks. All attempts of a run use the same plan."""
 
@@ -247,15 +233,6 @@ class InputPlan:
 
     skipped: tuple[Skipped, ...] = ()
     """What the input contains and the chunks do not."""
-
-    objects: tuple[PlannedObject, ...] = ()
-    """The files that are read, in order, if the input is made of such."""
-
-    boundaries: tuple[tuple[str, ...], ...] = ()
-    """The keys at which the chunks begin, if the input is divided by keys."""
-
-    schema: bytes = b""
-    """The columns of the input, as Arrow's serialized schema; empty if the records have none."""
 
     result_schema: bytes = b""
     """The columns of the results, as `inferrun.formats.result_schema` serializes them; empty if the store does not need them.

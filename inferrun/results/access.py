@@ -34,7 +34,8 @@ class Access:
     ) -> Mapping[str, str] | None:
         """Return the keys of a login; None if the environment has one. Raises ResultsUnreachable if there is none.
 
-        `keys`: credentials without any of them are no login; `secret`: the Secret that the config names; `fix`: variables to set.
+        `keys`: credentials without any of them are not a login; `secret`: the Secret that the config names; `fix`: variables to
+        set.
         """
         if not self.credentials.keys().isdisjoint(keys):
             return self.credentials

@@ -1,6 +1,6 @@
 """Objects of a bucket. obstore is imported when a bucket is opened.
 
-It repeats requests that fail, and finds credentials in the environment that are no keys, such as the token of a service account.
+It repeats requests that fail, and finds credentials in the environment that are not keys, such as the token of a service account.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -115,7 +115,7 @@ def _table_of(frame: object) -> "pyarrow.Table":
     elif type(frame).__module__.partition(".")[0] == "pandas":
         table = arrow.Table.from_pandas(frame, preserve_index=False)
     else:
-        raise ResultsError(f"a {type(frame).__name__} is no data frame of pandas or polars, and no table of Arrow")
+        raise ResultsError(f"a {type(frame).__name__} is not a data frame of pandas or polars, nor a table of Arrow")
     taken = [name for name in (_PREDICTION, _ERROR) if name in table.schema.names]
     if taken:
         raise ResultsError(f"the data frame has a column {taken[0]!r} already; rename it")

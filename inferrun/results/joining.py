@@ -45,7 +45,7 @@ from inferrun.results.table import InputRow, ReadInput, Row
 
 _COMPRESSED: Final = (".gz", ".zst")
 _RECORD: Final = "inputs"
-"""The column of records that are no objects and have no columns."""
+"""The column of records that are not objects and have no columns."""
 
 _ROWS_AT_ONCE: Final = 1000
 

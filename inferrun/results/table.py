@@ -106,7 +106,7 @@ class Results:
 
         Values that have no type in common are JSON texts; the metadata of the column is then `inferrun: json`. Needs pyarrow.
         """
-        tables = load("inferrun.formats.result_table", extra="results")
+        tables = load("inferrun.results.typed_tables", extra="results")
         for table in self._tables():
             found = tables.joined([self._no_rows, table])
             if found.schema != self._no_rows.schema:
@@ -117,7 +117,7 @@ class Results:
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return all rows as a table, with columns as in `batches`. Needs pyarrow."""
-        tables = load("inferrun.formats.result_table", extra="results")
+        tables = load("inferrun.results.typed_tables", extra="results")
         return self._selected(tables.joined(list(self._tables())))
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -133,7 +133,7 @@ class Results:
 
     @cached_property
     def _no_rows(self) -> "pyarrow.Table":
-        tables = load("inferrun.formats.result_table", extra="results")
+        tables = load("inferrun.results.typed_tables", extra="results")
         has_columns = self.manifest.columns and self._read_input is None  # so all parts have the same
         found = islice(self._tables(), 2) if has_columns else self._tables()
         return tables.joined([table.schema.empty_table() for table in found])
@@ -171,7 +171,7 @@ class Results:
 
     def _tables(self) -> Iterator["pyarrow.Table"]:
         """Yield the tables of the parts, with the columns `prediction` and `error` and only the rows that are wanted."""
-        tables = load("inferrun.formats.result_table", extra="results")
+        tables = load("inferrun.results.typed_tables", extra="results")
         yield tables.typed_table([], {_PREDICTION: []}, [])
         part_format = self._store.part_format
         if self._read_input is None and isinstance(part_format, TableFormat):
@@ -220,7 +220,7 @@ def _joined_row(stored: StoredResult, given: InputRow) -> Row:
 
 
 def _table_of(rows: Iterable[Row]) -> "pyarrow.Table":
-    tables = load("inferrun.formats.result_table", extra="results")
+    tables = load("inferrun.results.typed_tables", extra="results")
     held = list(rows)
     names = dict.fromkeys(name for row in held for name in row if name not in (_INDEX, _ERROR))
     columns: dict[str, Sequence[Json]] = {name: [row.get(name) for row in held] for name in names}

@@ -43,7 +43,7 @@ def trust(bundle: Path | None, *, folder: Path) -> None:
 def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | None:
     """What to verify the server with, and the certificate to show; None for the authorities of the image.
 
-    Raises ContractError if one is no certificate.
+    Raises ContractError if one is not a certificate.
     """
     own, certificate = _own_authorities(model, endpoints), _client_certificate_files(endpoints)
     if not own and not certificate:
@@ -102,7 +102,7 @@ def _own_authorities(model: Model, endpoints: Path) -> list[str]:
             authority = secret.read_text(encoding="ascii")
             ssl.create_default_context().load_verify_locations(cadata=authority)
         except (ssl.SSLError, ValueError, OSError) as error:
-            raise ContractError("kserve.credentialsRef: key ca.crt is no PEM certificate") from error
+            raise ContractError("kserve.credentialsRef: key ca.crt is not a PEM certificate") from error
     return [text for text in (given, *mounted, authority) if text]
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from inferrun.contract import Contract
 from inferrun.formats.record_errors import invalid_of
-from inferrun.formats.row_validation import form_of
+from inferrun.formats.record_forms import form_of
 from inferrun.plugins import (
     ArrowRecords,
     CheckedModel,

@@ -9,7 +9,6 @@ from dataclasses import replace
 from inferrun.contract import Contract
 from inferrun.formats.named_columns import check_store, columns_of, with_columns
 from inferrun.plugins import (
-    AdoptingSource,
     Checkpoint,
     ColumnSelection,
     CommittedRun,
@@ -186,7 +185,6 @@ async def _begin(
     """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
     known = checkpoint.plan or (earlier.plan if earlier else None)
     plan = await asyncio.to_thread(source.plan) if known is None else known
-    await _adopt(source, plan)
     if checkpoint.plan is None:
         options = sink.result_options if isinstance(sink, TypedStore) else None
         if options is None:
@@ -194,10 +192,7 @@ async def _begin(
         else:
             first = await asyncio.to_thread(first_valid, source, plan)
             plan = await typed_plan(plan, first, model, options, retry_seconds=retry_seconds)
-    stored = await sink.begin(plan)
-    if stored != plan:
-        await _adopt(source, stored)
-        plan = stored
+    plan = await sink.begin(plan)
     if plan.result_schema and isinstance(model, DescribedModel):
         model.use_type(predicted_type(plan.result_schema))
     if plan.fingerprint != source.fingerprint:
@@ -214,11 +209,6 @@ async def _begin(
         },
     )
     return plan
-
-
-async def _adopt(source: Source, plan: InputPlan) -> None:
-    if isinstance(source, AdoptingSource):
-        await asyncio.to_thread(source.adopt, plan)
 
 
 async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:

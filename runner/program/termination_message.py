@@ -24,7 +24,7 @@ def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
 
 
 def write_result(result: RunnerResult, path: Path, *, is_known: bool = True) -> None:
-    """Write a result. With `is_known=False`, only its text, which is no result, so that the control plane asks the store."""
+    """Write a result. With `is_known=False`, only its text, which is not a result, so that the control plane asks the store."""
     write_message(dump_result(result) if is_known else result.message, path)
 
 

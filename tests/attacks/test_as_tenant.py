@@ -185,7 +185,7 @@ ESCAPED = 'secret "a\x1b[" not found \x1b]8;;http://attacker.invalid\x07 \u202e'
 
 
 def forged_event(pod: Object, reason: str, number: int) -> Object:
-    """An Event about a Pod, with a time that is none and a message for terminals."""
+    """An Event about a Pod, with a time that is not one and a message for terminals."""
     metadata = pod["metadata"]
     about = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
     return {

@@ -316,7 +316,7 @@ class Storm:
         return f"{status['phase']}/{status.get('reason')}" if is_ended else "open"
 
     def _count_jobs(self, traces: Iterable[Traces]) -> None:
-        """Jobs per launch. A verification is no launch: it may have a second Job, with which it is final."""
+        """Jobs per launch. A verification is not a launch: it may have a second Job, with which it is final."""
         account, jobs = self._account, [item for one in traces for item in one.jobs.items()]
         account.figures["Jobs of launches"] = sum(len(uids) for (_, launch), uids in jobs if is_launch(launch))
         account.figures["Jobs that verified an output"] = sum(

@@ -179,7 +179,7 @@ OUT_OF_A_URL: Final = (
         input=_api(payload='{"rows": $(params.rows)}'),
     ),
     _of_config(
-        "JSON that is no object",
+        "JSON that is not an object",
         "only stand in the strings of a JSON object",
         field=f"{IN}.krateo.api.payload",
         input=_api(payload='["$(params.day)"]'),
@@ -355,7 +355,7 @@ PARAMETERS: Final = (
         input=_file("in/$(interval.start:%Y)"),
     ),
     Misuse(
-        title="a run whose name is no name of a table",
+        title="a run whose name is not a name of a table",
         where="run",
         field='metadata.name is "',
         said=IN_TABLE,

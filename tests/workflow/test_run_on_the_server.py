@@ -76,7 +76,7 @@ async def test_a_launch_with_a_long_history_continues_as_new_and_its_job_goes_on
         await until(is_continued)
         await stage.change_timeout(latest, 1)
         assert (await failure_of(latest)).type == "DeadlineExceeded"
-        stage.started.clear()  # the end of the first execution is no result
+        stage.started.clear()  # the end of the first execution is not a result
     assert len(cluster.looks) == 1, "the launch is not created anew"
     assert [job.stopped_at is not None for job in cluster.jobs.values()] == [True]
     assert cluster.outcome.started_at is not None

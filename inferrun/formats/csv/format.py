@@ -21,7 +21,6 @@ from inferrun.formats.jsonl.line_blocks import BOM
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.formats.number_text import number_of
-from inferrun.formats.row_validation import RowFault, width_of
 from inferrun.plugins import (
     ID_COLUMN,
     Block,
@@ -37,6 +36,7 @@ from inferrun.plugins import (
     RecordFormat,
 )
 from inferrun.plugins.columns import ALL_COLUMNS
+from inferrun.plugins.rows import RowFault, width_of
 
 ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 """How a table with escapes has a backslash and a line break; the backslash is replaced first."""
@@ -194,7 +194,7 @@ def _plain(texts: Sequence[bytes], header: _Header) -> Block | None:
     rows = list(map(b"[%b]".__mod__, texts))
     try:
         if any(b"n" in row for row in rows) or width_of(list(map(orjson.loads, rows))) != len(names):
-            return None  # null is no number in CSV
+            return None  # null is not a number in CSV
     except (orjson.JSONDecodeError, RowFault):
         return None
     return Block(JsonRecords(rows), ids, columns=names)

@@ -9,20 +9,20 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import orjson
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.collected_results import ERROR, INDEX, PREDICTION, CollectedResults, PiecewiseWriter
-from inferrun.formats.json_text import error_of, error_text, text_of
-from inferrun.plugins import ID_COLUMN, Json, ResultWriter, StoredResult
+from inferrun.formats.json_text import array_of, copied_texts, error_of, error_text, json_texts, text_of
+from inferrun.formats.jsonl.results import error_line
+from inferrun.plugins import ID_COLUMN, Batch, Json, ResultCounts, Results, ResultWriter, StoredResult
 
 csv.field_size_limit(sys.maxsize)
 
-
 SUFFIX: Final = ".csv"
+
+_INDEX, _, _PREDICTION, _ERROR = RESULT_MEMBERS
 
 
 class CsvResults:
@@ -32,39 +32,58 @@ class CsvResults:
 
     def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: object = None) -> ResultWriter:  # noqa: ARG002  the seam's
         """Return a writer of one table."""
-        return PiecewiseWriter(out, errors, convert=_converted, encode=_encoded)
+        return CsvWriter(out, errors)
 
     def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
         """Yield the rows of a result file."""
         return _rows_in(results)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Consecutive rows as text, and the names of their columns."""
+class CsvWriter:
+    """Holds the rows of a chunk as text until the last one is known, because the first line names the columns of all."""
 
-    names: tuple[str, ...]
-    text: str
+    def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
+        self._out = out
+        self._errors = errors
+        self._pieces: list[tuple[tuple[str, ...], io.StringIO]] = []
+        """Consecutive rows, and the names of their columns."""
+        self._counts = ResultCounts(0)
 
+    def write(self, batch: Batch, results: Results) -> None:
+        """Append the rows of a batch."""
+        self._counts += results.counts
+        ids = batch.ids or [None] * len(batch)
+        copied = copied_texts(batch) or [b""] * len(batch)
+        predictions, errors = list(json_texts(results.values)), [""] * len(batch)
+        for at, error in sorted(results.errors.items()):
+            predictions[at], errors[at] = b"null", error_text(error).decode()
+            self._errors.write(error_line(batch.first + at, ids[at], copied[at], error))
+        columns: dict[str, Sequence[Json]] = {ID_COLUMN: ids} if any(one is not None for one in ids) else {}
+        if batch.copied is not None:
+            rows: list[dict[str, Json]] = orjson.loads(array_of([b"{%b}" % members for members in copied]))
+            names = dict.fromkeys(name for row in rows for name in row)
+            columns |= {name: [row.get(name) for row in rows] for name in names}
+        columns[_PREDICTION] = orjson.loads(array_of(predictions))
+        header = (_INDEX, *columns, _ERROR)
+        if not self._pieces or self._pieces[-1][0] != header:
+            self._pieces.append((header, io.StringIO()))
+        cells = ([_cell(one) for one in column] for column in columns.values())
+        indexes = range(batch.first, batch.first + len(batch))
+        self._pieces[-1][1].write(_text(zip(indexes, *cells, errors, strict=True)))
 
-def _converted(rows: CollectedResults) -> _Piece:
-    columns = rows.columns()
-    errors = [error_text(one).decode() if one else "" for one in rows.failures()]
-    cells = ([_cell(one) for one in column] for column in columns.values())
-    return _Piece((INDEX, *columns, ERROR), _text(zip(rows.indexes, *cells, errors, strict=True)))
-
-
-def _encoded(pieces: Sequence[_Piece]) -> bytes:
-    names = dict.fromkeys(name for piece in pieces for name in piece.names if name not in (PREDICTION, ERROR))
-    header = (*names, PREDICTION, ERROR)
-    texts = (piece.text if piece.names == header else _with_columns(piece, header) for piece in pieces)
-    return (_text([header]) + "".join(texts)).encode()
-
-
-def _with_columns(piece: _Piece, header: Sequence[str]) -> str:
-    """Return the rows with columns that only other pieces have."""
-    rows = csv.reader(io.StringIO(piece.text, newline=""), strict=True)
-    return _text([dict(zip(piece.names, row, strict=True)).get(name, "") for name in header] for row in rows)
+    def close(self) -> ResultCounts:
+        """Write the file, and return the numbers of results."""
+        found = dict.fromkeys(name for names, _ in self._pieces for name in names)
+        copied = [name for name in found if name not in RESULT_MEMBERS]
+        header = (_INDEX, *([ID_COLUMN] if ID_COLUMN in found else []), *copied, _PREDICTION, _ERROR)
+        self._out.write(_text([header]).encode())
+        for names, piece in self._pieces:
+            text = piece.getvalue()
+            if names != header:
+                rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+                text = _text([dict(zip(names, row, strict=True)).get(name, "") for name in header] for row in rows)
+            self._out.write(text.encode())
+        return self._counts
 
 
 def _text(rows: Iterable[Iterable[object]]) -> str:
@@ -79,18 +98,18 @@ def _rows_in(file: BinaryIO) -> Iterator[StoredResult]:
     try:
         reader = csv.DictReader(text, strict=True)
         names = reader.fieldnames or ()
-        if not {INDEX, PREDICTION, ERROR} <= set(names):
+        if not {_INDEX, _PREDICTION, _ERROR} <= set(names):
             raise ValueError("the file does not have the columns of results")
         copied = [name for name in names if name not in RESULT_MEMBERS]
         for row in reader:
             if None in row.values():
                 raise ValueError("a line does not have the columns of results")
-            error, values = row[ERROR], {name: row[name] for name in copied}
+            error, values = row[_ERROR], {name: row[name] for name in copied}
             yield StoredResult(
-                int(row[INDEX]),
+                int(row[_INDEX]),
                 orjson.loads(_json_of(row.get(ID_COLUMN, ""))),
                 b",".join(b"%b:%b" % (orjson.dumps(name), _json_of(cell)) for name, cell in values.items()),
-                b"" if error else _json_of(row[PREDICTION]),
+                b"" if error else _json_of(row[_PREDICTION]),
                 error_of(orjson.loads(error)) if error else None,
             )
     except csv.Error as wrong:

@@ -13,7 +13,7 @@ import orjson
 from inferrun.formats.json_text import bytes_in, copied_texts, json_texts
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.record_errors import not_sent
-from inferrun.formats.row_validation import Form, form_of
+from inferrun.formats.record_forms import Form, form_of
 from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordError
 
 

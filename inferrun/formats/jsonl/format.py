@@ -16,7 +16,7 @@ from inferrun.formats.jsonl.bad_lines import id_of, read_valid
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from inferrun.formats.jsonl.objects import objects_of
 from inferrun.formats.jsonl.results import SUFFIX, JsonlResults
-from inferrun.formats.row_validation import Form, RowFault, form_of, width_of
+from inferrun.formats.record_forms import Form, form_of
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -30,6 +30,7 @@ from inferrun.plugins import (
     RecordFormat,
 )
 from inferrun.plugins.columns import ALL_COLUMNS
+from inferrun.plugins.rows import RowFault, width_of
 
 _FORMS = 'an array, a value, or an object {"custom_id": …, "inputs": …}'
 

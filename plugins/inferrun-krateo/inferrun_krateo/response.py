@@ -11,7 +11,7 @@ from typing import TypeAlias
 import orjson
 
 from inferrun.plugins import Json
-from inferrun_krateo.row_validation import RowFault, width_of
+from inferrun.plugins.rows import RowFault, width_of
 
 Row: TypeAlias = "list[float | None]"
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from inferrun.contract import Request
+from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
 from inferrun.formats.json_spans import load_any
-from inferrun.plugins import ContractError, Model, ModelContext, RecordError, Records, TokenUsage
+from inferrun.formats.record_errors import INVALID_PREDICTION
+from inferrun.plugins import ContractError, Model, ModelContext, RecordError, TokenUsage
 from inferrun.text import public_url
-from runner.network.http_client import Response
 from runner.network.model_server import open_model_server
 from runner.protocols.model_urls import parts_of
 from runner.protocols.openai.server import RequestServer
 from runner.protocols.prompts.bodies import Members, encoded
-from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
 from runner.protocols.prompts.predictions import Prediction, Predictions, form_of_output
 from runner.protocols.prompts.row_model import RowModel, check_request, templates_of
 from runner.protocols.prompts.templates import Row, Templates
@@ -46,7 +46,7 @@ class JsonHttp(RowModel):
 
     async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
         """Send the body of one record."""
-        response = await self._server.post(self._path, encoded(bodies[0]), in_place=self._nothing)
+        response = await self._server.post(self._path, encoded(bodies[0]), in_place=self.nothing)
         try:
             value = load_any(response.body)
         except ValueError as error:
@@ -54,11 +54,8 @@ class JsonHttp(RowModel):
         found = {name: at_pointer(value, parts) for name, _, parts in self._outputs}
         missing = [path for name, path, _ in self._outputs if found[name] is MISSING]
         if missing:
-            return [RecordError("invalid_prediction", f"the response has no value at {missing[0]}")], TokenUsage()
+            return [RecordError(INVALID_PREDICTION, f"the response has no value at {missing[0]}")], TokenUsage()
         return [found], TokenUsage()
-
-    def _nothing(self, _: Response) -> Records:
-        return self.predictions.results([None]).values
 
 
 @asynccontextmanager

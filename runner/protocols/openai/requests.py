@@ -26,7 +26,7 @@ _READ_CHARACTERS: Final = 1000
 
 
 class InvalidRequest(ValueError):
-    """A record that is no request of OpenAI's Batch API."""
+    """A record that is not a request of OpenAI's Batch API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def parse_request(line: bytes, *, model: str) -> OpenAiRequest:
     """
     try:
         found = members_of(line.decode(), within="body")
-    except ValueError as error:  # also that of the decoder, and of bytes that are no text
+    except ValueError as error:  # also that of the decoder, and of bytes that are not text
         text = "the line is nested too deeply" if isinstance(error.__cause__, RecursionError) else _invalid_line(line)
         raise InvalidRequest(text) from error
     for path in (("custom_id",), ("method",), ("url",), ("body",), ("body", "model"), ("body", "stream")):

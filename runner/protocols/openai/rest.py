@@ -1,7 +1,7 @@
 """Sends requests to a server with OpenAI's API: those of an input file of the Batch API, or prompts that are made of columns.
 
-A request that the server rejects is a failed record, and so is one whose response is no JSON object, such as an embedding with
-NaN. Each call is one try; the pipeline retries.
+A request that the server rejects is a failed record, and so is one whose response is not a JSON object, such as an embedding
+with NaN. Each call is one try; the pipeline retries.
 """
 
 from collections.abc import AsyncIterator

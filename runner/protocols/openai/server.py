@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, RecordError, Records, Results
 from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_of, size_of
-from inferrun.text import public_url
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer
 from runner.network.retries import with_retries
@@ -61,7 +60,7 @@ class RequestServer:
     def _check_access(self, path: str, status: int) -> None:
         if status in _CREDENTIALS:
             raise InferenceError(
-                f"the server at {public_url(self._server.url)} returned {status}; kserve.credentialsRef needs a valid key 'token'",
+                f"the {self._server.target} returned {status}; kserve.credentialsRef needs a valid key 'token'",
                 is_retryable=False,
             )
         if status in _REDIRECTS:
@@ -72,4 +71,4 @@ class RequestServer:
             )
 
     def _target(self, path: str) -> str:
-        return f"server at {public_url(self._server.url)}{path.partition('?')[0]}"
+        return f"{self._server.target}{path.partition('?')[0]}"

@@ -170,7 +170,7 @@ def _by_index(response: Any, member: str, *, records: int) -> list[Mapping[str, 
 
 def _vector_of(value: Any) -> list[float]:  # Any: foreign JSON
     if not isinstance(value, list) or not value:
-        raise InvalidAnswer("an embedding is no list of numbers")
+        raise InvalidAnswer("an embedding is not a list of numbers")
     return [_number(one) for one in value]
 
 

@@ -50,7 +50,7 @@ class Validation:
             Draft202012Validator.check_schema(schema)
         except SchemaError as error:
             raise ContractError(
-                f"{_FIELD}: no valid JSON schema at {error.json_path}: {error.message[:200]}"
+                f"{_FIELD}: not a valid JSON schema at {error.json_path}: {error.message[:200]}"
             ) from error
         if schema.get("type") != "object":
             raise ContractError(f"{_FIELD}.type: must be object, whose properties become columns")
@@ -63,7 +63,7 @@ class Validation:
         self._names = json.dumps(schema, ensure_ascii=False)
 
     def judge(self, answer: Text) -> tuple[dict[str, Any] | None, str]:  # Any: JSON
-        """Return the object that the answer is, and why it is none that follows the schema, without a value of it."""
+        """Return the object that the answer is, or None and why it is not one that follows the schema, without a value of it."""
         from jsonschema.exceptions import best_match  # noqa: PLC0415  as above
 
         if answer.refusal:
@@ -75,7 +75,7 @@ class Validation:
         try:
             value = json.loads(answer.text, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            return None, "no valid JSON"
+            return None, "not valid JSON"
         error = best_match(self._validator.iter_errors(value))
         return (value, "") if error is None else (None, self._rule_of(error))
 

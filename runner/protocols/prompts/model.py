@@ -4,25 +4,27 @@ A record is one request, or part of one if the task is to embed or to moderate t
 are asked again because they do not follow the schema.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from inferrun.contract import Request
-from inferrun.plugins import Limits, Model, ModelContext, RecordError, Records, TokenUsage
-from runner.network.http_client import Response
+from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
+from inferrun.plugins import Limits, Model, ModelContext, RecordError, TokenUsage
 from runner.protocols.openai.requests import load_response, usage_of
 from runner.protocols.openai.server import RequestServer
 from runner.protocols.prompts import answers
 from runner.protocols.prompts.answers import InvalidAnswer
 from runner.protocols.prompts.asking import Answered, Reply, Validation, ask
 from runner.protocols.prompts.bodies import DOCUMENTS, Bodies, Members, encoded
-from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
 from runner.protocols.prompts.predictions import Prediction, Predictions, form_of_schema
 from runner.protocols.prompts.row_model import RowModel, check_request, mounted_system, templates_of
 from runner.protocols.prompts.templates import Row, Templates
 
 if TYPE_CHECKING:
     import pyarrow
+
+T = TypeVar("T")
 
 _BATCHED = 64
 """Records in a request that may have several, unless the config says another number."""
@@ -73,37 +75,29 @@ class PromptModel(RowModel):
 
     async def _predict_texts(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
         """Send several records in one request."""
-        response, value = await self._post(self._bodies.joined(bodies))
-        try:
+
+        def read(response: dict[str, Any]) -> list[dict[str, Any]]:  # Any: foreign JSON
             if self._request.task == "Moderation":
-                found = answers.moderations_of(value, records=len(bodies))
-            else:
-                found = [{"embedding": one} for one in answers.vectors_of(value, records=len(bodies))]
-        except InvalidAnswer as error:
-            raise self._server.invalid(self._bodies.path, response, f"not valid: {error}") from error
+                return answers.moderations_of(response, records=len(bodies))
+            return [{"embedding": one} for one in answers.vectors_of(response, records=len(bodies))]
+
+        found, response = await self._post(self._bodies.joined(bodies), read)
         if self._samples_length:
             self.predictions.use_type(self._with_length(len(found[0]["embedding"])))
-        return list(found), usage_of(value)
+        return list(found), usage_of(response)
 
     async def _predict_one(self, body: Members) -> tuple[list[Prediction | RecordError], TokenUsage]:
         task = self._request.task
         if task in {"Rerank", "Score"}:
-            response, value = await self._post(body)
-            documents = body[DOCUMENTS[task]]
-            try:
-                scores = answers.scores_of(value, documents=len(documents) if task == "Rerank" else 1)
-            except InvalidAnswer as error:
-                raise self._server.invalid(self._bodies.path, response, f"not valid: {error}") from error
-            return [{"scores": scores} if task == "Rerank" else {"score": scores[0]}], usage_of(value)
+            documents = len(body[DOCUMENTS[task]]) if task == "Rerank" else 1
+            scores, response = await self._post(body, partial(answers.scores_of, documents=documents))
+            return [{"scores": scores} if task == "Rerank" else {"score": scores[0]}], usage_of(response)
         answered = await ask(self._reply_to, body, validation=self._validation, retries=self._request.response_retries)
         return [self._prediction_of(answered)], answered.usage
 
     async def _reply_to(self, body: Members) -> Reply:
-        response, value = await self._post(body)
-        try:
-            return Reply(answers.text_of(self._request.task, value), value, usage_of(value))
-        except InvalidAnswer as error:
-            raise self._server.invalid(self._bodies.path, response, f"not valid: {error}") from error
+        answer, response = await self._post(body, partial(answers.text_of, self._request.task))
+        return Reply(answer, response, usage_of(response))
 
     def _prediction_of(self, answered: Answered) -> Prediction | RecordError:
         if answered.fault:
@@ -126,14 +120,17 @@ class PromptModel(RowModel):
             values[name] = None if found is MISSING else found
         return {name: values.get(name) for name in self.predictions.members}
 
-    async def _post(self, body: Members) -> tuple[Response, dict[str, Any]]:  # Any: foreign JSON
-        def nothing(_: Response) -> Records:
-            return self.predictions.results([None]).values
-
+    async def _post(
+        self, body: Members, read: Callable[[dict[str, Any]], T]
+    ) -> tuple[T, dict[str, Any]]:  # Any: foreign JSON
+        """Send one request, and return what is read of the response, and the response. Raises Fault."""
         path = self._bodies.path
-        response = await self._server.post(path, encoded(body), in_place=nothing)
+        response = await self._server.post(path, encoded(body), in_place=self.nothing)
         try:
-            return response, load_response(response.body)
+            value = load_response(response.body)
+            return read(value), value
+        except InvalidAnswer as error:
+            raise self._server.invalid(path, response, f"not valid: {error}") from error
         except ValueError as error:
             raise self._server.invalid(path, response, str(error)) from error
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
+from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import (
     NO_USAGE,
     ArrowRecords,
@@ -13,7 +15,6 @@ from inferrun.plugins import (
     Results,
     TokenUsage,
 )
-from runner.protocols.prompts.pointer import MISSING, at_pointer, parse_pointer
 from runner.protocols.prompts.templates import InvalidRecord, json_text
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Predictions:
                 texts.append(json_text(one).encode())
             except InvalidRecord as error:
                 texts.append(b"null")
-                errors[at] = RecordError(_INVALID, f"the prediction {error}")
+                errors[at] = RecordError(INVALID_PREDICTION, f"the prediction {error}")
         return JsonRecords(texts), errors
 
     def _columns(
@@ -122,31 +123,23 @@ class Predictions:
     ) -> tuple[Records, dict[int, RecordError]]:
         import pyarrow  # noqa: PLC0415  only typed results pay for its import
 
+        from inferrun.formats.typed_values import array_of_values  # noqa: PLC0415  as above
+
         fitted = [None if one is None else _fitted(one, self.members) for one in given]
-        errors = dict[int, RecordError]()
-        try:
-            column = pyarrow.array(fitted, kind)
-        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
-            for at, one in enumerate(fitted):
-                try:
-                    pyarrow.array([one], kind)
-                except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
-                    errors[at] = RecordError(_INVALID, f"the prediction does not fit {_unfit_member(one, kind)}")
-            column = pyarrow.array([None if at in errors else one for at, one in enumerate(fitted)], kind)
+        column, misfits = array_of_values(fitted, kind)
+        errors = {
+            at: RecordError(INVALID_PREDICTION, f"the prediction does not fit {_unfit_member(fitted[at], kind)}")
+            for at in misfits
+        }
         return ArrowRecords(pyarrow.record_batch({"prediction": column})), errors
-
-
-_INVALID: Final = "invalid_prediction"
 
 
 def _unfit_member(value: Any, kind: "pyarrow.DataType") -> str:  # Any: JSON
     """Return which member of a prediction does not fit its type."""
-    import pyarrow  # noqa: PLC0415  as above
+    from inferrun.formats.typed_values import array_of_values  # noqa: PLC0415  as above
 
     for field in kind:
-        try:
-            pyarrow.array([value.get(field.name)], field.type)
-        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+        if array_of_values([value.get(field.name)], field.type)[1]:
             return f"column {field.name!r} of type {field.type}"
     return f"the type {kind}"
 

@@ -21,6 +21,7 @@ from inferrun.plugins import (
 from inferrun.plugins.storage import describe_invalid
 from inferrun.resources.problems import describe
 from inferrun.resources.request import RequestTemplate, request_problems
+from runner.network.http_client import Response
 from runner.protocols.prompts.bodies import Members
 from runner.protocols.prompts.predictions import Prediction, Predictions
 from runner.protocols.prompts.templates import InvalidRecord, Row, Templates
@@ -74,6 +75,10 @@ class RowModel:
             [one if isinstance(one, RecordError) else next(rest) for one in made], usage=usage
         )
 
+    def nothing(self, _: Response) -> Records:
+        """Return what is stored in place of the prediction of a rejected record."""
+        return self.predictions.results([None]).values
+
     def _made_of(self, row: Row | RecordError) -> Members | RecordError:
         if isinstance(row, RecordError):
             return row
@@ -108,7 +113,7 @@ def mounted_system(context: ModelContext) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ContractError(f"request.systemFrom: the text at {path} cannot be read: {why}") from error
 
 

@@ -197,7 +197,7 @@ def _shown(value: Any) -> Any:  # Any: what an expression has
         case bool():
             return "true" if value else "false"
         case bytes():
-            raise InvalidRecord("bytes are no text; name a column with an image in request.images")
+            raise InvalidRecord("bytes are not text; name a column with an image in request.images")
         case list() | tuple() | dict():
             return json_text(value)
     return value

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy
 import orjson
 
-from inferrun.formats.json_text import json_of_bytes, json_texts, texts_of
+from inferrun.formats.json_text import json_texts, nested, objects_of, texts_of
 from inferrun.formats.number_text import number_of
+from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import Json, JsonRecords, RecordError, Results
 from runner.protocols.tensors.datatypes import DATATYPES, KINDS, Array, texts_of_rows, to_array, to_bytes
 from runner.protocols.tensors.signature import OutputSpec, Signature
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _BOM = b"\xef\xbb\xbf"
-
-INVALID = "invalid_prediction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +88,11 @@ def json_results(output: Output) -> Results:
     values = output.values
     if not isinstance(values, list):
         return _texts_of_array(values.reshape(output.shape))
-    predictions = cast("list[Json]", values)
-    if not output.is_json:
-        predictions = [json_of_bytes(value) for value in cast("list[bytes]", values)]
-    errors_possible = _may_have_invalid(predictions)
-    for size in reversed(output.shape[1:]):
-        predictions = [predictions[start : start + size] for start in range(0, len(predictions), size)]
-    return Results(JsonRecords(texts_of(predictions)), errors_of(predictions) if errors_possible else {})
+    predictions = cast("list[Json]", values)  # bytes become texts when they are encoded
+    errors: dict[int, RecordError] = {}
+    for at, error in errors_of(predictions).items():
+        errors.setdefault(at // math.prod(output.shape[1:]), error)
+    return Results(JsonRecords(texts_of(nested(predictions, output.shape[1:]))), errors)
 
 
 def _texts_of_array(values: Array) -> Results:
@@ -111,7 +108,7 @@ def errors_of_array(values: Array) -> dict[int, RecordError]:
     rows = values.reshape(len(values), -1)
     invalid = ~numpy.isfinite(rows)
     return {
-        at: RecordError(INVALID, f"the model returned {rows[at][invalid[at]][0]}")
+        at: RecordError(INVALID_PREDICTION, f"the model returned {rows[at][invalid[at]][0]}")
         for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
     }
 
@@ -130,16 +127,14 @@ def array_of_json(output: Output) -> "tuple[Array | list[bytes], dict[int, Recor
     errors: dict[int, RecordError] = {}
     for at, text in faults.items():
         shown = "null" if values[at] is None else text
-        errors.setdefault(at // width, RecordError(INVALID, f"the model returned {shown}"))
+        errors.setdefault(at // width, RecordError(INVALID_PREDICTION, f"the model returned {shown}"))
     return found, errors
 
 
 def _joined(parts: Mapping[str, Results]) -> Results:
-    members = [
-        [b"%b:%b" % (orjson.dumps(name), text) for text in json_texts(part.values)] for name, part in parts.items()
-    ]
+    texts = objects_of({name: json_texts(part.values) for name, part in parts.items()})
     errors = joined_errors({name: part.errors for name, part in parts.items()})
-    return Results(JsonRecords([b"{%b}" % b",".join(texts) for texts in zip(*members, strict=True)]), errors)
+    return Results(JsonRecords(texts), errors)
 
 
 def joined_errors(parts: Mapping[str, Mapping[int, RecordError]]) -> dict[int, RecordError]:
@@ -206,6 +201,13 @@ def without_ones(dimensions: list[int]) -> list[int]:
 
 def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
     """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
+    kinds = set(map(type, predictions))
+    if kinds <= {int, float}:
+        # The common case, without a Python call per value: a sum with NaN or infinity is not finite.
+        if math.isfinite(sum(cast("list[float]", predictions))):
+            return {}
+    elif kinds.isdisjoint({type(None), float, dict, list}):
+        return {}
     finite = math.isfinite
     others = [
         at for at, one in enumerate(predictions) if type(one) is not int and not (type(one) is float and finite(one))
@@ -225,13 +227,5 @@ def _error_of(prediction: Json) -> RecordError | None:
             left += [(one, is_in_object) for one in reversed(value)]
         elif (value is None and not is_in_object) or (isinstance(value, float) and not math.isfinite(value)):
             name = "null" if value is None else str(value)
-            return RecordError(INVALID, f"the model returned {name}")
+            return RecordError(INVALID_PREDICTION, f"the model returned {name}")
     return None
-
-
-def _may_have_invalid(values: list[Json]) -> bool:
-    """Find the common case, only finite numbers, without a Python call per value: a sum with NaN or infinity is not finite."""
-    kinds = set(map(type, values))
-    if kinds <= {int, float}:
-        return not math.isfinite(sum(cast("list[float]", values)))
-    return not kinds.isdisjoint({type(None), float, dict})

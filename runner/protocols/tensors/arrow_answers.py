@@ -7,10 +7,10 @@ import numpy
 import pyarrow
 
 from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.formats.typed_values import array_of_column, array_of_texts
 from inferrun.plugins import ArrowRecords, RecordError, Results
 from runner.protocols.tensors.answers import (
-    INVALID,
     Output,
     array_of_json,
     errors_of_array,
@@ -18,23 +18,10 @@ from runner.protocols.tensors.answers import (
     json_results,
     without_ones,
 )
-from runner.protocols.tensors.datatypes import Array
+from runner.protocols.tensors.datatypes import KINDS, Array
 from runner.protocols.tensors.signature import OutputSpec, Signature
 
 PREDICTION: Final = "prediction"
-
-TYPES: Final = {
-    "BOOL": pyarrow.bool_(),
-    **{
-        f"{sign}INT{bits}": getattr(pyarrow, f"{sign.lower()}int{bits}")()
-        for sign in ("", "U")
-        for bits in (8, 16, 32, 64)
-    },
-    "FP16": pyarrow.float16(),
-    "BF16": pyarrow.float32(),  # Arrow has none; FP32 has all its numbers
-    "FP32": pyarrow.float32(),
-    "FP64": pyarrow.float64(),
-}
 
 
 def type_of(signature: Signature) -> pyarrow.DataType | None:
@@ -55,7 +42,9 @@ def _type_of_output(output: OutputSpec) -> pyarrow.DataType | None:
 
 
 def _type(datatype: str, dimensions: Sequence[int], *, is_binary: bool) -> pyarrow.DataType:
-    kind = TYPES.get(datatype) or (pyarrow.binary() if is_binary else pyarrow.string())
+    kind = pyarrow.binary() if is_binary else pyarrow.string()
+    if datatype in KINDS:
+        kind = pyarrow.from_numpy_dtype(KINDS[datatype])
     for size in reversed(dimensions):
         kind = pyarrow.list_(kind, size) if size > 0 else pyarrow.list_(kind)
     return kind
@@ -97,8 +86,8 @@ def _typed(spec: OutputSpec, output: Output, kind: pyarrow.DataType) -> tuple[py
         f"; set {spec.field}.type to Binary" if output.datatype == "BYTES" and spec.field and not spec.is_binary else ""
     )
     for at in misfits:
-        text = f"the model returned a value that is no {kind}, the type of all results of the run{hint}"
-        errors.setdefault(at, RecordError(INVALID, text))
+        text = f"the model returned a value that is not of type {kind}, the type of all results of the run{hint}"
+        errors.setdefault(at, RecordError(INVALID_PREDICTION, text))
     return column, errors
 
 

@@ -28,7 +28,7 @@ Dimensions = list[tuple[int, ...]]
 
 
 def natural_datatype(kind: pyarrow.DataType) -> str:
-    """Return the datatype that has all values of a type; BYTES for everything that is no number."""
+    """Return the datatype that has all values of a type; BYTES for everything that is not a number."""
     kind = _plain_type(kind)
     while _is_list(kind):
         kind = _plain_type(kind.value_type)
@@ -128,13 +128,13 @@ def interleaved(columns: Sequence[TensorValues]) -> pyarrow.Array:
 
 
 def json_values(column: pyarrow.BinaryArray) -> list[str]:
-    """Return texts for JSON. Raises UnicodeDecodeError if they are none."""
+    """Return texts for JSON. Raises UnicodeDecodeError if a value is not text."""
     values: list[str] = column.cast(pyarrow.string()).to_pylist()
     return values
 
 
 def no_texts_in(column: pyarrow.BinaryArray) -> list[int]:
-    """Return the positions of values that are no texts."""
+    """Return the positions of values that are not text."""
     try:
         column.cast(pyarrow.string())
     except pyarrow.ArrowInvalid:

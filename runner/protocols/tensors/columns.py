@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy
 import orjson
 
-from inferrun.formats.json_text import array_of, bytes_in, json_of_bytes, json_texts
+from inferrun.formats.json_text import array_of, bytes_in, json_of_bytes
 from inferrun.formats.record_errors import not_sent, selected, with_record_errors
 from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results
 from runner.protocols.tensors.datatypes import (
@@ -53,15 +53,21 @@ class Unfit(ValueError):
         self.faults = faults
 
 
-def tensor_of(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor:
-    """Return records as a tensor, for a request in JSON or in bytes.
+def tensor_of(
+    records: Records,
+    spec: TensorSpec,
+    *,
+    is_json: bool,
+    rows: Sequence[Any] | None = None,  # Any: JSON
+) -> Tensor:
+    """Return records as a tensor, for a request in JSON or in bytes. `rows` are the records decoded, if they are by now.
 
     Raises Unfit if some cannot be sent, or have other dimensions than most, and ContractError if they have no such form. When these
     records are omitted, more may be found.
     """
     if plain := _plain_tensor(records, spec, is_json=is_json):
         return plain
-    columns = _columns_in(records, spec)
+    columns = columns_in(records, spec, rows)
     is_single = len(columns) == 1 and not (isinstance(records, ArrowRecords) and not spec.columns)
     parts = list[TensorValues]()
     given: list[tuple[int, ...]] = [(len(columns),)]
@@ -81,9 +87,10 @@ def tensor_of(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor:
             width = max(math.prod(given[0]), 1) if is_single else 1
             raise Unfit(_named(faults, where, spec, width=width))
         parts.append(found)
-    if len(columns) > 1:
-        where = f"the record (columns {listed(spec.columns)})" if spec.columns else "the record"
-    where = where if spec.columns else "the record"
+    if not spec.columns:
+        where = "the record"
+    elif len(columns) > 1:
+        where = f"the record (columns {listed(spec.columns)})"
     dimensions = _dimensions_of_all(given, spec, where=where, records=len(records))
     shape = [len(records), *dimensions] if spec.has_batch else list(dimensions)
     return Tensor(spec.name, datatype, shape, _row_by_row(parts), spec.parameters)
@@ -133,11 +140,23 @@ def _plain_tensor(records: Records, spec: TensorSpec, *, is_json: bool) -> Tenso
 Values = Any  # Any: a list of JSON, or an Arrow array
 
 
-def _columns_in(records: Records, spec: TensorSpec) -> list[tuple[str, Values]]:
-    """Return what feeds the input: columns with their names, or the records themselves with an empty one."""
+def decoded(records: Records) -> list[Any] | None:  # Any: JSON
+    """Return the values of JSON texts; None for columns."""
+    return orjson.loads(array_of(records.texts)) if isinstance(records, JsonRecords) else None
+
+
+def columns_in(
+    records: Records,
+    spec: TensorSpec,
+    rows: Sequence[Any] | None = None,  # Any: JSON
+) -> list[tuple[str, Values]]:
+    """Return what feeds the input: columns with their names, or the records themselves with an empty one.
+
+    `rows` are the records decoded, if they are by now. Raises ContractError for named columns of records that have none.
+    """
     if isinstance(records, ArrowRecords):
         return [(name, records.table.column(name)) for name in spec.columns or records.table.schema.names]
-    rows: list[Any] = orjson.loads(array_of(json_texts(records)))  # Any: JSON
+    rows = rows or decoded(records) or []
     is_object = isinstance(rows[0], dict)
     if spec.columns:
         if not is_object:
@@ -212,10 +231,12 @@ def _converted(values: Values, spec: TensorSpec, datatype: str, *, is_json: bool
     return found, faults
 
 
+INFINITE: Final = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
+
+
 def _unfit_for_json(values: TensorValues, datatype: str, *, takes_bytes: bool) -> Faults:
     if datatype in FLOATS and isinstance(values, numpy.ndarray):
-        text = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
-        return faults_at(numpy.isinf(values), text)
+        return faults_at(numpy.isinf(values), INFINITE)
     if datatype != "BYTES" or takes_bytes:
         return {}
     text = (
@@ -298,8 +319,9 @@ def tensors_of(
     places, faults = list(range(len(records))), Faults()
     part = records
     while places:
+        rows = decoded(part) if len(inputs) > 1 else None
         try:
-            return [tensor_of(part, one, is_json=is_json) for one in inputs], places, faults
+            return [tensor_of(part, one, is_json=is_json, rows=rows) for one in inputs], places, faults
         except Unfit as error:
             faults |= {places[at]: text for at, text in error.faults.items()}
             places = [at for at in places if at not in faults]
@@ -317,8 +339,6 @@ async def predict_tensors(
     """Send records as tensors, without those that cannot be sent: these get an error."""
     tensors, places, faults = tensors_of(records, inputs, is_json=is_json)
     results = await send(tensors, len(places)) if places else None
-    if results and not faults:
-        return results
     return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(records))
 
 

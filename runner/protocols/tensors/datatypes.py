@@ -15,8 +15,8 @@ import orjson
 
 from inferrun.formats.json_text import bytes_in
 from inferrun.formats.number_text import number_of
-from inferrun.formats.row_validation import kind_of
 from inferrun.plugins import Json
+from inferrun.plugins.rows import kind_of
 
 if TYPE_CHECKING:
     import pyarrow

@@ -44,7 +44,7 @@ class TensorSpec:
     """Whether the contract states the datatype."""
 
     is_instance: bool = False
-    """Whether it is part of an instance of V1: a single value is no array, and bytes may be an object with their base64."""
+    """Whether it is part of an instance of V1: a single value is not an array, and bytes may be an object with their base64."""
 
     source: str = _METADATA
     """Where the dimensions stand."""
@@ -117,7 +117,8 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
     ]
     if not found:
         name = wanted or next(iter(known), DEFAULT_INPUT)
-        found = [_input(name, known.get(name) or next(iter(known.values()), {}), default=default)]
+        described_as = known.get(name) or next(iter(known.values()), {})
+        found = [_input(name, described_as, InputTensor(columns=()), "", default=default)]
     inputs = tuple(one for one, _ in found)
     names = [one.name for one in inputs]
     for at, name in enumerate(names):
@@ -176,16 +177,14 @@ def _mapped(
 def _input(
     name: str,
     metadata: Mapping[str, Any],  # Any: JSON
-    given: InputTensor | None = None,
-    field: str = "",
+    given: InputTensor,
+    field: str,
     *,
     default: str,
 ) -> tuple[TensorSpec, str]:
     """Return an input, and how the contract differs from the metadata; empty if it does not."""
     datatype = str(metadata.get("datatype") or "").upper()
     shape = shape_of(metadata)
-    if given is None:
-        return TensorSpec(name, datatype or default, _of_record(shape)), ""
     differs = ""
     if given.datatype and datatype and given.datatype != datatype:
         differs = f"{field}.datatype: {given.datatype}, but the model's metadata has {datatype[:16]}"
@@ -226,12 +225,12 @@ def _outputs(
     *,
     has_batch: bool,
 ) -> tuple[OutputSpec, ...]:
-    names = [str(one.get("name")) for one in known]
+    by_name = {str(one.get("name")): one for one in known}
     results: set[str] = set()
     for at, one in enumerate(wanted):
-        if names and one.name not in names:
+        if by_name and one.name not in by_name:
             raise ContractError(
-                f"tensors.outputs.{at}.name: the model has no output {one.name!r}; it has {listed(names)}"
+                f"tensors.outputs.{at}.name: the model has no output {one.name!r}; it has {listed(by_name)}"
             )
         name = one.result_name or one.name
         if name in results:
@@ -239,9 +238,7 @@ def _outputs(
                 f"tensors.outputs.{at}.resultName: {name!r} is the name of another output; choose another name"
             )
         results.add(name)
-    by_name = dict(zip(names, known, strict=True))
-    if not wanted:
-        wanted = [OutputTensor(name=name) for name in names[:1]]
+    wanted = wanted or [OutputTensor(name=name) for name in list(by_name)[:1]]
     return tuple(
         _output(one, by_name.get(one.name, {}), f"tensors.outputs.{at}", has_batch=has_batch)
         for at, one in enumerate(wanted)

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from inferrun.formats.json_text import array_of, json_texts, texts_of
-from inferrun.formats.record_errors import not_sent, predict_valid, with_record_errors, without_infinity
+from inferrun.formats.json_text import array_of, texts_of
+from inferrun.formats.record_errors import not_sent, with_record_errors
 from inferrun.plugins import Batch, Json, JsonRecords, Model, ModelContext, Results, Tensors
 from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
@@ -40,7 +40,7 @@ class V1Rest:
 
     def fed_columns(self) -> tuple[str, ...]:
         """Return the columns of the inputs."""
-        return tuple(dict.fromkeys(name for tensor in self._tensors.inputs for name in tensor.columns))
+        return self._tensors.columns
 
     async def prepare(self) -> None:
         """Check that the server can be reached. Not every server has a status; the first request reports a missing model."""
@@ -49,12 +49,8 @@ class V1Rest:
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the records that JSON cannot represent."""
-        if not self._tensors.inputs:
-            return await predict_valid(without_infinity(batch), lambda part: self._predict(json_texts(part.records)))
         texts, places, faults = instances_of(batch.records, self._signature.inputs, self._tensors.inputs)
         results = await self._predict(texts) if places else None
-        if results and not faults:
-            return results
         return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(batch))
 
     def predicted(self) -> "pyarrow.DataType | None":

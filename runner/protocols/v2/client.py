@@ -6,6 +6,7 @@ Each call is one try; the pipeline retries, which is safe because inference has 
 from typing import TYPE_CHECKING, Protocol
 
 from inferrun.plugins import Batch, Model, Records, Results, Tensors
+from runner.network.network_failures import invalid_response
 from runner.protocols.tensors.answers import Output, results_of
 from runner.protocols.tensors.columns import Tensor, mismatch_of, predict_tensors
 from runner.protocols.tensors.signature import Signature, signature_of
@@ -28,9 +29,6 @@ class V2Transport(Protocol):
 
     async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
         """Send one request, and return the outputs and the body of the response. Raises Fault and InferenceError."""
-
-    def invalid(self, response: bytes, error: ValueError) -> Exception:
-        """Return the error for a response that violates the protocol."""
 
 
 class V2Client:
@@ -56,7 +54,7 @@ class V2Client:
 
     def fed_columns(self) -> tuple[str, ...]:
         """Return the columns of the input tensors."""
-        return tuple(dict.fromkeys(name for tensor in self._tensors.inputs for name in tensor.columns))
+        return self._tensors.columns
 
     async def prepare(self) -> None:
         """Read the name, shape and datatype of the inputs and outputs from the model's metadata."""
@@ -88,4 +86,4 @@ class V2Client:
         try:
             return results_of(found, self._signature, records=records, is_typed=self._is_typed, stored=self._stored)
         except ValueError as error:
-            raise self._transport.invalid(response, error) from error
+            raise invalid_response(self._transport.target, "V2", response, error) from error

@@ -140,11 +140,7 @@ class GrpcTransport:
         try:
             return decode_response(response), response
         except ValueError as error:
-            raise self.invalid(response, error) from error
-
-    def invalid(self, response: bytes, error: ValueError) -> Exception:
-        """Describe a response that violates the protocol."""
-        return invalid_response(self.target, "V2", response, error)
+            raise invalid_response(self.target, "V2", response, error) from error
 
     async def probe(self) -> Readiness:
         """Ask whether the model is ready. Raises Refused."""

@@ -70,5 +70,5 @@ def output_of(output: Mapping[str, Any]) -> Output:  # Any: foreign JSON
 
 def _decoded(value: Json) -> bytes:
     if not isinstance(value, str):
-        raise ValueError("the output has the content type base64, and a value that is no text")  # noqa: TRY004  as above
+        raise ValueError("the output has the content type base64, and a value that is not text")  # noqa: TRY004  as above
     return b64decode(value, validate=True)

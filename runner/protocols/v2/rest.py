@@ -64,11 +64,7 @@ class RestTransport:
         try:
             return binary.decode_response(reply.body, reply.headers), reply.body
         except ValueError as error:
-            raise self.invalid(reply.body, error) from error
-
-    def invalid(self, response: bytes, error: ValueError) -> Exception:
-        """Describe a response that violates the protocol."""
-        return invalid_response(self.target, "V2", response, error)
+            raise invalid_response(self.target, "V2", reply.body, error) from error
 
 
 def _json_of(reply: Response) -> object:

@@ -60,5 +60,5 @@ def _tls(url: str, authority: str, *, secret: str) -> ssl.SSLContext | None:
         if authority:
             context.load_verify_locations(cadata=authority)
     except (ssl.SSLError, ValueError) as error:
-        raise ValueError(f"key ca.crt of Secret {secret!r} is no PEM certificate") from error
+        raise ValueError(f"key ca.crt of Secret {secret!r} is not a PEM certificate") from error
     return context

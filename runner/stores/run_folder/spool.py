@@ -57,7 +57,9 @@ class Draft(io.RawIOBase):
         return self.size
 
     def write(self, data: "bytes | bytearray | memoryview", /) -> int:  # type: ignore[override]  # what is written here
-        """Append bytes."""
+        """Append bytes. After `finish` they are discarded: a writer that is given up may end its file when it is destroyed."""
+        if self._file is not None and self._file.closed:
+            return len(data)
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("wb", buffering=_BUFFER)

@@ -223,6 +223,8 @@ class RunFolder:
 
     def _read_checkpoint(self) -> Checkpoint:
         if run := self._read_manifest():
+            self._spool.commits.shutdown(cancel_futures=True)  # no part is written after the rest has been deleted
+            self._delete_rest()  # another Pod may have written a part since the run was committed
             return Checkpoint(committed_run=run)
         stored = self._read_plan()
         if stored is None:

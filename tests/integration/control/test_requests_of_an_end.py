@@ -34,7 +34,7 @@ pytestmark = pytest.mark.thorough
 
 
 async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is no run of a schedule")
+    raise AssertionError(f"{run} is not a run of a schedule")
 
 
 async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:

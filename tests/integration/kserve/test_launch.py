@@ -483,4 +483,4 @@ async def test_the_end_of_a_run_records_a_model_that_has_changed(place: Place, k
 
 
 async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is no run of a schedule")
+    raise AssertionError(f"{run} is not a run of a schedule")

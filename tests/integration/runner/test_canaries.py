@@ -109,7 +109,7 @@ FILES: dict[str, tuple[int, str, Callable[[Machine, CountingModel], None]]] = {
     "broken record": (3, f'[{RECORD}, "c4nary\n' * 3, lambda _machine, _model: None),
     "record of another shape": (0, f"[{RECORD}, 1.0]\n[[[{RECORD}]]]\n", lambda _machine, _model: None),
     "record of another kind": (3, '{"c4nary": "c4nary"}\n', lambda _machine, _model: None),
-    "record that is no text": (3, "\x00c4nary\x00\n", lambda _machine, _model: None),
+    "record that is not text": (3, "\x00c4nary\x00\n", lambda _machine, _model: None),
     "model failed": (4, f"[{RECORD}, 1.0]\n", lambda _machine, model: setattr(model, "before", answer(500, ECHO))),
     "model broken": (4, f"[{RECORD}, 1.0]\n", lambda _machine, model: setattr(model, "before", answer(200, ECHO))),
     "input missing": (3, "", lambda machine, _model: (machine.input / "data" / "rows.jsonl").unlink()),

@@ -95,7 +95,7 @@ FAILURES: dict[str, tuple[int, Prepare]] = {
     "model refused": (4, of_model(401, ECHO)),
     "model not found": (4, of_model(404, ECHO)),
     "model busy": (4, of_model(503, ECHO)),
-    "model broken": (4, of_model(200, f"{CANARY} is no JSON")),
+    "model broken": (4, of_model(200, f"{CANARY} is not JSON")),
     "model broken list": (4, of_model(200, f'["{CANARY}"]')),
     "model token": (4, lambda machine, _s3, _llm: wrong_token(machine)),
     "model unreachable": (4, lambda machine, _s3, _llm: machine.contract["kserve"].update(modelUrl=USER)),

@@ -48,7 +48,8 @@ def server() -> Iterator[Postgres]:
         yield started
 
 
-LABELS = {point.name for point in BUILT_IN if point.group == INPUTS}
+LABELS = {point.name for point in BUILT_IN if point.group == INPUTS} - {"run"} | {"krateo"}
+"""The page about chains shows `run`; `krateo` is in a package of its own."""
 TABLE_OF_VALUES = {"first": [first for first, _ in VALUES], "second": [second for _, second in VALUES]}
 
 

@@ -130,5 +130,5 @@ def test_a_frame_that_cannot_be_uploaded_is_explained(storage: dict[str, Any], f
 def test_only_frames_are_uploaded() -> None:
     storage = {"input": {"s3": {"bucket": "records", "path": "in/$(run.name)"}}}
     config = parse_config({"metadata": {"name": "sums"}, "spec": {"storage": storage}})
-    with pytest.raises(ResultsError, match="a list is no data frame of pandas or polars"):
+    with pytest.raises(ResultsError, match="a list is not a data frame of pandas or polars"):
         upload_frame([[1, 2]], RUN, config, access=access())

@@ -102,7 +102,7 @@ async def test_a_record_that_the_server_cannot_judge_costs_only_itself(tmp_path:
         ({"outputs": []}, "spec.request.outputs is not set; required with"),
         ({"prompt": "x"}, 'spec.request.prompt is "x"; not allowed with the protocol http'),
         ({"outputs": [{"name": "a", "path": "x", "type": "string"}]}, "request.outputs.0.path: "),
-        ({"outputs": [{"name": "a", "path": "/x", "type": "txt"}]}, "request.outputs.0.type: 'txt' is no type"),
+        ({"outputs": [{"name": "a", "path": "/x", "type": "txt"}]}, "request.outputs.0.type: 'txt' is not a type"),
         ({"body": {"a": "{{ b"}}, "request.body.a: line 1: "),
     ],
 )

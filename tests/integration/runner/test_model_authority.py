@@ -33,7 +33,7 @@ subjectAltName = IP:127.0.0.1
 subjectKeyIdentifier = none
 authorityKeyIdentifier = none
 """
-"""A certificate as KServe makes it for an LLMInferenceService: signed by itself, though it is no authority."""
+"""A certificate as KServe makes it for an LLMInferenceService: signed by itself, though it is not an authority."""
 
 
 @pytest.fixture(scope="module")

@@ -106,8 +106,8 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "two credentials": ({"token": "c4nary", "username": "a", "password": "c4nary"}, "has both token and password"),
     "a password without a user": ({"password": "c4nary"}, "has a key password, but no key username"),
     "a certificate without a key": ({"tls.crt": "c4nary"}, "has only one of tls.crt and tls.key; both are required"),
-    "what is no certificate": ({"tls.crt": "c4nary", "tls.key": "c4nary"}, "tls.crt and tls.key cannot be used"),
-    "what is no authority": ({"ca.crt": "c4nary"}, "key ca.crt is no PEM certificate"),
+    "what is not a certificate": ({"tls.crt": "c4nary", "tls.key": "c4nary"}, "tls.crt and tls.key cannot be used"),
+    "what is not an authority": ({"ca.crt": "c4nary"}, "key ca.crt is not a PEM certificate"),
 }
 
 

@@ -244,12 +244,12 @@ async def test_a_missing_column_ends_the_run_before_the_first_request(tmp_path: 
         ({}, "spec.request.prompt is not set; required by the task Chat"),
         (
             {"prompt": "x", "responseSchema": {"type": "object", "required": 1}},
-            "request.responseSchema: no valid JSON schema",
+            "request.responseSchema: not a valid JSON schema",
         ),
         ({"prompt": "x", "outputs": [{"name": "text", "path": "/id", "type": "string"}]}, "request.outputs.0.name: "),
         (
             {"prompt": "x", "outputs": [{"name": "a", "path": "/id", "type": "strin"}]},
-            "request.outputs.0.type: 'strin' is no",
+            "request.outputs.0.type: 'strin' is not a type",
         ),
     ],
 )

@@ -172,11 +172,11 @@ async def test_a_prediction_that_does_not_fit_the_declared_type_is_an_error_of_i
     assert table.column("prediction").to_pylist() == [None if index == 3 else index for index in range(COUNT)]
     error = table.column("error").to_pylist()[3]
     assert error["code"] == "invalid_prediction"
-    assert "is no int32" in error["message"]
+    assert "is not of type int32" in error["message"]
 
 
 async def test_a_declared_type_that_does_not_exist_is_named(file: Machine, model: CountingModel) -> None:
     file.contract["output"]["file"] |= {"format": "parquet", "types": {"prediction": "integer"}}
     ended = await file.process(**SMALL)
     assert (ended.code, model.rows) == (2, {})
-    assert ended.message.startswith("output.file.types.prediction: 'integer' is no type; allowed are bool, int8")
+    assert ended.message.startswith("output.file.types.prediction: 'integer' is not a type; allowed are bool, int8")

@@ -28,7 +28,6 @@ from inferrun.plugins import (
     Results,
 )
 from runner import registry
-from runner.protocols.tensors.arrow_answers import TYPES
 from runner.protocols.tensors.datatypes import KINDS
 from tests.integration.runner.echo_servers import (
     DATATYPES,
@@ -38,7 +37,7 @@ from tests.integration.runner.echo_servers import (
     kserve_server,
     values_of,
 )
-from tests.unit.runner.batches import decoded
+from tests.unit.runner.batches import ARROW_TYPES, decoded
 
 JUDGES = ("kserve-json", "kserve-binary", "kserve-grpc", "mlserver-json", "mlserver-grpc")
 OUTPUTS = (OutputTensor(name="echo"), OutputTensor(name="seen"))
@@ -147,7 +146,7 @@ async def test_a_typed_column_becomes_the_tensor_and_the_output_a_typed_column(
         assert not results.errors
         assert isinstance(results.values, ArrowRecords)
         echo, seen = results.values.table.column(0).flatten()
-        kind = TYPES.get(datatype, pyarrow.string())
+        kind = ARROW_TYPES.get(datatype, pyarrow.string())
         for size in reversed(dimensions):
             kind = pyarrow.list_(kind, size)
         assert echo.type == kind

@@ -99,7 +99,7 @@ async def test_a_node_is_lost_by_the_clock_of_the_control_plane_that_marked_its_
 
 
 async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is no run of a schedule")
+    raise AssertionError(f"{run} is not a run of a schedule")
 
 
 @pytest.mark.parametrize("seconds", [-60, 0])

@@ -6,10 +6,28 @@ from pathlib import Path
 from typing import BinaryIO
 
 import orjson
+import pyarrow
 
 from inferrun.formats.json_text import json_texts
 from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
 from runner.stores.file.local_files import MemoryFile
+
+ARROW_TYPES = {
+    "BOOL": pyarrow.bool_(),
+    "INT8": pyarrow.int8(),
+    "INT16": pyarrow.int16(),
+    "INT32": pyarrow.int32(),
+    "INT64": pyarrow.int64(),
+    "UINT8": pyarrow.uint8(),
+    "UINT16": pyarrow.uint16(),
+    "UINT32": pyarrow.uint32(),
+    "UINT64": pyarrow.uint64(),
+    "FP16": pyarrow.float16(),
+    "BF16": pyarrow.float32(),
+    "FP32": pyarrow.float32(),
+    "FP64": pyarrow.float64(),
+}
+"""The types of predictions with V2's datatypes of numbers and booleans."""
 
 
 def records(values: Iterable[object]) -> JsonRecords:

@@ -113,7 +113,6 @@ def predictions(form: Written, content: bytes) -> dict[int, bytes]:
 def test_predictions_can_be_read_again(
     form: Written, values: tuple[object, ...], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", rows)
     monkeypatch.setattr("inferrun.formats.table_results.PIECE_BYTES", rows)
     content, errors = written(form, *(Results(texts(value)) for value in values))
     found = predictions(form, content)
@@ -161,8 +160,17 @@ def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
     }
 
 
-def test_pieces_of_a_csv_file_may_have_different_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inferrun.formats.collected_results.PIECE_ROWS", 1)
+@pytest.mark.parametrize("form", [PARQUET, ARROW], ids=lambda form: form.results_suffix)
+def test_the_error_of_a_prediction_of_another_type_names_its_column(form: Written) -> None:
+    content, _ = written(form, Results(texts(1, "x")), Results(texts(3)), predicted="int32")
+    assert predictions(form, content) == {7: b"1", 9: b"3"}
+    (error,) = (row.error for row in form.read_results(io.BytesIO(content)) if row.error)
+    text = "the value of column 'prediction' is not of type int32, the type that it has in all results of the run; "
+    text += "set types.prediction of the output to another type"
+    assert (error.code, error.message) == ("invalid_prediction", text)
+
+
+def test_pieces_of_a_csv_file_may_have_different_columns() -> None:
     out, form = io.BytesIO(), CSV
     writer = form.writer(out, io.BytesIO())
     for first, copied in enumerate((b"", b'"a":1', b'"b":"x, y"')):

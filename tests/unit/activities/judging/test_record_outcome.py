@@ -66,7 +66,7 @@ class Intercepting(Interceptor):
 
 
 async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is no run of a schedule")
+    raise AssertionError(f"{run} is not a run of a schedule")
 
 
 async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecorder:

@@ -48,7 +48,7 @@ def test_a_type_has_a_name(text: str, expected: pyarrow.DataType) -> None:
     ],
 )
 def test_another_name_is_rejected_with_those_that_are_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no type; allowed are bool, int8, "):
+    with pytest.raises(ValueError, match=r"is not a type; allowed are bool, int8, "):
         parse_type(text)
 
 

@@ -38,15 +38,12 @@ EXPORTS = {
         "TokenUsage",
     ),
     *(
-        "AdoptingSource",
         "ResultOptions",
         "PipelinedStore",
         "ColumnModel",
         "DescribedModel",
-        "TypedFormat",
         "TypedResultFormat",
         "TypedStore",
-        "PlannedObject",
     ),
     *("Delivery", "Output"),
     *(

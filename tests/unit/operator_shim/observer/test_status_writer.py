@@ -56,7 +56,7 @@ def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None
 
 
 def test_the_wait_for_a_model_is_worth_one_event() -> None:
-    """It may just be starting, so it is no warning; `kubectl describe` shows why nothing happens."""
+    """It may just be starting, so it is not a warning; `kubectl describe` shows why nothing happens."""
     waits = ShownProgress(Phase.PENDING, Reason.MODEL_NOT_READY, "last seen: status 503")
     said = run(status=live_run(reason="ModelNotReady", message="last seen: status 502")["status"]).status
     assert is_worth_an_event(run(status=live_run(reason="JobCreated")["status"]).status, waits)

@@ -116,8 +116,8 @@ def test_embeddings_that_do_not_fit_the_records_are_described(data: object) -> N
         ("[]", "/: must be object"),
         ('{"team":"web","score":-1}', "/score: violates minimum 0"),
         ('{"team":"web","tags":[1]}', "/tags/0: must be string"),
-        ("c4nary", "no valid JSON"),
-        ('{"team":NaN}', "no valid JSON"),
+        ("c4nary", "not valid JSON"),
+        ('{"team":NaN}', "not valid JSON"),
         (None, "empty"),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_refusal_and_an_answer_that_was_cut_off_are_not_valid() -> None:
     ("schema", "message"),
     [
         ({"type": "array"}, "request.responseSchema.type: must be object"),
-        ({"type": "objekt"}, r"request.responseSchema: no valid JSON schema at \$.type"),
+        ({"type": "objekt"}, r"request.responseSchema: not a valid JSON schema at \$.type"),
         (
             {"type": "object", "properties": {"a": {"$ref": "http://host/schema"}}},
             "does not lead to a part of the schema",
@@ -172,7 +172,7 @@ async def test_asking_ends_after_so_many_tries(retries: int) -> None:
         return Reply(Text("no", "stop"), {}, TokenUsage())
 
     answered = await ask(send, {"prompt": "x"}, validation=Validation(SCHEMA), retries=retries)
-    assert (answered.fault, answered.asked) == ("no valid JSON", retries + 1)
+    assert (answered.fault, answered.asked) == ("not valid JSON", retries + 1)
 
 
 def test_a_prediction_has_the_properties_of_the_schema_with_their_types() -> None:

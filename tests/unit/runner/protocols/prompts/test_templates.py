@@ -119,7 +119,7 @@ def test_a_parameter_with_a_default_may_be_missing() -> None:
         ("{{ s.a.b }}", "the template names something that the record does not have"),
         ("{{ s + x }}", "cannot be rendered (TypeError)"),
         ("{{ x / 0 }}", "cannot be rendered (ZeroDivisionError)"),
-        ("{{ b }}", "bytes are no text"),
+        ("{{ b }}", "bytes are not text"),
         ("{{ [n] }}", "contains NaN or infinity"),
     ],
 )

@@ -15,9 +15,10 @@ from inferrun.formats.record_errors import not_sent, with_record_errors
 from inferrun.plugins import ArrowRecords, RecordError, Results, Tensors
 from inferrun.plugins.values import failed, join_results
 from runner.protocols.tensors.answers import Output, results_of
-from runner.protocols.tensors.arrow_answers import TYPES, type_of
+from runner.protocols.tensors.arrow_answers import type_of
 from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
 from runner.protocols.tensors.signature import Signature, signature_of
+from tests.unit.runner.batches import ARROW_TYPES
 
 
 def signature(*outputs: tuple[str, str, list[int]], chosen: tuple[OutputTensor, ...] = ()) -> Signature:
@@ -78,7 +79,7 @@ def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObj
     assert column.type == stored
     while pyarrow.types.is_fixed_size_list(column.type):
         column = column.flatten()
-    assert column.type == TYPES[datatype]
+    assert column.type == ARROW_TYPES[datatype]
     assert numpy.asarray(column.to_numpy(zero_copy_only=False)).tobytes() == sent.tobytes()
 
 
@@ -107,7 +108,10 @@ def test_a_value_that_does_not_fit_the_stored_type_is_an_error_of_its_record() -
     output = Output("y", "INT32", [3], numpy.array([1, 300, -3], numpy.int32))
     results = results_of([output], signature(), records=3, is_typed=True, stored=stored)
     assert column_of(results).to_pylist() == [1, None, -3]
-    assert results.errors[1].message == "the model returned a value that is no int8, the type of all results of the run"
+    assert (
+        results.errors[1].message
+        == "the model returned a value that is not of type int8, the type of all results of the run"
+    )
 
 
 def test_bytes_that_are_no_text_name_the_field_that_takes_them() -> None:

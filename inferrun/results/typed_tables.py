@@ -1,27 +1,25 @@
-"""The results of a chunk as a table, for formats with columns: one row per record, in order.
+"""Results as tables whose columns have the types of their values, for parts that have no types, or not the same.
 
-The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that are copied, `prediction` (null for a
+The columns are `index` (64-bit integers), `custom_id` if the input has ids, the columns that were copied, `prediction` (null for a
 failed record) and `error` (null for the others), a struct of `code`, `message` and `attempts`. Ids, copied columns and predictions
-have the type of their values in the chunk: numbers, texts, lists, structs, and bytes if one of them is no text. Values without a
-common type, such as numbers and texts, are stored as their JSON texts, and the column's metadata says so. Imports pyarrow, so only
-runs with such a format load it.
+are numbers, texts, lists, structs, and bytes if one of them is not text. Values without a common type, such as numbers and texts,
+are JSON texts, and the column's metadata says so. Imports pyarrow, so only what needs tables loads it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.collected_results import ERROR, INDEX, PREDICTION
 from inferrun.formats.json_text import bytes_in, json_of_bytes, text_of
-from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT
-from inferrun.plugins import ID_COLUMN, Json, RecordError, StoredResult
+from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT, value_type
+from inferrun.formats.typed_values import is_json
+from inferrun.plugins import Json, RecordError
 
-ROWS_AT_ONCE: Final = 1024
-"""Rows of a table that are read as Python values at once, which take several times as much memory."""
+_INDEX, _, _PREDICTION, _ERROR = RESULT_MEMBERS
 
 
 def typed_table(
@@ -31,48 +29,17 @@ def typed_table(
     errors = [one and {name: getattr(one, name) for name in ERROR_TYPE.names} for one in failures]
     return _table(
         {
-            INDEX: _Column(pyarrow.array(indexes, pyarrow.int64())),
+            _INDEX: _Column(pyarrow.array(indexes, pyarrow.int64())),
             **{name: _typed(column) or _json_texts(column) for name, column in columns.items()},
-            ERROR: _Column(pyarrow.array(errors, ERROR_TYPE)),
+            _ERROR: _Column(pyarrow.array(errors, ERROR_TYPE)),
         }
     )
 
 
 def joined(tables: Sequence[pyarrow.Table]) -> pyarrow.Table:
     """Return the rows of all tables, whose columns may have different types and be missing in some of them."""
-    names = dict.fromkeys(name for table in tables for name in table.schema.names if name not in (PREDICTION, ERROR))
-    return _table({name: _joined_column(tables, name) for name in (*names, PREDICTION, ERROR)})
-
-
-def rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
-    """Yield the results in rows of a table. Raises ValueError for another table."""
-    names = table.schema.names
-    if not {INDEX, PREDICTION, ERROR} <= set(names):
-        raise ValueError("the table does not have the columns of results")
-    ids = table.column(ID_COLUMN).to_pylist() if ID_COLUMN in names else [None] * len(table)
-    copied = [name for name in names if name not in RESULT_MEMBERS]
-    columns = [_texts_of(table, name) for name in copied]
-    rows = zip(
-        table.column(INDEX).to_pylist(),
-        ids,
-        [_members(copied, texts) for texts in zip(*columns, strict=True)] or [b""] * len(table),
-        _texts_of(table, PREDICTION),
-        table.column(ERROR).to_pylist(),
-        strict=True,
-    )
-    for index, custom_id, members, prediction, error in rows:
-        failure = None if error is None else RecordError(error["code"], error["message"], error["attempts"])
-        yield StoredResult(index, custom_id, members, b"" if failure else prediction, failure)
-
-
-def _texts_of(table: pyarrow.RecordBatch, name: str) -> list[bytes]:
-    """Return the values of a column as JSON texts."""
-    values, is_json = table.column(name).to_pylist(), _is_json(table.schema.field(name))
-    return [value.encode() if is_json and value is not None else text_of(value) for value in values]
-
-
-def _members(names: Sequence[str], texts: Sequence[bytes]) -> bytes:
-    return b",".join(b"%b:%b" % (text_of(name), text) for name, text in zip(names, texts, strict=True))
+    names = dict.fromkeys(name for table in tables for name in table.schema.names if name not in (_PREDICTION, _ERROR))
+    return _table({name: _joined_column(tables, name) for name in (*names, _PREDICTION, _ERROR)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +62,10 @@ def _joined_column(tables: Sequence[pyarrow.Table], name: str) -> _Column:
     for table in tables:
         is_there = name in table.schema.names
         parts.append(table.column(name).combine_chunks() if is_there else pyarrow.nulls(len(table)))
-        texts.append(is_there and _is_json(table.schema.field(name)))
+        texts.append(is_there and is_json(value_type(table.schema.field(name))))
     kind = None if any(texts) else _common_type(part.type for part in parts)
     if kind is not None:
-        with suppress(pyarrow.ArrowInvalid):  # an integer that is no floating-point number
+        with suppress(pyarrow.ArrowInvalid):  # an integer that is not a floating-point number
             return _Column(pyarrow.chunked_array([part.cast(kind) for part in parts], kind))
     converted = [
         part if is_text else _json_texts(part.to_pylist()).values for part, is_text in zip(parts, texts, strict=True)
@@ -124,10 +91,6 @@ def _has_members(kind: pyarrow.DataType) -> bool:
     return pyarrow.types.is_struct(kind) or any(_has_members(kind.field(at).type) for at in range(kind.num_fields))
 
 
-def _is_json(field: pyarrow.Field) -> bool:
-    return bool((field.metadata or {}).items() >= JSON_TEXT.items())
-
-
 def _json_texts(values: Sequence[Json]) -> _Column:
     texts = [None if one is None else text_of(one).decode() for one in values]
     return _Column(pyarrow.array(texts, pyarrow.string()), is_json=True)
@@ -151,7 +114,7 @@ def _array(values: Sequence[object]) -> pyarrow.Array | None:
 
 
 def _with_bytes(value: Json) -> Any:  # Any: bytes, or JSON that contains some
-    """Return a value with bytes in place of the objects that stand for such as are no text. Beside them, texts become bytes."""
+    """Return a value with bytes in place of the objects that stand for those that are not text. Beside them, texts become bytes."""
     if isinstance(value, list):
         return [_with_bytes(one) for one in value]
     if not isinstance(value, dict):

@@ -1,59 +1,12 @@
-"""Validates decoded JSON: rows of numbers and nulls with equal widths, and the forms of other records. Pure.
+"""The forms of records without columns: single values, and arrays with their dimensions. Pure."""
 
-Valid batches of rows are checked by C loops over the whole batch. Everything else is checked record by record.
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, cast
 
 from inferrun.formats.json_text import bytes_in
 from inferrun.plugins import Json
-
-_NUMBERS = {int, float, type(None)}  # bool is a subclass of int, so types are compared exactly
-
-
-class RowFault(ValueError):
-    """The first invalid row: its position in the batch, from 0, and a description without the row's name."""
-
-    def __init__(self, row: int, text: str) -> None:
-        super().__init__(f"row {row} {text}")
-        self.row = row
-        self.text = text
-
-
-def width_of(rows: Sequence[object]) -> int:
-    """Return the width that all rows share. Raises RowFault for the first invalid or differing row."""
-    if set(map(type, rows)) == {list}:
-        lists = cast("Sequence[list[object]]", rows)
-        widths = set(map(len, lists))
-        if len(widths) == 1 and 0 not in widths and set(map(type, chain.from_iterable(lists))) <= _NUMBERS:
-            return widths.pop()
-    raise _first_fault(rows)
-
-
-def _first_fault(rows: Sequence[object]) -> RowFault:
-    width = 0
-    for index, row in enumerate(rows):
-        text = _fault_of(row)
-        length = len(row) if isinstance(row, list) else 0
-        width = width or length
-        if text or length != width:
-            return RowFault(index, text or f"has {length} numbers, previous rows have {width}")
-    raise AssertionError("all rows are valid")
-
-
-def _fault_of(row: object) -> str:
-    """Describe why a row is not a list of numbers and nulls; empty if it is one."""
-    if not isinstance(row, list):
-        return f"must be an array of numbers, got {kind_of(row)}"
-    if not row:
-        return "must be an array of numbers, got an empty array"
-    for position, value in enumerate(row):
-        if type(value) not in _NUMBERS:
-            return f"contains {kind_of(value)} at position {position}; only numbers and null are allowed"
-    return ""
+from inferrun.plugins.rows import NUMBERS, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,34 +60,18 @@ def _dimensions_of_numbers(values: list[Json]) -> tuple[int, ...]:
         if len(sizes) > 1:
             return ()
         values = list(chain.from_iterable(lists))
-    is_array = bool(values) and set(map(type, values)) <= _NUMBERS and len(dimensions) <= _DEPTH
+    is_array = bool(values) and set(map(type, values)) <= NUMBERS and len(dimensions) <= _DEPTH
     return tuple(dimensions) if is_array else ()
 
 
 def _form_of_array(values: list[Json], *, depth: int) -> Form:
     if not values:
         raise ValueError("must have values, got an empty array")
-    if not _NUMBERS.isdisjoint(map(type, values)):
-        at = next(at for at, value in enumerate(values) if type(value) not in _NUMBERS)
+    if not NUMBERS.isdisjoint(map(type, values)):
+        at = next(at for at, value in enumerate(values) if type(value) not in NUMBERS)
         raise ValueError(f"contains {kind_of(values[at])} at position {at}; only numbers and null are allowed")
     forms = {form_of(value, depth=depth + 1) for value in values}
     if len(forms) > 1:
         raise ValueError("has arrays of different lengths or kinds within an array")
     (one,) = forms
     return Form(one.kind, (len(values), *one.dimensions))
-
-
-def kind_of(value: object) -> str:
-    """Return the type of a value, never the value: it is part of a record."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case dict():
-            return "an object"
-    return "a number"

@@ -1,5 +1,6 @@
 """JSON pointers (RFC 6901). Pure."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 MISSING: Final = object()
@@ -12,7 +13,7 @@ def parse_pointer(text: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
 
 
-def at_pointer(value: Any, parts: tuple[str, ...]) -> Any:  # Any: JSON
+def at_pointer(value: Any, parts: Sequence[str]) -> Any:  # Any: JSON
     """Return the value to which a pointer leads, or MISSING."""
     for part in parts:
         if isinstance(value, dict) and part in value:

@@ -5,9 +5,12 @@ Valid rows are checked by C loops over all of them, and only others row by row.
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import cast
+from typing import Final, cast
 
-_NUMBERS = {int, float, type(None)}  # bool is a subclass of int, so types are compared exactly
+__all__ = ["NUMBERS", "RowFault", "kind_of", "width_of"]
+
+NUMBERS: Final = frozenset({int, float, type(None)})
+"""The types of numbers and nulls. bool is a subclass of int, so types are compared exactly."""
 
 
 class RowFault(ValueError):
@@ -24,7 +27,7 @@ def width_of(rows: Sequence[object]) -> int:
     if set(map(type, rows)) == {list}:
         lists = cast("Sequence[list[object]]", rows)
         widths = set(map(len, lists))
-        if len(widths) == 1 and 0 not in widths and set(map(type, chain.from_iterable(lists))) <= _NUMBERS:
+        if len(widths) == 1 and 0 not in widths and set(map(type, chain.from_iterable(lists))) <= NUMBERS:
             return widths.pop()
     raise _first_fault(rows)
 
@@ -47,7 +50,7 @@ def _fault_of(row: object) -> str:
     if not row:
         return "must be an array of numbers, got an empty array"
     for position, value in enumerate(row):
-        if type(value) not in _NUMBERS:
+        if type(value) not in NUMBERS:
             return f"contains {kind_of(value)} at position {position}; only numbers and null are allowed"
     return ""
 
