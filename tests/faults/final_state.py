@@ -53,7 +53,7 @@ async def final_state(
     """The state of everything that belongs to the case with this token."""
     return {
         **cluster_state(token, deletes=deletes, recorder=recorder, node=node),
-        **await temporal_state(token, submissions=submissions, recorder=recorder, temporal=temporal),
+        **await temporal_state(token, submissions=submissions, deletes=deletes, recorder=recorder, temporal=temporal),
     }
 
 
@@ -85,11 +85,17 @@ def cluster_state(token: str, *, deletes: bool, recorder: Recorder, node: Played
     }
 
 
-async def temporal_state(token: str, *, submissions: tuple[str, ...], recorder: Recorder, temporal: Client) -> State:
-    """What Temporal has of the case."""
+async def temporal_state(
+    token: str, *, submissions: tuple[str, ...], deletes: bool, recorder: Recorder, temporal: Client
+) -> State:
+    """What Temporal has of the case.
+
+    The workflow of a run that its user `deletes` is cancelled, or completes if an activity finds first that the run is gone.
+    """
     runs = list(recorder.traces(token).runs.values())
+    workflows = [await _workflows_of(temporal, ref) for ref in runs]
     return {
-        "workflows": sorted([await _workflows_of(temporal, ref) for ref in runs]),
+        "workflows": sorted("CANCELED" if deletes and one == "COMPLETED" else one for one in workflows),
         "clean-ups": sorted([await _clean_up_of(temporal, ref) for ref in runs]),
         "schedules": sorted([await _schedule(temporal, schedule_id(ref)) for ref in runs]),
         "submissions": [await _outcome(temporal, identity) for identity in submissions],

@@ -1,9 +1,13 @@
-"""Unit tests open no socket: whoever tries fails."""
+"""Unit tests open no socket: whoever tries fails. Properties are tested with the same examples each time, without a deadline."""
 
 import socket
 from typing import NoReturn
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
 
 
 class SocketOpened(Exception):

@@ -13,7 +13,7 @@ from tests.unit.launches import DISRUPTED, UNSCHEDULED, live_job, live_pod
 from tests.unit.objects import NOW, Json, at
 from workflows.messages import Verdict, VerdictKind
 
-PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
+PROPERTY = settings(max_examples=150)
 """Reproducible: the examples depend on the test alone."""
 
 SILENT = [

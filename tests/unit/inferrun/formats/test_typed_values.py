@@ -42,7 +42,7 @@ def test_what_does_not_fit_is_found(kind: str, good: list[object], bad: list[obj
     assert column[: len(good)].to_pylist() == column[-len(good) :].to_pylist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False)))
 )

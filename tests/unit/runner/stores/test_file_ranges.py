@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.contract import Contract
@@ -73,7 +73,6 @@ def test_small_files_are_grouped_into_chunks(tmp_path: Path) -> None:
     assert rows_of(source) == [[number + half] for number in range(100) for half in (0, 0.5)]
 
 
-@settings(deadline=None, derandomize=True)  # a time limit per example fails on a loaded machine
 @given(st.lists(st.integers(min_value=0, max_value=12), max_size=12), st.integers(min_value=1, max_value=60))
 def test_every_record_is_in_one_chunk_whatever_the_sizes(counts: list[int], chunk_bytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.formats.csv.format import CSV
@@ -126,7 +126,6 @@ def test_a_line_that_is_not_valid_keeps_its_id() -> None:
     assert set(block.errors) == {1}
 
 
-@settings(deadline=None, derandomize=True)  # a time limit per example fails on a loaded machine
 @given(
     rows=st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=2, max_size=2), max_size=40),
     chunk_bytes=st.integers(1, 60),

@@ -61,7 +61,7 @@ def rows_of(block: Block) -> list[object]:
     return [BAD if at in block.errors else orjson.loads(text) for at, text in enumerate(json_texts(block.records))]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(tables(), st.sampled_from(["\n", "\r\n"]))
 def test_a_table_is_read_as_it_is_cell_by_cell(lines: list[str], end: str) -> None:
     content = "".join(line + end for line in lines).encode()
@@ -76,7 +76,7 @@ def test_a_table_is_read_as_it_is_cell_by_cell(lines: list[str], end: str) -> No
     assert block.columns == ["x", "y"] or all(row == BAD for row in expected[0])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(tables(), st.sampled_from(["\n", "\r\n"]))
 def test_a_table_without_ids_is_read_as_it_is_cell_by_cell(lines: list[str], end: str) -> None:
     expected = cell_by_cell([",".join([line.split(",")[0], "a", line.split(",")[-1]]) for line in lines])

@@ -11,7 +11,7 @@ from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import Chunk, Limits
 from runner.stores.file.local_files import MemoryFile
 
-MANY: Final = settings(max_examples=300, deadline=None)
+MANY: Final = settings(max_examples=300)
 
 VALID: Final = ("0", "-0", "-0.0", "1", "5.1", "1e3", "1E-3", "-2.5e+10", "null", f"{1 << 64}", "9" * 30, "0.1e-400")
 INVALID: Final = (

@@ -65,7 +65,7 @@ NUMBERS = sorted(set(KINDS) - {"BF16"})
 
 
 @pytest.mark.parametrize("datatype", NUMBERS)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObject) -> None:
     shape = data.draw(arrays.array_shapes(min_dims=1, max_dims=4, max_side=4))

@@ -9,7 +9,7 @@ MAXIMUM = 64
 EVENTS = ("succeeded", "rejected", "timed out", "lost", "grown")
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.integers(1, 2 * MAXIMUM), st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(1, 1000)), max_size=400))
 def test_the_limit_stays_within_its_bounds_and_rises_only_by_growing(start: int, events: list[tuple[str, int]]) -> None:
     limit = ConcurrencyLimit(start=start, maximum=MAXIMUM)
