@@ -233,7 +233,8 @@ class Backfiller:
             else:
                 tally.active.append(name)
             position += 1
-        started = progress.started_at or (begun if tally.active else "")
+        has_started = tally.active or tally.succeeded or tally.failed
+        started = progress.started_at or (begun if has_started else "")
         return tally.progress(progress, position=position, started_at=started), is_waiting, blocker
 
     async def _cancel(self, request: BackfillInput, run: InferenceRun | None) -> BackfillResult:

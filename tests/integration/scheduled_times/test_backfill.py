@@ -113,6 +113,24 @@ async def test_times_that_have_a_run_are_skipped_and_the_newest_is_first(
     assert (await read(api, second)).status.message == "4 scheduled times: 3 succeeded, 1 skipped"
 
 
+async def test_a_run_that_ended_before_its_start_was_recorded_counts_as_started(
+    api: KubeClient, schedule: InferenceRun, until: Until
+) -> None:
+    """The worker died after it had created the run."""
+    namespace = schedule.metadata.namespace
+    given = {"schedule": "nightly", **DAYS, "end": "2026-03-01T23:00:00Z"}
+    backfill = await apply(api, namespace, "march", {"suspend": True, "backfill": given})
+    labels = {wellknown.LABEL_BACKFILL: backfill.metadata.uid, wellknown.LABEL_SCHEDULE_UID: schedule.metadata.uid}
+    child = await apply(api, namespace, NAMES[0], {"configRef": {"name": "absent"}})
+    await api.patch(RUNS, namespace, NAMES[0], {"metadata": {"labels": labels}})
+    await end(api, namespace, child.metadata.name, SUCCEEDED)
+    await edit(api, backfill, suspend=False)
+    await until(lambda: read(api, backfill), lambda run: run.status.is_terminal)
+    ended = (await read(api, backfill)).status
+    assert ended.backfill == BackfillStatus(total=1, succeeded=1)
+    assert ended.start_time is not None
+
+
 @pytest.mark.parametrize(("which", "repeated"), [("Failed", 1), ("All", 2)])
 async def test_ended_runs_are_repeated_if_that_is_asked_for(
     api: KubeClient, schedule: InferenceRun, until: Until, which: str, repeated: int
