@@ -34,8 +34,9 @@ from tests.integration.shim.test_lost_database import empty_server
 from workflows.messages import SubmissionState, SubmissionStatus
 from workflows.submit import SubmitInferenceRun
 
-HOURLY = "0 * * * *"
 NOW = datetime.now(UTC).replace(microsecond=0)
+HOURLY = f"{(NOW.minute + 30) % 60} * * * *"
+"""Half an hour from now: a time that comes during the tests would replace those they submit."""
 EARLIER = NOW - timedelta(seconds=30)
 CANCELLED = {"phase": "Failed", "reason": "Cancelled", "completionTime": "2026-11-21T08:00:00Z"}
 SUCCEEDED = {"phase": "Succeeded", "reason": "Succeeded", "completionTime": "2026-11-21T08:00:00Z"}
