@@ -16,6 +16,7 @@ from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
+    CsvOptions,
     DatasetStorage,
     FileStorage,
     HttpStorage,
@@ -33,7 +34,7 @@ SHARED_LABELS: Final[dict[End, tuple[str, ...]]] = {
 }
 """The labels whose stores several Pods can share: every Pod reads the same ranges, and each chunk is committed once."""
 
-_INPUT_FIELDS: Final = ("allow_empty", "missing_columns", "partitions")
+_INPUT_FIELDS: Final = ("allow_empty", "csv", "missing_columns", "partitions")
 
 _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
@@ -54,6 +55,8 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
         for field in fields:
             if getattr(storage, field, None) is not None:
                 yield SettingFault(type(storage).model_fields[field].alias or field, "set", f"is for an {other}")
+    if isinstance(storage, FileStorage | S3Storage | HttpStorage) and storage.csv is not None:
+        yield from _csv(storage.csv, form=storage.format or "jsonl")
     layout = storage.layout if isinstance(storage, FileStorage | S3Storage) else None
     if layout and layout.part_size is not None and not re.fullmatch(SIZE, str(layout.part_size)):
         yield SettingFault("layout.partSize", str(layout.part_size), "must be a size such as 128Mi or 1Gi")
@@ -70,6 +73,21 @@ def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
             yield SettingFault(
                 "name", name, "set either name, of a run, or schedule, whose run of the same interval is read"
             )
+
+
+def _csv(options: CsvOptions, *, form: str) -> Iterator[SettingFault]:
+    if form != "csv":
+        yield SettingFault("csv", "set", f"is for the format csv, not {form}; remove it, or set format: csv")
+    signs = {"delimiter": options.delimiter, "quote": options.quote, "escape": options.escape}
+    for name, value in signs.items():
+        if value is not None and not (re.fullmatch("[\t -~]", value) or (not value and name != "delimiter")):
+            text = 'must be one ASCII character, such as ";"; a tab is "\\t" in double quotes'
+            yield SettingFault(f"csv.{name}", value, text)
+    used = [options.delimiter or ",", '"' if options.quote is None else options.quote, options.escape or ""]
+    if twice := next((one for one in used if one and used.count(one) > 1), ""):
+        yield SettingFault("csv", twice, "delimiter, quote and escape must be different characters")
+    if twice := next((one for one in options.columns or () if (options.columns or ()).count(one) > 1), ""):
+        yield SettingFault("csv.columns", twice, "each column needs a name of its own")
 
 
 def _http(storage: HttpStorage, *, end: End) -> Iterator[SettingFault]:
