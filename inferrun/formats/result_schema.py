@@ -55,6 +55,11 @@ class ResultSchema:
         """Return the columns with a role."""
         return tuple(one.name for one in self.arrow if (one.metadata or {}).get(_ROLE) == role.encode())
 
+    @property
+    def failed(self) -> pyarrow.Schema:
+        """The columns of error files: all except those of the predictions."""
+        return pyarrow.schema([one for one in self.arrow if one.name not in self.names(Role.PREDICTION)])
+
     @cached_property
     def is_flat(self) -> bool:
         """Whether each output of the model is a column of its own."""

@@ -240,7 +240,7 @@ def _plain(content: CsvContent, header: _Header, dialect: CsvDialect, *, skipped
         is_plain = not any(b"n" in row for row in rows) and width_of(list(map(orjson.loads, rows))) == len(names)
     except (orjson.JSONDecodeError, RowFault):
         is_plain = False
-    return Block(JsonRecords(rows), ids, columns=names) if is_plain else None
+    return Block(JsonRecords(rows), ids, columns=names) if is_plain and (at is None or len(ids) == len(rows)) else None
 
 
 CSV = Csv()
