@@ -70,12 +70,22 @@ async def examine(question: Question, cluster: Cluster, connect_temporal: Connec
     version = await _version(cluster)
     if version.fix:  # nothing else can be checked
         return [version]
-    programs, installed = await _programs(question, cluster)
-    settings = f"settings (ConfigMap {question.install_namespace}/{SETTINGS})"
+    definitions = [await _definition(cluster, name) for name in MODELS]
+    namespace, release, installed = question.install_namespace, question.release, Installed(accounts={})
+    try:
+        selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={release}"
+        deployments = (await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)).get("items") or []
+        programs, installed = (
+            judge_programs(deployments, namespace=namespace, release=release),
+            Installed.read(deployments),
+        )
+    except KubeError as error:
+        programs = [unknown(f"Deployments in namespace {namespace}", str(error))]
+    settings = f"settings (ConfigMap {namespace}/{SETTINGS})"
     others = "other installations in the same namespaces"
     return [
         version,
-        *[await _definition(cluster, name) for name in MODELS],
+        *definitions,
         *programs,
         *await _tried(settings, _settings(settings, question, cluster)),
         *await _permissions(question, cluster, installed),
@@ -96,17 +106,12 @@ async def _version(cluster: Cluster) -> Finding:
     try:
         answer = await cluster.version()
     except KubeError as error:
-        return problem(
-            "cluster",
-            str(error),
-            fix="select the right cluster with --kubeconfig FILE and --context NAME; test: kubectl version",
-        )
-    version = str(answer.get("gitVersion", ""))
-    minor = re.match(r"\d+", str(answer.get("minor", "")))
+        fix = "select the right cluster with --kubeconfig FILE and --context NAME; test: kubectl version"
+        return problem("cluster", str(error), fix=fix)
+    version, minor = str(answer.get("gitVersion", "")), re.match(r"\d+", str(answer.get("minor", "")))
     if answer.get("major") == "1" and minor is not None and int(minor[0]) < OLDEST_MINOR:
-        return problem(
-            "cluster", f"Kubernetes {version} is too old", fix=f"upgrade to Kubernetes 1.{OLDEST_MINOR} or newer"
-        )
+        fix = f"upgrade to Kubernetes 1.{OLDEST_MINOR} or newer"
+        return problem("cluster", f"Kubernetes {version} is too old", fix=fix)
     return ok("cluster", f"Kubernetes {version}")
 
 
@@ -126,17 +131,6 @@ async def _definition(cluster: Cluster, name: str) -> Finding:
         return unknown(what, "you are not allowed to read definitions, so its version cannot be checked")
     except KubeError as error:
         return unknown(what, str(error))
-
-
-async def _programs(question: Question, cluster: Cluster) -> tuple[list[Finding], Installed]:
-    namespace = question.install_namespace
-    try:
-        selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={question.release}"
-        found = await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)
-    except KubeError as error:
-        return [unknown(f"Deployments in namespace {namespace}", str(error))], Installed(accounts={})
-    deployments = found.get("items") or []
-    return judge_programs(deployments, namespace=namespace, release=question.release), Installed.read(deployments)
 
 
 async def _settings(what: str, question: Question, cluster: Cluster) -> list[Finding]:
