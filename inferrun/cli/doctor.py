@@ -15,7 +15,7 @@ from inferrun.cli.definitions import FIX as DEFINITIONS_FIX
 from inferrun.cli.definitions import MODELS, judge_definition
 from inferrun.cli.findings import Finding, exit_code, lines, ok, problem, summary, unknown
 from inferrun.cli.permissions import AT_HOME, PERSON, SHIM, WORKER, access_review, judge_permissions
-from inferrun.cli.programs import SHIMS, Installed, judge_programs, judge_queue
+from inferrun.cli.programs import COMPONENTS, SHIMS, Installed, judge_program, judge_queue
 from inferrun.cli.temporal_server import TemporalServer
 from inferrun.installation import Objects, join_id, recorded_cluster
 from inferrun.kube.client import KubeClient
@@ -75,10 +75,8 @@ async def examine(question: Question, cluster: Cluster, connect_temporal: Connec
     try:
         selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={release}"
         deployments = (await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)).get("items") or []
-        programs, installed = (
-            judge_programs(deployments, namespace=namespace, release=release),
-            Installed.read(deployments),
-        )
+        programs = [judge_program(one, deployments, namespace=namespace, release=release) for one in COMPONENTS]
+        installed = Installed.read(deployments)
     except KubeError as error:
         programs = [unknown(f"Deployments in namespace {namespace}", str(error))]
     settings = f"settings (ConfigMap {namespace}/{SETTINGS})"
@@ -214,20 +212,18 @@ async def _temporal(
         f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
     )
 
-    async def find_namespace() -> list[Finding]:
-        if await server.has_namespace():
-            return [ok("Temporal namespace", namespace)]
-        fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
-        return [problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
-
     async def find_pollers(kind: str) -> list[Finding]:
         pollers = await server.pollers(queue, kind)
         return [judge_queue(queue, kind, pollers, installation=installation, restart=restart)]
 
     found = [ok("Temporal", f"connected to {server.address}")]
-    found += await _tried("Temporal namespace", find_namespace())
-    if found[-1].fix:
-        return found
+    try:
+        if not await server.has_namespace():
+            fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
+            return [*found, problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
+        found.append(ok("Temporal namespace", namespace))
+    except TemporalUnavailable as error:
+        found.append(unknown("Temporal namespace", str(error)))
     found += await _tried("search attributes", _search_attributes(server))
     for kind in ("workflows", "activities"):
         found += await _tried(f"pollers of task queue {queue} ({kind})", find_pollers(kind))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from itertools import chain, islice
-from typing import Any, Final, get_args, get_origin
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -39,6 +39,7 @@ from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
 from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
+from inferrun.resources.resource_model import model_in
 from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.storage import (
     HTTP_VERBS,
@@ -405,18 +406,11 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
                 value=shown(inner) if issubclass(model, FileStorage) else HIDDEN,  # it may be a misplaced credential
                 allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
-        elif (kind := _model_in(below[key])) is not None and isinstance(inner, list):
+        elif (kind := model_in(below[key])) is not None and isinstance(inner, list):
             for at, one in enumerate(inner):
                 yield from _unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
         elif kind is not None:
             yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
-
-
-def _model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a field
-    """The model of an object, or of the items of a list."""
-    if isinstance(kind, type) and get_origin(kind) is None:
-        return kind if issubclass(kind, BaseModel) else None
-    return next(filter(None, map(_model_in, get_args(kind))), None)
 
 
 def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
