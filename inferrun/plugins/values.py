@@ -251,6 +251,9 @@ class InputPlan:
     objects: tuple[PlannedObject, ...] = ()
     """The files that are read, in order, if the input is made of such."""
 
+    boundaries: tuple[tuple[str, ...], ...] = ()
+    """The keys at which the chunks begin, if the input is divided by keys."""
+
     schema: bytes = b""
     """The columns of the input, as Arrow's serialized schema; empty if the records have none."""
 
