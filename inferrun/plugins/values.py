@@ -251,15 +251,15 @@ class InputPlan:
     objects: tuple[PlannedObject, ...] = ()
     """The files that are read, in order, if the input is made of such."""
 
-    boundaries: tuple[tuple[str, ...], ...] = ()
-    """The keys at which the chunks begin, if the input is divided by keys."""
-
     schema: bytes = b""
     """The columns of the input, as Arrow's serialized schema; empty if the records have none."""
 
     result_schema: bytes = b""
     """The columns of the results, as `inferrun.formats.result_schema` serializes them; empty if the store does not need them.
     Whoever begins the run decides, for all attempts."""
+
+    boundaries: tuple[tuple[str, ...], ...] = ()
+    """The keys at which the chunks begin, if the input is divided by keys."""
 
     @property
     def total(self) -> int:

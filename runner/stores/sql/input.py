@@ -113,9 +113,14 @@ class KeyRanges:
         self._keys = [quoted(name) for name in spec.key]
         self._limits = limits
         self._boundaries: Sequence[tuple[str, ...]] = ()
-        self._rows = database.read(lambda reading: rows_of(reading, self._query, columns, keys=spec.key))
-        self.fingerprint, self._count, self._bytes = database.read(self._fingerprint)
-        self._types = database.read(lambda reading: key_types(reading, self._query, spec.key))
+        self._rows, self._types, found = database.read(
+            lambda reading: (
+                rows_of(reading, self._query, columns, keys=spec.key),
+                key_types(reading, self._query, spec.key),
+                self._fingerprint(reading),
+            )
+        )
+        self.fingerprint, self._count, self._bytes = found
 
     def plan(self) -> InputPlan:
         """Divide the keys into ranges with about as many bytes as a chunk of a file."""
