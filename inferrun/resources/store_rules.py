@@ -88,7 +88,7 @@ def _sql_problems(storage: SqlStorage, *, end: End, path: str) -> Iterator[Probl
         return
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:
-            yield invalid(f"{path}.{field}", value, "is for an input; an output has a table")
+            yield invalid(f"{path}.{field}", str(value), "is for an input; an output has a table")
     if storage.table is None:
         yield invalid(f"{path}.table", None, "it is required for an output: the table of the predictions")
     elif _TABLE.fullmatch(storage.table) is None:
