@@ -5,7 +5,6 @@ feed the model, their values are texts, which become what the model's datatypes 
 Results are tables, too: see `inferrun.formats.csv.results`.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -39,15 +38,6 @@ from inferrun.plugins import (
 from inferrun.plugins.columns import ALL_COLUMNS
 from inferrun.plugins.rows import RowFault, width_of
 
-ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
-"""How a table with escapes has a backslash and a line break; the backslash is replaced first."""
-
-NULL: Final = r"\N"
-"""A missing value in such a table, which may also be empty."""
-
-_ESCAPED: Final = re.compile(r"\\[\\nrN]")
-_RAW: Final = {NULL: "", **{text: raw for raw, text in ESCAPES.items()}}
-
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 _NAMES_PIECE: Final = 4096
@@ -70,25 +60,18 @@ class _Header:
 class Csv(CsvResults):
     """Reads tables, and writes a table of results."""
 
-    def __init__(
-        self, columns: ColumnSelection = ALL_COLUMNS, dialect: CsvDialect | None = None, *, has_escapes: bool = False
-    ) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS, dialect: CsvDialect | None = None) -> None:
         self._columns = columns
         self._dialect = dialect or CsvDialect()
-        self._has_escapes = has_escapes
         self.suffixes: tuple[str, ...] = (SUFFIX, ".tsv") if self._dialect.delimiter == "\t" else (SUFFIX,)
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these columns."""
-        return Csv(columns, self._dialect, has_escapes=self._has_escapes)
+        return Csv(columns, self._dialect)
 
     def with_dialect(self, dialect: CsvDialect) -> RecordFormat:
         """Return the format that reads files of this dialect."""
         return Csv(self._columns, dialect)
-
-    def with_escapes(self) -> "Csv":
-        """Return the format of a table whose values have `ESCAPES`, so that each record is a line."""
-        return Csv(self._columns, self._dialect, has_escapes=True)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes, each of which begins with a record. The names of the columns are none."""
@@ -163,8 +146,6 @@ class Csv(CsvResults):
         errors: dict[int, RecordError] = {}
         for at, record in enumerate(_records(content, dialect)[skipped:]):
             cells = record.cells
-            if self._has_escapes:
-                cells = [_ESCAPED.sub(lambda found: _RAW[found[0]], cell) for cell in cells]
             if id_column is not None:
                 custom_id = cells[id_column] if id_column < len(cells) else ""
                 ids.append(None if NOT_TEXT.search(custom_id) else custom_id)
@@ -226,7 +207,7 @@ def _plain(content: CsvContent, header: _Header, dialect: CsvDialect, *, skipped
     block = block.replace(dialect.delimiter.encode(), b",")
     texts = [line.removesuffix(b"\r") for line in block.split(b"\n") if line.strip()][skipped:]
     if (at := header.id_column) is not None:
-        if b"\\" in block or any(b"\r" in text for text in texts):
+        if any(b"\r" in text for text in texts):
             return None
         cells = [text.split(b",") for text in texts]
         try:

@@ -211,7 +211,7 @@ async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
     ended = await file.pod()
     assert (ended.code, ended.message) == (
         2,
-        "input.file.format: unknown name 'orc'; allowed: arrow, csv, files, jsonl, openai, parquet",
+        "input.file.format: unknown name 'orc'; allowed: arrow, csv, files, json, jsonl, openai, parquet",
     )
 
 
