@@ -113,6 +113,10 @@ SUMS: dict[str, tuple[Case, list[float]]] = {
         ),
         [3, 3] * 900,
     ),
+    "JSON arrays": (
+        Case({"a.json": b"\n[\n  [1,\n 2], [3,4]\n]\n", "b.json": b"[]", "c.json": b"[[5, 0] ]"}, "json"),
+        [3, 7, 5],
+    ),
     "an integer of many digits in CSV": (
         Case({"a.csv": b'custom_id,a\nx,"123456789012345678901234567890"\n'}, "csv"),
         [1.2345679e29],
