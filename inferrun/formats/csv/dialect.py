@@ -66,13 +66,11 @@ class CsvDialect(StorageSpec):
         signs = (self.quote, self.escape, self.delimiter if self.delimiter.isspace() else "")
         return any(sign and sign.encode() in content for sign in signs)
 
-    def parse(self, content: bytes, *, is_start: bool) -> tuple[list["CsvRecord"], int]:
-        """Return the complete records in whole lines, and the number of their bytes: the last one may go on after these.
-
-        `is_start`: the lines are the first ones of a file. Raises CsvFault.
-        """
+    def parse(self, file: InputFile, content: bytes, *, offset: int) -> tuple[list["CsvRecord"], int]:
+        """Return the complete records in whole lines that begin at `offset`, and the number of their bytes: the last one may go on
+        after these. Raises InputError."""
         lines = BytesIO(content).readlines()
-        text = (content.removeprefix(BOM) if is_start else content).decode(self.encoding, "surrogateescape")
+        text = (content if offset else content.removeprefix(BOM)).decode(self.encoding, "surrogateescape")
         reader = csv.reader(
             StringIO(text, newline="\n"),
             delimiter=self.delimiter,
@@ -83,16 +81,20 @@ class CsvDialect(StorageSpec):
             strict=True,
         )
         found: list[CsvRecord] = []
-        line = 0
+        line, wrong = 0, ""
         try:
             for cells in reader:
                 if len(cells) > 1 or (cells and b"".join(lines[line : reader.line_num]).strip()):
                     found.append(CsvRecord(line, cells))
                 line = reader.line_num
         except csv.Error as error:
-            if str(error) != "unexpected end of data":
-                raise CsvFault(sum(map(len, lines[:line]))) from error
-        return found, sum(map(len, lines[:line]))
+            wrong = str(error)
+        size = sum(map(len, lines[:line]))
+        if wrong and wrong != "unexpected end of data":
+            text = f"{file.name} line {line_number(file, offset + size)} is not valid CSV: the quote that ends a value is not"
+            text += f" followed by the delimiter or a line break, or a carriage return is not in quotes; {_FIX}"
+            raise InputError(text, is_retryable=False)
+        return found, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +105,6 @@ class CsvRecord:
     """The number, from 0, of its first line in the content."""
 
     cells: list[str]
-
-
-class CsvFault(Exception):
-    """A record is not valid, so what follows may belong to it."""
-
-    def __init__(self, start: int) -> None:
-        """`start`: where the record begins."""
-        super().__init__(start)
-        self.start = start
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +122,10 @@ class CsvContent:
     def count(self) -> int:
         """The number of records."""
         return count_records(self.block.removeprefix(BOM)) if self.records is None else len(self.records)
+
+    def rows(self, dialect: CsvDialect) -> Sequence[CsvRecord]:
+        """Return the records."""
+        return dialect.parse(self.file, self.block, offset=self.offset)[0] if self.records is None else self.records
 
     @property
     def end(self) -> int:
@@ -155,7 +152,7 @@ def contents_of(
             yield CsvContent(file, offset, held, None)
             held = b""
             continue
-        records, size = parsed(file, dialect, held, offset=offset)
+        records, size = dialect.parse(file, held, offset=offset)
         if records:
             yield CsvContent(file, offset, held[:size], records)
         held, offset = held[size:], offset + size
@@ -163,23 +160,11 @@ def contents_of(
         if len(held) > limit:
             break
     if held:
-        records, size = parsed(file, dialect, held, offset=offset)
+        records, size = dialect.parse(file, held, offset=offset)
         if size < len(held):
             text = f"{file.name} line {line_number(file, offset + size)} begins a value in quotes that does not end"
             raise InputError(f"{text} within {limit} bytes, or not before the file does; {_FIX}", is_retryable=False)
         yield CsvContent(file, offset, held, records)
-
-
-def parsed(file: InputFile, dialect: CsvDialect, content: bytes, *, offset: int) -> tuple[list[CsvRecord], int]:
-    """Return what `CsvDialect.parse` does. Raises InputError."""
-    try:
-        return dialect.parse(content, is_start=offset == 0)
-    except CsvFault as fault:
-        raise InputError(
-            f"{file.name} line {line_number(file, offset + fault.start)} is not valid CSV: the quote that ends a value is "
-            f"not followed by the delimiter or a line break, or a carriage return is not in quotes; {_FIX}",
-            is_retryable=False,
-        ) from fault
 
 
 _FIX: Final = "double the quotes within values, or set csv.quote and csv.escape to what the file has"

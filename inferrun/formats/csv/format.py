@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from inferrun.formats.csv.dialect import NOT_TEXT, CsvContent, CsvDialect, CsvRecord, contents_of, parsed
+from inferrun.formats.csv.dialect import NOT_TEXT, CsvContent, CsvDialect, contents_of
 from inferrun.formats.csv.results import SUFFIX, CsvResults
 from inferrun.formats.json_text import text_of, texts_of
 from inferrun.formats.jsonl.line_blocks import BOM
@@ -109,7 +109,7 @@ class Csv(CsvResults):
         content = next((one for one in contents if one.count), None)
         if content is None:
             return list(dialect.columns)
-        first = _records(content, dialect)[0]
+        first = content.rows(dialect)[0]
         if not dialect.has_header:
             return list(dialect.columns) or [f"column_{at}" for at in range(1, len(first.cells) + 1)]
         names, where = [name.strip() for name in first.cells], content.place(first.line)
@@ -144,7 +144,7 @@ class Csv(CsvResults):
         ids: list[CustomId] = []
         members: list[bytes] = []
         errors: dict[int, RecordError] = {}
-        for at, record in enumerate(_records(content, dialect)[skipped:]):
+        for at, record in enumerate(content.rows(dialect)[skipped:]):
             cells = record.cells
             if id_column is not None:
                 custom_id = cells[id_column] if id_column < len(cells) else ""
@@ -167,12 +167,6 @@ class Csv(CsvResults):
             rows = [example if at in errors else row for at, row in enumerate(rows)]
         fed_in_order = () if columns.has_names else [names[position] for position in fed]
         return Block(JsonRecords(texts_of(rows)), ids, JsonRecords(members) if copied else None, fed_in_order, errors)
-
-
-def _records(content: CsvContent, dialect: CsvDialect) -> Sequence[CsvRecord]:
-    if content.records is not None:
-        return content.records
-    return parsed(content.file, dialect, content.block, offset=content.offset)[0]
 
 
 def _check(cells: Sequence[str], header: _Header, dialect: CsvDialect) -> None:

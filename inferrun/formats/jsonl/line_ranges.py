@@ -6,6 +6,7 @@ A line belongs to the range that contains its first byte, so reading can start a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from inferrun.formats.jsonl.line_blocks import BOM, count_records, line_blocks
 from inferrun.plugins import Chunk, InputFile, Limits, Piece
@@ -40,23 +41,14 @@ class Lines:
         """The lines that are not blank, without their ends."""
         return [line for line in map(bytes.strip, self.block.split(b"\n")) if line]
 
-    @cached_property
-    def exact_texts(self) -> list[bytes]:
-        """The same lines with the blanks at their ends, which belong to a text in a table."""
-        return [line.removesuffix(b"\r") for line in self.block.split(b"\n") if line.strip()]
-
     def only(self, at: int) -> "Lines":
         """Return one of the lines."""
-        return Lines(self.file, self.offset, self.exact_texts[at])
+        return Lines(self.file, self.offset, self.texts[at])
 
     def place(self, at: int) -> str:
-        """Return where a line is."""
-        return place_of(self.file, self.offset, self.block, self._numbers[at])
-
-    @cached_property
-    def _numbers(self) -> list[int]:
-        """The numbers, from 0, of the lines that are not blank."""
-        return [number for number, line in enumerate(self.block.split(b"\n")) if line.strip()]
+        """Return where one of the lines is."""
+        numbers = (number for number, line in enumerate(self.block.split(b"\n")) if line.strip())
+        return place_of(self.file, self.offset, self.block, next(islice(numbers, at, None)))
 
 
 def place_of(file: InputFile, offset: int, block: bytes, line: int) -> str:
