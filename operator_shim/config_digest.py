@@ -53,6 +53,5 @@ def digest_config(item: Object) -> Object:
 
 
 def digest_of(cached: Object) -> ConfigDigest:
-    """The digest in a cached config."""
     found: ConfigDigest = cached[_DIGEST]
     return found

@@ -21,7 +21,6 @@ from workflows import activity_options, messages
 from workflows.activity_execution import execute_locally, has_own_origin, uninterrupted, wait_until
 from workflows.backfill import BackfillFollowing
 from workflows.launch_following import STOP_GRACE, LaunchFollowing
-from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
     LaunchResult,
     LaunchState,
@@ -39,7 +38,7 @@ from workflows.messages import (
 from workflows.retry_policy import RunStep, StepKind, next_step, success_of
 from workflows.run_controls import RunControls
 from workflows.run_state import RunState
-from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
+from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, LaunchSignals, Started
 
 RECHECK_SECONDS = 600
 """After this time a run that waits without a Job checks again, although a signal from the shim normally arrives first. The interval
@@ -65,8 +64,6 @@ UNWATCHED_WAITS = (
 
 @workflow.defn(name=messages.RUN_WORKFLOW)
 class RunWorkflow(RunControls):
-    """Executes one run."""
-
     @workflow.init
     def __init__(self, given: RunInput) -> None:
         # How far a run has got comes from the workflow that continues as new, which is checked before it is relied on.

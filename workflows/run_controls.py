@@ -59,7 +59,6 @@ class RunControls:
         name=RunEdit.SUSPEND, description="Stop the run's Job; what is committed is kept", unfinished_policy=_ABANDON
     )
     async def suspend(self) -> RunRef:
-        """Suspend the run."""
         return await self._edit(RunEdit.SUSPEND)
 
     @suspend.validator
@@ -68,7 +67,6 @@ class RunControls:
 
     @workflow.update(name=RunEdit.RESUME, description="Continue a suspended run", unfinished_policy=_ABANDON)
     async def resume(self) -> RunRef:
-        """Continue the run."""
         return await self._edit(RunEdit.RESUME)
 
     @resume.validator
@@ -79,7 +77,6 @@ class RunControls:
         name=RunEdit.CANCEL, description="End the run as Failed with the reason Cancelled", unfinished_policy=_ABANDON
     )
     async def cancel(self) -> RunRef:
-        """Cancel the run."""
         return await self._edit(RunEdit.CANCEL)
 
     @cancel.validator

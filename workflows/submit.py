@@ -66,8 +66,6 @@ NO_ARGUMENT = RawValue(Payload())
 # because the server would otherwise retry the workflow task forever.
 @workflow.defn(name=WORKFLOW_TYPE, failure_exception_types=[TypeError])
 class SubmitInferenceRun(RunControls):
-    """Creates one run and waits for its end."""
-
     def __init__(self) -> None:
         self._has_news = False
         self._is_cancelled = False

@@ -16,8 +16,7 @@ from temporalio import activity
 
 from activities.launching.launch_blocked import LaunchBlocked, creation_rejected
 from activities.objects.events import EventRecorder
-from activities.objects.object_metadata import name_of
-from activities.objects.presence import delete_if_present, get_if_present
+from activities.objects.object_metadata import delete_if_present, get_if_present, name_of
 from activities.submitting.child_runs import backfilled_run
 from activities.submitting.submitted_runs import SubmittedRuns
 from inferrun import wellknown
@@ -87,8 +86,6 @@ def scheduled_times(
 
 
 class Backfiller:
-    """One instance serves all back-fills of a worker."""
-
     def __init__(
         self,
         api: KubeClient,
@@ -314,7 +311,6 @@ class _Tally:
             self.failures.append(name)
 
     def progress(self, before: BackfillProgress, **changes: object) -> BackfillProgress:
-        """The progress with these counts."""
         counted = {"succeeded": self.succeeded, "failed": self.failed, "skipped": self.skipped}
         lists = {"failures": tuple(self.failures), "active": tuple(self.active)}
         return before.model_copy(update={**counted, **lists, **changes})
@@ -330,7 +326,6 @@ def seconds_left(progress: BackfillProgress, *, total: int, now: datetime) -> fl
 
 
 def backfill_status(progress: BackfillProgress, *, total: int, now: datetime) -> BackfillStatus:
-    """The numbers in the status."""
     left = seconds_left(progress, total=total, now=now)
     return BackfillStatus(
         total=total,

@@ -35,8 +35,6 @@ LOG_SECONDS = 2.0
 
 
 class LaunchInspector:
-    """One instance serves all runs of a worker."""
-
     def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader, *, installation: Installation) -> None:
         self._api = api
         self._runs = runs

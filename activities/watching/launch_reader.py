@@ -8,8 +8,7 @@ from collections.abc import Callable
 from activities.judging.pod_end import IsSigner, read_ends
 from activities.launching.config_maps import find_snapshot
 from activities.launching.snapshot import Snapshot
-from activities.objects.object_metadata import controller_of, uid_of
-from activities.objects.presence import get_if_present
+from activities.objects.object_metadata import controller_of, get_if_present, uid_of
 from activities.watching import pod_state
 from activities.watching.job_objects import list_events, list_pods_and_others
 from activities.watching.launch_report import LaunchObjects, report_on
@@ -25,8 +24,6 @@ from workflows.messages import InspectInput, LaunchReport, LaunchStage, Verdict,
 
 
 class LaunchReader:
-    """One instance serves all runs of a worker."""
-
     def __init__(
         self, api: KubeClient, runs: RunStore, *, defaults: Callable[[], Defaults], is_signer: IsSigner
     ) -> None:
@@ -45,7 +42,6 @@ class LaunchReader:
         return [end.as_pod() for end in seen]
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
-        """The launch's Job and Pods."""
         job = await self.job(request)
         shape = request.pod_shape
         if (

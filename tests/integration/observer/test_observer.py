@@ -11,7 +11,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from operator_shim.observer.status_writer import ShownProgress, StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
-from operator_shim.trimming import trim_run
+from operator_shim.run_watch import trim_run
 from tests.integration.observer.conftest import MakeLaunch
 from tests.integration.observer.launches import EVICTED, ObservedLaunch, create_launch, pod_spec
 from tests.integration.observer.leading import RecordedSignals, leading

@@ -16,8 +16,8 @@ from temporalio.worker import Worker
 
 from benchmarks.control_plane import ControlPlane
 from control.informer import Key
-from control.run_workflows import workflow_ids
 from control.search_attributes import SearchAttributes
+from control.temporal_calls import workflow_ids
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS

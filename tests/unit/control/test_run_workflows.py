@@ -4,7 +4,7 @@ import pytest
 from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWorkflowInput
 from temporalio.service import RPCError, RPCStatusCode
 
-from control.run_workflows import wake_run, workflow_ids
+from control.temporal_calls import wake_run, workflow_ids
 from inferrun.run_ref import RunRef
 from workflows.messages import LOOK_AGAIN_SIGNAL
 

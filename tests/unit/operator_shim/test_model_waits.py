@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from control.kserve_absence import too_large
+from control.kserve_kinds import too_large
 from inferrun.contract import ServiceRef
 from inferrun.kube.objects import UNREADABLE
-from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, seconds_left
-from operator_shim.trimming import trim_run
+from operator_shim.models import ModelWaits, awaited_service, digest_model, seconds_left
+from operator_shim.run_watch import trim_run
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
