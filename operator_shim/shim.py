@@ -28,9 +28,8 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults
 from operator_shim.acceptance import Acceptance
-from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS
+from operator_shim.decisions import REJECTIONS, digest_config
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches

@@ -32,14 +32,10 @@ class LaunchReader:
         self._runs = runs
         self._is_signer = is_signer
 
-    async def seen_end(self, request: InspectInput) -> LaunchObjects | None:
-        """The Pods whose end was signalled, None without such Pods. They prove a success, and nothing else."""
-        ended, _ = split_by_shape(await self._ended_pods(request), shape=request.pod_shape)
-        return LaunchObjects(None, [], ended_pods=tuple(ended)) if ended else None
-
-    async def _ended_pods(self, request: InspectInput) -> list[Object]:
+    async def ended_pods(self, request: InspectInput, *, shape: str) -> tuple[list[Object], list[Object]]:
+        """The Pods of the Job whose end was signalled: those of that shape, which prove a success and nothing else, and others."""
         seen = await read_ends(request.ends, job_uid=request.job_uid, is_signer=self._is_signer)
-        return [end.as_pod() for end in seen]
+        return split_by_shape([end.as_pod() for end in seen], shape=shape)
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
         job = await self.job(request)
@@ -51,7 +47,7 @@ class LaunchReader:
             known = run.status.job_status if run is not None else None
             shape = shape_of_job(job) if known is not None and known.uid == request.job_uid else ""
         pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
-        ended, foreign = split_by_shape(await self._ended_pods(request), shape=shape)
+        ended, foreign = await self.ended_pods(request, shape=shape)
         is_contested = bool(foreign or any(controller_of(pod) == request.job_uid for pod in others))
         return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
 
