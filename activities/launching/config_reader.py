@@ -7,7 +7,8 @@ from pydantic import ValidationError
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import Snapshot
 from activities.watching.diagnosis import CREATE_IT
-from control.grants import disallowed, may_refer, refusal
+from control.allowed import disallowed
+from control.grants import may_refer, refusal
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, NotFound
