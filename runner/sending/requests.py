@@ -41,13 +41,11 @@ class Requests:
         window: ReorderWindow,
         *,
         limits: Limits,
-        on_sent: Callable[[Batch], None],
         on_note: Callable[[str], None],
     ) -> None:
-        """`on_sent` is called before a batch is sent, `on_note` with the reason why others are not sent, and "" when they are."""
+        """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
         self._model = model
         self._window = window
-        self._on_sent = on_sent
         self._on_note = on_note
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
         self.sizer = BatchSizer(maximum=maximum, target_seconds=limits.request_seconds)
@@ -74,7 +72,7 @@ class Requests:
             ticket = await self.slots.acquire(batch.first)
             try:
                 if self._window.is_sendable(batch):
-                    self._on_sent(batch)
+                    self._window.note_sent(batch)
                     return await self._predict(batch, ticket)
             finally:
                 self.slots.release()

@@ -83,15 +83,14 @@ class Sender:
         recall: Recall | None,
         on_note: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
-        self._requests = Requests(model, window, limits=limits, on_sent=self._note_sent, on_note=on_note)
+        """`on_note` is called as by `Requests`."""
+        self._requests = Requests(model, window, limits=limits, on_note=on_note)
         self._server = self._requests.server
-        self._sizer = self._requests.sizer
+        self.sizer = self._requests.sizer
+        self.slots = self._requests.slots
         self._window = window
         self._budget = budget
         self._recall = recall
-        self._unsent: set[int] = set()
-        self._has_sent = asyncio.Event()
         self._answers = 0
         """Requests that had been answered at the latest rejection."""
 
@@ -100,37 +99,12 @@ class Sender:
 
         self._rejected_in_total = 0
 
-    def wanted_records(self) -> int:
-        """Return how many records the next request should have."""
-        return self._sizer.rows
-
-    @property
-    def concurrency(self) -> int:
-        """The number of requests that may be sent at a time."""
-        return self._requests.slots.number
-
-    @property
-    def shortage(self) -> str:
-        """Why fewer requests are sent at a time than configured, for people; empty if they are not."""
-        return self._requests.slots.shortage
-
-    async def wait_for_lookahead(self) -> None:
-        """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
-        while len(self._unsent) >= self.concurrency:
-            self._has_sent.clear()
-            await self._has_sent.wait()
-
-    def expect(self, batch: Batch) -> None:
-        """Count a batch as unsent until it is first sent."""
-        self._unsent.add(batch.first)
-
     async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
         if self._recall is None:
             results = await predict_valid(batch, self._settle)
         else:
             results = await self._recall.predict(batch, lambda unknown: predict_valid(unknown, self._settle))
-        self._note_sent(batch)
         self._window.add(batch, results)
         return results
 
@@ -201,8 +175,8 @@ class Sender:
             size = -(-len(batch) // _PARTS)
             origin = _Lost(len(batch), -(-len(batch) // size))
         elif fault.kind is FaultKind.TOO_LARGE:
-            self._sizer.observe_timeout(len(batch))
-            size = min(self._sizer.rows, size)
+            self.sizer.observe_timeout(len(batch))
+            size = min(self.sizer.rows, size)
         elif fault.kind in IN_DOUBT and len(batch) == 2:
             origin = fault
         starts = range(0, len(batch), size)
@@ -217,7 +191,7 @@ class Sender:
             case _Lost() as lost:
                 lost.parts -= 1
                 if not lost.parts:
-                    self._sizer.cap(lost.records // _SMALLER)
+                    self.sizer.cap(lost.records // _SMALLER)
             case Fault() as fault:
                 if not (results.errors or part.history.failures) and self._server.add_paired():
                     raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
@@ -237,10 +211,6 @@ class Sender:
         if self._rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
             raise fault.error from fault
         return fault.results or failed(error)
-
-    def _note_sent(self, batch: Batch) -> None:
-        self._unsent.discard(batch.first)
-        self._has_sent.set()
 
 
 def _with_attempts(results: Results, attempts: int) -> Results:
