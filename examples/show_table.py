@@ -7,4 +7,4 @@ import pandas
 if __name__ == "__main__":
     frame = pandas.read_parquet(sys.argv[1], dtype_backend="pyarrow")
     print(frame.dtypes.to_string())
-    print(frame.head(4).to_string())
+    print(frame.head(4).map(lambda value: " ".join(str(value).split())).to_string(max_colwidth=40))
