@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from inferrun.formats.record_errors import NOT_SENT, predict_valid, with_blanks
@@ -24,7 +24,7 @@ from inferrun.plugins import (
     join_results,
 )
 from runner.sending.error_budget import ErrorBudget
-from runner.sending.next_step import IN_DOUBT, History, NextStep, next_step
+from runner.sending.next_step import IN_DOUBT, Lost, NextStep, Part, next_step
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.requests import Requests
@@ -49,25 +49,6 @@ _ONE_BY_ONE: Final = (
 _EACH_TIME: Final = (
     "this happens each time the record is sent, while others are answered; see the log of the model server"
 )
-
-
-@dataclass(eq=False, slots=True)
-class _Lost:
-    """A batch that was lost alone, and divided."""
-
-    records: int
-    parts: int
-    """Those without a response."""
-
-
-@dataclass(eq=False, slots=True)
-class _Part:
-    """A batch or a part of it that has no results yet."""
-
-    batch: Batch
-    history: History
-    origin: _Lost | Fault | None = None
-    """Why the batch was divided, if it was lost alone, or is one of two records that had no valid response together."""
 
 
 class Sender:
@@ -110,90 +91,83 @@ class Sender:
 
     async def _settle(self, batch: Batch) -> Results:
         """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
-        parts, later = deque([_Part(batch, History(self._server))]), deque[_Part]()
+        parts, later = deque([Part(batch, self._server)]), deque[Part]()
         found: dict[int, Results] = {}
         async with AsyncExitStack() as search:
             while parts or later:
                 if later and (self._server.is_broken or not parts):
                     part = later.popleft()
-                    await asyncio.sleep(part.history.wait)
+                    await asyncio.sleep(part.wait)
                 else:
                     part = parts.popleft()
-                if not part.history.is_alone:
+                if not part.is_alone:
                     await search.aclose()
                 outcome = await self._try(part)
                 if isinstance(outcome, Results):
-                    found[part.batch.first] = outcome
+                    found[part.batch.first] = _with_attempts(outcome, part.sent + 1)
                     continue
-                match next_step(part.batch, part.history):
+                match next_step(part):
                     case NextStep.SEND:
                         parts.appendleft(part)
                     case NextStep.SEND_LATER:
                         later.append(part)
                     case NextStep.SEND_ALONE:
-                        await search.enter_async_context(self._requests.alone(part.batch, part.history))
+                        await search.enter_async_context(self._requests.alone(part))
                         parts.appendleft(part)
                     case NextStep.DIVIDE:
                         parts.extendleft(reversed(self._divided(part, outcome)))
                     case NextStep.BLAME:
-                        found[part.batch.first] = _with_attempts(self._blamed(outcome), part.history.sent)
+                        found[part.batch.first] = _with_attempts(self._blamed(outcome), part.sent)
                     case NextStep.FAIL:
                         raise outcome.error from outcome
         in_order = [results for _, results in sorted(found.items())]
         return in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
 
-    async def _try(self, part: _Part) -> Results | Fault:
+    async def _try(self, part: Part) -> Results | Fault:
         """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
-        batch, history, requests = part.batch, part.history, self._requests
-        example = history.needed_example
+        requests, example = self._requests, part.needed_example
         try:
-            if history.is_alone:
-                results = await requests.send_alone(batch, history)
+            if part.is_alone:
+                results = await requests.send_alone(part)
             else:
                 if example is not None:
-                    await requests.send_example(example, priority=batch.first)
-                results = await requests.send(batch)
+                    await requests.send_example(example, priority=part.batch.first)
+                results = await requests.send(part.batch)
         except Fault as fault:
-            history.add(
-                fault,
-                records=len(batch),
-                now=asyncio.get_running_loop().time(),
-                is_after_example=example is not None or history.is_alone,
-                first_wait=requests.first_wait,
-            )
-            if fault.is_transient and not (history.is_alone and history.failures[-1].is_loss):
-                await asyncio.sleep(history.wait)
+            is_proven = example is not None or part.is_alone
+            now = asyncio.get_running_loop().time()
+            part.fail(fault, now=now, is_after_example=is_proven, first_wait=requests.first_wait)
+            if fault.is_transient and not (part.is_alone and part.failures[-1].is_loss):
+                await asyncio.sleep(part.wait)
             return fault
         self._check_division(part, results)
-        return _with_attempts(results, history.sent + 1)
+        return results
 
-    def _divided(self, part: _Part, fault: Fault) -> list[_Part]:
-        batch, history = part.batch, part.history
-        size = (len(batch) + 1) // 2
-        origin: _Lost | Fault | None = None
-        if history.is_alone and fault.is_transient:
+    def _divided(self, part: Part, fault: Fault) -> list[Part]:
+        batch, size = part.batch, (len(part.batch) + 1) // 2
+        origin: Lost | Fault | None = None
+        if part.is_alone and fault.is_transient:
             size = -(-len(batch) // _PARTS)
-            origin = _Lost(len(batch), -(-len(batch) // size))
+            origin = Lost(len(batch), -(-len(batch) // size))
         elif fault.kind is FaultKind.TOO_LARGE:
             self.sizer.observe_timeout(len(batch))
             size = min(self.sizer.rows, size)
         elif fault.kind in IN_DOUBT and len(batch) == 2:
             origin = fault
-        starts = range(0, len(batch), size)
-        histories = (History(self._server, sent=history.sent, is_alone=history.is_alone) for _ in starts)
         return [
-            _Part(batch.part(start, start + size), part, origin) for start, part in zip(starts, histories, strict=True)
+            Part(batch.part(start, start + size), self._server, sent=part.sent, is_alone=part.is_alone, origin=origin)
+            for start in range(0, len(batch), size)
         ]
 
-    def _check_division(self, part: _Part, results: Results) -> None:
+    def _check_division(self, part: Part, results: Results) -> None:
         """Find out whether the size of the request of which this was a part was the reason why it failed. Raises InferenceError."""
         match part.origin:
-            case _Lost() as lost:
+            case Lost() as lost:
                 lost.parts -= 1
                 if not lost.parts:
                     self.sizer.cap(lost.records // _SMALLER)
             case Fault() as fault:
-                if not (results.errors or part.history.failures) and self._server.add_paired():
+                if not (results.errors or part.failures) and self._server.add_paired():
                     raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
 
     def _blamed(self, fault: Fault) -> Results:
