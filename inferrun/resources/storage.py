@@ -4,7 +4,7 @@ A config keeps its storage as plain JSON, because it is passed unmodified in the
 keys of the supported labels: the CRD's schema and the check for unknown keys are derived from them.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -210,6 +210,9 @@ class HttpStorage(DatasetStorage):
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai."""
 
 
+_Column: TypeAlias = Annotated[str, Field(max_length=63)]
+
+
 class SqlStorage(ResourceModel):
     """A PostgreSQL database."""
 
@@ -217,11 +220,12 @@ class SqlStorage(ResourceModel):
     """Secret with the keys host, dbname, username and password and, if needed, port, sslmode and ca.crt."""
 
     query: Annotated[str, Field(max_length=65536)] | None = None
-    """Input: the query whose rows are the records. Its columns are numbers, and an optional column custom_id."""
+    """Input: the query whose rows are the records. Its columns feed the model, except the key and an optional column custom_id."""
 
-    key: Annotated[str, Field(max_length=63)] | None = None
-    """Input: a column of the query with unique integers, by which the rows are read in ranges. Default: each Pod executes the query
-    once and spools its rows."""
+    key: _Column | Annotated[tuple[_Column, ...], Field(min_length=1, max_length=8)] | None = None
+    """Input: the column of the query that identifies a row, or a list of columns that do so together, by which the rows are read in
+    ranges. Their types have an order, and their values are never null. Default: each Pod executes the query once and spools its
+    rows."""
 
     table: Annotated[str, Field(max_length=127)] | None = None
     """Output: the table, which the run creates if it does not exist, as schema.table or table."""

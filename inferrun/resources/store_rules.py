@@ -106,7 +106,7 @@ def _sql(storage: SqlStorage, *, end: End) -> Iterator[SettingFault]:
         return
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:
-            yield SettingFault(field, value, "is for an input; an output has a table")
+            yield SettingFault(field, str(value), "is for an input; an output has a table")
     if storage.table is None:
         yield SettingFault("table", None, "it is required for an output: the table of the predictions")
     elif _TABLE.fullmatch(storage.table) is None:
