@@ -97,6 +97,9 @@ class Server:
         """A single record that had a valid response."""
 
         self.answers = 0
+        self.rejections = 0
+        """Records blamed since the latest answer."""
+
         self.searches = 0
         """Searches for records that get no response. Each explains the losses before its end."""
 
@@ -112,6 +115,7 @@ class Server:
     def answer(self, batch: Batch, results: Results, *, started: float) -> None:
         """Take a valid response into account, to a request that was sent at `started`."""
         self.answers += 1
+        self.rejections = 0
         if self.cut_off_at is not None and started >= self.cut_off_at:
             self.cut_off_at = None  # a response to an earlier request does not say that the server is back
         for loss in self._losses:

@@ -72,12 +72,6 @@ class Sender:
         self._window = window
         self._budget = budget
         self._recall = recall
-        self._answers = 0
-        """Requests that had been answered at the latest rejection."""
-
-        self._rejections = 0
-        """Rejections since then."""
-
         self._rejected_in_total = 0
 
     async def send(self, batch: Batch) -> Results:
@@ -175,14 +169,13 @@ class Sender:
 
         If the contract does not say how many may, a server that seems to reject every record ends the run.
         """
-        self._rejections = self._rejections + 1 if self._answers == self._server.answers else 1
-        self._answers = self._server.answers
+        self._server.rejections += 1
         self._rejected_in_total += 1
         error = RecordError(code=str(fault.kind), message=str(fault.error))
         if fault.is_transient:
             error = RecordError(code=_NO_RESPONSE, message=f"{fault.error}; {_EACH_TIME}")
         self._budget.check_rejections(self._rejected_in_total, error)
-        if self._rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
+        if self._server.rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
             raise fault.error from fault
         return fault.results or failed(error)
 
