@@ -30,7 +30,9 @@ VALUES: st.SearchStrategy[Any] = st.recursive(  # Any: JSON
 def test_each_record_is_read_once_in_order(
     rows: list[dict[str, Any]], chunk_bytes: int, indent: int | None, encoding: str, random: Random
 ) -> None:
-    content = json.dumps(rows, indent=indent, ensure_ascii=encoding == "ascii").replace("\n", random.choice(["\n", "\r\n"]))
+    content = json.dumps(rows, indent=indent, ensure_ascii=encoding == "ascii").replace(
+        "\n", random.choice(["\n", "\r\n"])
+    )
     content = f"{random.choice(['', chr(0xFEFF)])}{random.choice(['', ' '])}{content}{random.choice(['', chr(10)])}"
     file = MemoryFile("a.json", content.encode())
     form = JSON_ARRAY.with_columns(ColumnSelection(fed=("a", "b")))
