@@ -84,15 +84,11 @@ def earlier_run(
             copy.unlink()
             yield from record_format.read_results(content)
 
-    rows: dict[str, OrderedRows] = {}
-    """Of the part that was read last."""
+    rows = OrderedRows(rows_of)
 
     def predictions_in(part: ManifestPart, chunk: Chunk) -> Mapping[int, bytes]:
-        if part.file not in rows:
-            rows.clear()
-            rows[part.file] = OrderedRows(lambda: rows_of(part))
         try:
-            found = rows[part.file].between(chunk.first, chunk.stop)
+            found = rows.between(part, chunk.first, chunk.stop)
             return {row.index: row.prediction for row in found if row.error is None}
         except ValueError as error:
             raise unusable(f"{location}/{part.file}: {error}") from error
