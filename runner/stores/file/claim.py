@@ -18,7 +18,7 @@ from typing import Final
 from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import OutputError, RunnerError
 from inferrun.plugins.limits import KIB
-from runner.stores.file.beneath import LinkOutside, opened_file, opened_folder, read_file
+from runner.stores.file.beneath import LinkOutside, open_file, opened_folder
 from runner.stores.file.spec import FileSpec
 
 _AT_FDCWD: Final = -100
@@ -48,20 +48,25 @@ class ClaimFiles:
         with self._errors(), self._drafted(name, content) as (folder, draft, final):
             has_won = _publish(draft, final)
             _sync(folder)
-            return has_won or read_file(final) == content
+            if has_won:
+                return True
+            with open_file(final) as file:
+                return file.read() == content
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, None if the name does not exist."""
         parent, last = _split(name)
-        with self._errors():
-            try:
-                with opened_folder(self._root, parent) as folder:
-                    content = read_file(folder / last)
-                    if self._side == "output":
-                        _sync(folder)  # the attempt that published the name may have died before it did
-                    return content
-            except FileNotFoundError:
-                return None
+        with (
+            self._errors(),
+            suppress(FileNotFoundError),
+            opened_folder(self._root, parent) as folder,
+            open_file(folder / last) as file,
+        ):
+            content = file.read()
+            if self._side == "output":
+                _sync(folder)  # the attempt that published the name may have died before it did
+            return content
+        return None
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:  # noqa: ARG002  the seam's
         """Yield the content of a file."""
@@ -70,7 +75,7 @@ class ClaimFiles:
             self._errors(),
             suppress(FileNotFoundError),
             opened_folder(self._root, parent) as folder,
-            opened_file(folder / last) as file,
+            open_file(folder / last) as file,
         ):
             while piece := file.read(64 * KIB):
                 yield piece

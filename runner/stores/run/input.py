@@ -7,8 +7,8 @@ compared with the manifest.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from importlib import import_module
 from typing import Final, TypeAlias
 
@@ -55,7 +55,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     open_results: OpenResults = import_module(f"runner.stores.{LABELS[label]}").open_results
     async with open_results(output, run, context) as results:
         manifest = await asyncio.to_thread(_manifest_of, run, results)
-        yield RunResults(run, manifest, results, context=context, columns=context.columns)
+        source = RunResults(run, manifest, results, context=context, columns=context.columns)
+        with closing(source.rows):
+            yield source
 
 
 def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:
@@ -93,7 +95,7 @@ class RunResults:
         self._context = context
         self._columns = columns
         self._parts = [part for part in manifest.parts if part.records]
-        self._rows = OrderedRows(self._rows_of)
+        self.rows = OrderedRows(self._rows_of)
 
     def plan(self) -> InputPlan:
         """Divide each part into chunks of rows."""
@@ -114,14 +116,14 @@ class RunResults:
     def read(self, chunk: Chunk) -> Iterator[Block]:
         """Yield the results in a range of a part. Raises InputError if they are not what was committed."""
         try:
-            found = self._rows.between(self._parts[chunk.unit], chunk.first, chunk.stop)
+            found = self.rows.between(self._parts[chunk.unit], chunk.first, chunk.stop)
             yield from blocks_of(found, self._columns, run=self._run.name)
         except ValueError as error:
             raise InputError(
                 f"input.run: the results of run {self._run.name!r} cannot be read: {error}", is_retryable=False
             ) from error
 
-    def _rows_of(self, part: ManifestPart) -> Iterator[StoredResult]:
+    def _rows_of(self, part: ManifestPart) -> Generator[StoredResult, None, None]:
         with ExitStack() as opened:
             folder = opened.enter_context(spool_folder(self._context.spool_dir))
             stored = self._results.spool(part, folder)

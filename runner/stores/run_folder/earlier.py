@@ -1,7 +1,7 @@
 """The results of an ended run, for the run that completes them: which documents say what is kept. Reads through its caller."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -77,7 +77,7 @@ def earlier_run(
     if begun.run_id != run.run_id:
         raise unusable(f"{location} belongs to another run ({begun.run_id})")
 
-    def rows_of(part: ManifestPart) -> Iterator[StoredResult]:
+    def rows_of(part: ManifestPart) -> Generator[StoredResult, None, None]:
         if (copy := copied(part)) is None:
             raise unusable(f"{location}/{part.file} is missing or has changed since it was committed")
         with copy.open("rb") as content:

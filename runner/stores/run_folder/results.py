@@ -1,6 +1,6 @@
 """The results of an ended run for another run that reads them: files on a claim, objects in a bucket, or rows of a table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -26,10 +26,10 @@ class SpooledPart:
 class OrderedRows:
     """The rows of parts. Whoever reads one range after the other reads each part once."""
 
-    def __init__(self, opened: Callable[[ManifestPart], Iterator[StoredResult]]) -> None:
+    def __init__(self, opened: Callable[[ManifestPart], Generator[StoredResult, None, None]]) -> None:
         """`opened` returns the rows of a part from the first one."""
         self._opened = opened
-        self._rows: Iterator[StoredResult] = iter(())
+        self._rows: Generator[StoredResult, None, None] | None = None
         self._held: StoredResult | None = None
         self._next = "", -1
         """The file of the part that is read, and the index before which all its rows were read; negative: unknown."""
@@ -38,15 +38,20 @@ class OrderedRows:
         """Yield the rows of a part with indexes from `first` to `stop`, without `stop`. Raises what the rows raise."""
         file, index = self._next
         if file != part.file or not 0 <= index <= first:
-            self._rows = iter(())  # the copy of the previous part is deleted before there is another one
+            self.close()  # the copy of the previous part is deleted before there is another one
             self._rows, self._held = self._opened(part), None
         self._next = part.file, -1
-        for row in chain(filter(None, [self._held]), self._rows):
+        for row in chain(filter(None, [self._held]), self._rows or ()):
             if row.index >= stop:
                 self._held, self._next = row, (part.file, max(first, stop))
                 return
             if row.index >= first:
                 yield row
+
+    def close(self) -> None:
+        """Delete what is read."""
+        if self._rows:
+            self._rows.close()
 
 
 class StoredResults(Protocol):
