@@ -463,6 +463,20 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("output", {"file": {**FILE["file"], "partitions": {"a": "double"}}}, "file.partitions", "is for an input"),
         ("output", {"s3": {"bucket": "data", "path": "p", "allowEmpty": True}}, "s3.allowEmpty", "is for an input"),
         ("input", {"file": {**FILE["file"], "missingColumns": "Skip"}}, "file.missingColumns", "Fail"),
+        ("output", {"file": {**FILE["file"], "csv": {}, "format": "csv"}}, "file.csv", "is for an input"),
+        *(
+            ("input", {"file": {**FILE["file"], "format": "csv", "csv": options}}, f"file.{field}", allowed)
+            for options, field, allowed in (
+                ({"delimiter": ";;"}, "csv.delimiter", 'must be one ASCII character, such as ";"; a tab is "\\t"'),
+                ({"delimiter": ""}, "csv.delimiter", "must be one ASCII character"),
+                ({"quote": "«"}, "csv.quote", "must be one ASCII character"),
+                ({"delimiter": "'", "quote": "'"}, "csv", "must be different characters"),
+                ({"encoding": "utf-16"}, "csv.encoding", "utf-8"),
+                ({"columns": ["a", "b", "a"]}, "csv.columns", "each column needs a name of its own"),
+                ({"separator": ";"}, "csv.separator", "delimiter"),
+            )
+        ),
+        ("input", {"http": {"url": "https://a.example", "csv": {}}}, "http.csv", "is for the format csv, not jsonl"),
         ("output", {"run": {"name": "nightly"}}, "run", "for the input only"),
         ("input", {"run": {}}, "run.name", "set either name"),
         ("input", {"run": {"name": "nightly", "schedule": "nightly"}}, "run.name", "set either name"),
