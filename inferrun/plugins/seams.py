@@ -245,10 +245,10 @@ class AbortableStore(Protocol):
     """
 
     async def find_commit(self) -> CommittedRun | None:
-        """Return the run's commit, None if there is none. Changes nothing."""
+        """Return the run's commit, None if the run is not committed. Changes nothing."""
 
     async def abort(self) -> CommittedRun | None:
-        """Return the run's commit; if there is none, ensure that no attempt commits the run later, and return None."""
+        """Return the run's commit; without a commit, ensure that no attempt commits the run later, and return None."""
 
 
 @runtime_checkable
@@ -453,7 +453,7 @@ class StoreContext:
     """Folder for temporary files, which are deleted with the Pod."""
 
     format_named: Callable[[str, str], RecordFormat]
-    """`format_named(name, field)` returns the record format of that name. Raises ContractError with the field if there is none."""
+    """`format_named(name, field)` returns the record format of that name. Raises ContractError with the field if it is unknown."""
 
     services: StoreServices
     """What the runner does for stores."""
