@@ -59,6 +59,7 @@ EXPORTS = {
         "OutputTensor",
         "Tensors",
     ),
+    *("PartedStore", "StoredPart"),
     *("RunnerError", "ContractError", "InputError", "InferenceError", "OutputError", "Fault", "FaultKind"),
 }
 
