@@ -436,6 +436,9 @@ class StoreServices(Protocol):
     def used_columns(self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str) -> "pyarrow.Schema":
         """Return which columns of a table are used, in its order; `name` is the table. Raises InputError if that is impossible."""
 
+    def block_of(self, rows: "pyarrow.RecordBatch", columns: ColumnSelection) -> Block:
+        """Return rows of these columns as records, with their ids and what is copied of them."""
+
     def output_store(self, label: str) -> "OpenOutput":
         """Return the opener of another output, to build on. Raises ContractError."""
 

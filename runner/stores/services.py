@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from inferrun.formats.json_text import json_texts
-from inferrun.plugins import ColumnSelection, Limits, OpenOutput, RecordFormat, Records, Source
+from inferrun.plugins import Block, ColumnSelection, Limits, OpenOutput, RecordFormat, Records, Source
 from inferrun.plugins.http import HttpClient
 from runner.network.connections import open_connections
 from runner.network.http_client import idle_timeout, open_client
@@ -74,6 +74,12 @@ class RunnerServices:
 
         return schema_of([MemoryFile(name, b"")], lambda _: schema, columns, SchemaRules({}, name, may_miss=False))
 
+    def block_of(self, rows: "pyarrow.RecordBatch", columns: ColumnSelection) -> Block:
+        """Return rows as records."""
+        from inferrun.formats.columns import block_of  # noqa: PLC0415  only runs with columns import pyarrow
+
+        return block_of(rows, columns)
+
     def output_store(self, label: str) -> OpenOutput:
         """Return the opener of another output, to build on."""
         return Registry().output_store(label)
@@ -81,8 +87,9 @@ class RunnerServices:
     async def check_address(self, url: str) -> None:
         """Raise AddressRefused if runs must not reach the server of a URL."""
         server = urlsplit(url)
-        connections = await open_connections(self.limits)
-        await connections.check(server.hostname or "", server.port or (443 if server.scheme == "https" else 80))
+        if server.hostname:
+            connections = await open_connections(self.limits)
+            await connections.check(server.hostname, server.port or (443 if server.scheme == "https" else 80))
 
     def json_texts(self, records: Records) -> Sequence[bytes]:
         """Return one JSON text per record."""

@@ -114,20 +114,22 @@ async def test_runs_append_at_the_same_time(world: OutputWorld) -> None:
     assert [world.stored(run=run) for run in runs] == [WHOLE] * 4
 
 
-def overtaken(table: type[Any], other: RunTable, outcome: Outcome, *arguments: Any) -> RunTable:  # Any: of the type
+def overtaken(
+    table: type[Any], other: RunTable[Any], outcome: Outcome, *arguments: Any
+) -> RunTable[Any]:  # Any: of the type
     """A table whose first snapshot is outdated when it commits: another attempt has decided meanwhile."""
 
     class Overtaken(table):  # type: ignore[misc]  # the type is an argument
         is_first = True
 
-        def _table(self) -> object:
-            found = super()._table()
+        def load(self) -> object:
+            found = super().load()
             if self.is_first:
                 self.is_first = False
                 assert other.decide(outcome) == outcome
             return found
 
-    made: RunTable = Overtaken(*arguments, run="run")
+    made: RunTable[Any] = Overtaken(*arguments, run="run")
     return made
 
 
@@ -140,7 +142,7 @@ async def test_a_commit_on_an_outdated_snapshot_changes_nothing(
         await complete(store)  # the table exists, and has rows
     files = disk.context().output_dir / "made"
     name = "_inferrun/inf-run-5be07ada/predictions"
-    kind: type[RunTable]
+    kind: type[RunTable[Any]]
     arguments: tuple[object, ...]
     if isinstance(world, IcebergOutput):
         kind, files = IcebergRunTable, world.server.bucket / "made"
@@ -219,7 +221,7 @@ async def test_a_type_that_tables_do_not_have_is_refused_before_a_record_is_sent
     columns = result_schema(key=None, copied=(), predicted=pyarrow.uint32(), types={}, is_flat=False, field="output")
     async with world.open() as store:
         await store.open()
-        with pytest.raises(OutputError, match=rf"column 'prediction' has the type uint32.*{world.label}.types"):
+        with pytest.raises(OutputError, match=r"column 'prediction' has the type uint32.*set types.prediction"):
             await store.begin(replace(plan_for(store), result_schema=columns.serialized()))
 
 

@@ -7,7 +7,8 @@ looking: that is switched off.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Final
 
 import pyarrow
@@ -16,7 +17,6 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.types import NestedField
 
 from inferrun.plugins import (
     InputError,
@@ -29,16 +29,11 @@ from inferrun.plugins import (
     StoredPart,
 )
 from inferrun.plugins.storage import read_spec
-from inferrun_lake.output import Outcome, check_storable, run_of, table_output
+from inferrun_lake.output import Fields, Outcome, RunTable, TableOutput, table_errors
 from inferrun_lake.snapshot import Snapshot, SnapshotSource, TableFile
-from inferrun_lake.spec import FOLDER, IcebergInputSpec, IcebergOutputSpec, IcebergSpec, access_key
+from inferrun_lake.spec import FOLDER, IcebergInputSpec, IcebergOutputSpec, IcebergSpec, access_key, check_address
 
-_CONFLICTS: Final = 100
-"""Commits of other writers after which an attempt gives up; each takes part of a second."""
-
-_RUN: Final = "inferrun.run"
-_OUTCOME: Final = "inferrun.outcome"
-_OUTCOMES: Final = {"committed": Outcome.COMMITTED, "aborted": Outcome.ABORTED}
+_RUN, _OUTCOME = "inferrun.run", "inferrun.outcome"
 
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 
@@ -51,9 +46,9 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
     """Open the label `iceberg` under `output`."""
     wanted = read_spec(spec, IcebergOutputSpec, field="output.iceberg")
     options = await _options(wanted, context, side="output", error=OutputError)
-    table = IcebergRunTable(wanted, options, run=run_of(context))
-    async with table_output(table, "s3", wanted.stored_in(wanted), context) as store:
-        yield store
+    table = IcebergRunTable(wanted, options, run=context.contract.run_id or context.contract.job_id)
+    async with context.services.output_store("s3")(wanted.stored_in(wanted), context) as store:
+        yield TableOutput(store, table)
 
 
 @asynccontextmanager
@@ -63,7 +58,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     options = await _options(wanted, context, side="input", error=InputError)
 
     def load(version: str) -> Snapshot:
-        with _errors(InputError, "input.iceberg", options):
+        with table_errors(InputError, "input.iceberg", options):
             try:
                 table = load_catalog(wanted.catalog.name, **options).load_table(wanted.table)
             except NoSuchTableError as error:
@@ -78,78 +73,68 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     yield SnapshotSource(load, context, label="input.iceberg", allow_empty=wanted.allow_empty)
 
 
-class IcebergRunTable:
+class IcebergRunTable(RunTable[Table]):
     """The table of one run's results."""
 
     label = "output.iceberg"
 
-    def __init__(self, spec: IcebergOutputSpec, options: Mapping[str, str], *, run: str) -> None:
+    def __init__(self, spec: IcebergOutputSpec, options: dict[str, str], *, run: str) -> None:
+        self.options = options
         self._spec = spec
-        self._options = options
         self._run = run
-        self._opened: Catalog | None = None
+        self._location = f"s3://{spec.bucket}/{spec.path}"
 
-    def outcome(self) -> Outcome | None:
-        """Read the snapshots."""
-        with _errors(OutputError, self.label, self._options):
-            table = self._table()
-            return None if table is None else self._found(table)
-
-    def prepare(self, columns: pyarrow.Schema) -> None:
-        """Create the table, or compare its columns."""
-        name = self._spec.table
-        check_storable(columns, self.label)
-        plain = pyarrow.schema([field.remove_metadata() for field in columns])
-        with _errors(OutputError, self.label, self._options):
-            table = self._table()
-            if table is None:
-                self._catalog().create_namespace_if_not_exists(name.rpartition(".")[0])
-                place = f"s3://{self._spec.bucket}/{self._spec.path}"
-                table = self._catalog().create_table_if_not_exists(name, plain, location=place)
-            if fault := _misfit(table, plain):
-                raise OutputError(f"{self.label}: {fault}", is_retryable=False)
-
-    def decide(self, outcome: Outcome, parts: Sequence[StoredPart] = ()) -> Outcome | None:
-        """Append a snapshot."""
-        place = f"s3://{self._spec.bucket}/{self._spec.path}/{FOLDER}"
-        files = [f"{place}/{part.name}" for part in parts]
-        summary = {_RUN: self._run, _OUTCOME: next(text for text, one in _OUTCOMES.items() if one == outcome)}
-        for _ in range(_CONFLICTS):
-            with _errors(OutputError, self.label, self._options):
-                table = self._table()
-                if table is None:
-                    return None
-                if (found := self._found(table)) is not None:
-                    return found
-                table.metadata.properties.update(_NO_RETRIES)
-                try:
-                    with table.transaction() as transaction:
-                        if files:
-                            transaction.add_files(files, summary, check_duplicate_files=False)
-                        else:
-                            with transaction.update_snapshot(summary).fast_append():
-                                pass
-                except (CommitFailedException, CommitStateUnknownException):
-                    continue
-                return outcome
-        raise OutputError(f"{self.label}: other writers commit to the table all the time")
-
-    def _catalog(self) -> Catalog:
-        self._opened = self._opened or load_catalog(self._spec.catalog.name, **self._options)
-        return self._opened
-
-    def _table(self) -> Table | None:
+    def load(self) -> Table | None:
+        """Ask the catalog."""
         try:
-            return self._catalog().load_table(self._spec.table)
+            return self._catalog.load_table(self._spec.table)
         except NoSuchTableError:
             return None
 
-    def _found(self, table: Table) -> Outcome | None:
+    def create(self, columns: pyarrow.Schema) -> Table:
+        """Create the table in the folder of the results."""
+        self._catalog.create_namespace_if_not_exists(self._spec.table.rpartition(".")[0])
+        return self._catalog.create_table_if_not_exists(self._spec.table, columns, location=self._location)
+
+    def found(self, table: Table) -> Outcome | None:
+        """Look for a snapshot of the run."""
         for snapshot in table.snapshots():
             said = snapshot.summary.additional_properties if snapshot.summary else {}
             if said.get(_RUN) == self._run:
-                return _OUTCOMES.get(said.get(_OUTCOME, ""), Outcome.COMMITTED)
+                return Outcome[said[_OUTCOME].upper()]
         return None
+
+    def commit(self, table: Table, outcome: Outcome, parts: Sequence[StoredPart]) -> bool:
+        """Append a snapshot."""
+        files = [f"{self._location}/{FOLDER}/{part.name}" for part in parts]
+        summary = {_RUN: self._run, _OUTCOME: outcome.name.lower()}
+        table.metadata.properties.update(_NO_RETRIES)
+        try:
+            with table.transaction() as transaction:
+                if files:
+                    transaction.add_files(files, summary, check_duplicate_files=False)
+                else:
+                    with transaction.update_snapshot(summary).fast_append():
+                        pass
+        except (CommitFailedException, CommitStateUnknownException):
+            return False
+        return True
+
+    def obstacle(self, table: Table) -> str:
+        """Read the partitioning."""
+        return "" if table.spec().is_unpartitioned() else "the table is partitioned; use one that is not"
+
+    def fields(self, table: Table, columns: pyarrow.Schema) -> tuple[Fields, Fields]:
+        """Read the schema. Types are compared with the ids of their members, so those of the results get the table's."""
+        stored: Fields = {one.name: (one.field_type, one.optional) for one in table.schema().fields}
+        known = pyarrow.schema([one for one in columns if one.name in stored])
+        names = table.schema().name_mapping
+        given = {one.name: one.field_type for one in pyarrow_to_schema(known, name_mapping=names).fields}
+        return stored, {one.name: (given.get(one.name), one.nullable) for one in columns}
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return load_catalog(self._spec.catalog.name, **self.options)
 
 
 async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error: type[RunnerError]) -> dict[str, str]:
@@ -172,10 +157,7 @@ async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error
             "s3.session-token": session,
         }
     for name, url in (("catalog.uri", uri), ("endpoint", spec.endpoint)):
-        try:
-            await context.services.check_address(url)
-        except OSError as refused:
-            raise error(f"{side}.iceberg.{name}: {refused}", is_retryable=False) from refused
+        await check_address(url, context, f"{side}.iceberg.{name}", error)
     return {name: value for name, value in given.items() if value}
 
 
@@ -189,7 +171,7 @@ def _snapshot(table: Table, context: StoreContext, version: str, options: Mappin
 
     def file_of(task: FileScanTask) -> TableFile:
         def batches() -> Iterator[pyarrow.RecordBatch]:
-            with _errors(InputError, f"input.iceberg: {task.file.file_path}", options):
+            with table_errors(InputError, f"input.iceberg: {task.file.file_path}", options):
                 reading = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue())
                 for batch in reading.to_record_batches([task]):
                     yield batch.select(columns.names).cast(columns)
@@ -197,36 +179,4 @@ def _snapshot(table: Table, context: StoreContext, version: str, options: Mappin
         rows = sum(len(batch) for batch in batches()) if task.delete_files else task.file.record_count
         return TableFile(task.file.file_path, rows, task.file.file_size_in_bytes, batches)
 
-    return Snapshot(name, f"iceberg:{table.metadata.table_uuid}", version, columns, [file_of(task) for task in tasks])
-
-
-@contextmanager
-def _errors(error: type[RunnerError], what: str, options: Mapping[str, str]) -> Iterator[None]:
-    """The clients have errors of many kinds. Their texts are shown without what the Secret has."""
-    try:
-        yield
-    except RunnerError:
-        raise
-    except Exception as failed:  # noqa: BLE001  those of the catalog, of SQLAlchemy, of pyarrow
-        text = f"{type(failed).__name__}: {failed}"
-        for name, value in options.items():
-            if name not in {"type", "s3.region", "s3.endpoint"}:
-                text = text.replace(value, "…")
-        raise error(f"{what}: the table cannot be used: {' '.join(text.split())[:300]}") from None
-
-
-def _misfit(table: Table, columns: pyarrow.Schema) -> str:
-    """Return why files with these columns cannot be added to a table; empty if they can."""
-    if not table.spec().is_unpartitioned():
-        return "the table is partitioned; use one that is not"
-    stored: dict[str, NestedField] = {field.name: field for field in table.schema().fields}
-    for column in columns:
-        if column.name not in stored:
-            return f"the table has no column {column.name!r}; add it, or use another table"
-        given = pyarrow_to_schema(pyarrow.schema([column]), name_mapping=table.schema().name_mapping).fields[0]
-        if given.field_type != (kind := stored[column.name].field_type):
-            return f"column {column.name!r} of the table is {kind}, that of the results {given.field_type}; set types.{column.name}"
-    for name, one in stored.items():
-        if one.required and (name not in columns.names or columns.field(name).nullable):
-            return f"column {name!r} of the table must not be null, and the results may have none there"
-    return ""
+    return Snapshot(name, f"iceberg:{table.metadata.table_uuid}@{version}", columns, [file_of(task) for task in tasks])

@@ -1,16 +1,14 @@
 """A table as input, at one snapshot: which one is decided when the run begins, and every attempt reads the same.
 
-The name of the snapshot is part of the fingerprint, so every output keeps it. A chunk is a range of rows of a file; it becomes an
-Arrow file in memory, which the format `arrow` reads, so the columns are used as those of files are. Blocks.
+The name of the snapshot is part of the fingerprint, so every output keeps it. A chunk is a range of rows of a file, and a file is
+read on by the next chunk. Blocks.
 """
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Final
 
 import pyarrow
-from pyarrow import ipc
 
 from inferrun.plugins import (
     Block,
@@ -46,19 +44,13 @@ class Snapshot:
     table: str
     """Where the table is."""
 
-    identity: str
-    """What distinguishes the table from one that is created in its place."""
+    fingerprint: str
+    """What distinguishes the table from one that is created in its place, then "@" and the version."""
 
-    version: str
     columns: pyarrow.Schema
     """Those of the table that are used."""
 
     files: Sequence[TableFile]
-
-    @property
-    def fingerprint(self) -> str:
-        """What identifies the rows."""
-        return f"{self.identity}@{self.version}"
 
 
 class SnapshotSource:
@@ -71,8 +63,9 @@ class SnapshotSource:
         self._load = load
         self._label = label
         self._allow_empty = allow_empty
-        self._format = context.format_named("arrow", label)
-        self._limits = context.limits
+        self._services = context.services
+        self._columns = context.columns
+        self._chunk_bytes = context.limits.chunk_bytes
         self._snapshot = load("")
         self._cursor: _Cursor | None = None
         self.fingerprint = self._snapshot.fingerprint
@@ -82,8 +75,9 @@ class SnapshotSource:
         found = self._snapshot
         size, rows = sum(file.size for file in found.files), sum(file.rows for file in found.files)
         if not (rows or self._allow_empty):
-            raise self._empty()
-        wanted = self._limits.chunk_bytes or min(max(-(-size // _CHUNKS), _SMALLEST), _LARGEST)
+            text = f"{self._label}: the table has no rows; set allowEmpty: true if it may be empty"
+            raise InputError(text, is_retryable=False)
+        wanted = self._chunk_bytes or min(max(-(-size // _CHUNKS), _SMALLEST), _LARGEST)
         at_once = max(1, wanted * rows // max(size, 1))
         chunks: list[Chunk] = []
         first = 0
@@ -95,25 +89,20 @@ class SnapshotSource:
         return InputPlan(
             fingerprint=self.fingerprint,
             chunks=tuple(chunks),
-            objects=(PlannedObject(found.table, size, found.version),),
+            objects=(PlannedObject(found.table, size, self.fingerprint.rpartition("@")[2]),),
             schema=bytes(found.columns.serialize()),
         )
 
     def adopt(self, plan: InputPlan) -> None:
         """Read the snapshot of the plan."""
-        identity, _, version = plan.fingerprint.rpartition("@")
-        if identity == self._snapshot.identity and version != self._snapshot.version:
+        table, _, version = plan.fingerprint.rpartition("@")
+        if plan.fingerprint != self.fingerprint and table == self.fingerprint.rpartition("@")[0]:
             self._snapshot, self._cursor = self._load(version), None
             self.fingerprint = self._snapshot.fingerprint
 
     def first_chunk(self) -> Chunk | None:
-        """Return the beginning of the first file with rows."""
-        for unit, file in enumerate(self._snapshot.files):
-            if file.rows:
-                return Chunk(0, unit, 0, min(file.rows, BATCH_ROWS), 0, min(file.rows, BATCH_ROWS))
-        if not self._allow_empty:
-            raise self._empty()
-        return None
+        """Return the first chunk: nothing has to be counted."""
+        return next(iter(self.plan().chunks), None)
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
         """Yield the rows of a range."""
@@ -121,24 +110,14 @@ class SnapshotSource:
         cursor, self._cursor = self._cursor, None
         if cursor is None or (cursor.unit, cursor.row) != (chunk.unit, chunk.start):
             cursor = _Cursor(chunk.unit, file.batches(), start=chunk.start)
-        batches = list(cursor.until(chunk.end))
+        for batch in cursor.until(chunk.end):
+            yield self._services.block_of(batch, self._columns)
+        if cursor.row != chunk.end:
+            raise InputError(f"{self._label}: {file.name} has fewer rows than the table says", is_retryable=False)
         self._cursor = cursor
-        table = pyarrow.Table.from_batches(batches, self._snapshot.columns)
-        if table.num_rows != chunk.records:
-            text = f"{self._label}: {file.name} has other rows than the table says"
-            raise InputError(text, is_retryable=False)
-        content = pyarrow.BufferOutputStream()
-        with ipc.new_file(content, table.schema) as out:
-            out.write_table(table, max_chunksize=max(1, min(BATCH_ROWS, table.num_rows * MIB // max(table.nbytes, 1))))
-        range_ = Chunk(chunk.index, 0, 0, chunk.records, chunk.first, chunk.records)
-        yield from self._format.read(_Rows(file.name, content.getvalue()), range_, limits=self._limits)
 
     def verify(self) -> None:
         """A snapshot does not change."""
-
-    def _empty(self) -> InputError:
-        text = f"{self._label}: the table has no rows; set allowEmpty: true if it may be empty"
-        return InputError(text, is_retryable=False)
 
 
 class _Cursor:
@@ -162,20 +141,3 @@ class _Cursor:
             self._held = held.slice(taken.num_rows) if taken.num_rows < held.num_rows else None
             self.row += taken.num_rows
             yield taken
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """An Arrow file in memory."""
-
-    name: str
-    content: pyarrow.Buffer
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return int(self.content.size)
-
-    def open(self) -> BinaryIO:
-        """Open the file."""
-        return io.BytesIO(self.content.to_pybytes())

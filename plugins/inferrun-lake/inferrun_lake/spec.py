@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Final, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -13,20 +13,13 @@ from inferrun.plugins.storage import MountedRef, MountedSecret, StorageSpec, nam
 FOLDER: Final = "_inferrun"
 """Below a table: what the runs write. Readers and VACUUM ignore names with an underscore."""
 
-_REGION: Final = "us-east-1"
-
 
 class BucketSpec(StorageSpec):
     """A server with the files of a table, and the Secret of its access key."""
 
     endpoint: str = ""
-    region: str = _REGION
+    region: str = "us-east-1"
     credentials_ref: MountedRef | None = Field(default=None, alias="credentialsRef")
-
-    def secret(self, context: StoreContext, side: str) -> MountedSecret | None:
-        """Return the mounted Secret; None if the object names none."""
-        ref = self.credentials_ref
-        return MountedSecret(context.endpoints_dir / side, ref.name) if ref else None
 
 
 class PathSpec(BucketSpec):
@@ -68,8 +61,8 @@ class DeltaSpec(PathSpec):
             raise ValueError("either claimName or bucket is required")
         if self.bucket and self.credentials_ref is None:
             raise ValueError("a bucket requires credentialsRef")
-        if self.claim_name and (self.endpoint or self.region != _REGION or self.credentials_ref):
-            raise ValueError("endpoint, region and credentialsRef are those of a bucket")
+        if self.claim_name and (self.endpoint or self.credentials_ref):
+            raise ValueError("endpoint and credentialsRef are those of a bucket")
         return self
 
 
@@ -127,7 +120,7 @@ def access_key(
     spec: BucketSpec, context: StoreContext, *, side: str, label: str, error: type[RunnerError]
 ) -> Iterator[tuple[MountedSecret, tuple[str, str, str]]]:
     """Yield the Secret, and the access key, its secret and a session token; errors about it name the field."""
-    secret = spec.secret(context, side) or MountedSecret(Path(), "")
+    secret = MountedSecret(context.endpoints_dir / side, spec.credentials_ref.name if spec.credentials_ref else "")
     with naming_secret_field(f"{side}.{label}.credentialsRef", error):
         keys = (
             secret.value("accessKeyId", "AWS_ACCESS_KEY_ID", is_ascii=True),
@@ -137,3 +130,11 @@ def access_key(
         if not (keys[0] and keys[1]):
             raise ValueError(f"Secret {secret.name!r} has no key accessKeyId or no key secretAccessKey")
         yield secret, keys
+
+
+async def check_address(url: str, context: StoreContext, field: str, error: type[RunnerError]) -> None:
+    """Raise `error` with the field for a server that runs must not reach."""
+    try:
+        await context.services.check_address(url)
+    except OSError as refused:
+        raise error(f"{field}: {refused}", is_retryable=False) from refused

@@ -194,3 +194,6 @@ async def test_an_address_that_runs_must_not_reach_is_refused(machine: Machine) 
         machine.contract["input"] = {label: spec}
         ended = await machine.pod()
         assert f"input.{label}.{field}: the server's address is" in ended.message
+    iceberg_catalog(S3Server("http://127.0.0.1:1", machine.folder / "s3"), machine.folder / "endpoints" / "input")
+    ended = await machine.pod(INFERRUN_ALLOWED_ADDRESSES="")  # neither the database nor Amazon has an address to check
+    assert ended.message == "input.iceberg.table: there is no table 'lake.given'"
