@@ -136,7 +136,9 @@ class GrpcTransport:
 
     async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
         """Send one request."""
-        response = await self._call(INFER, infer_request(self._model, tensors, signature))
+        request = infer_request(self._model, tensors, signature)
+        tensors.clear()  # the request has the values, and the response may take long
+        response = await self._call(INFER, request)
         try:
             return decode_response(response), response
         except ValueError as error:

@@ -58,6 +58,7 @@ class RestTransport:
             body, headers = json_body.encode(tensors, signature), JSON_HEADERS
         else:
             body, headers = binary.encode(tensors, signature)
+        tensors.clear()  # the body has the values, and the response may take long
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers)
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
