@@ -180,4 +180,6 @@ def _snapshot(table: DeltaTable, context: StoreContext, location: str) -> Snapsh
         return TableFile(fragment.path, rows, size, batches)
 
     files = sorted(found.get_fragments(), key=lambda one: str(one.path))
-    return Snapshot(location, f"delta:{table.metadata().id}@{table.version()}", columns, [file_of(one) for one in files])
+    return Snapshot(
+        location, f"delta:{table.metadata().id}@{table.version()}", columns, [file_of(one) for one in files]
+    )
