@@ -49,7 +49,6 @@ class Snapshot:
 
     columns: pyarrow.Schema
     """Those of the table that are used."""
-
     files: Sequence[TableFile]
 
 

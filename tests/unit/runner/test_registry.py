@@ -48,7 +48,8 @@ def test_the_label_krateo_is_a_package_of_its_own() -> None:
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(
-        ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, run, s3, sql$"
+        ContractError,
+        match=r"^input\.fil: unknown name 'fil'; allowed: delta, file, http, iceberg, krateo, run, s3, sql$",
     ):
         registry.Registry().input_store("fil")
 
