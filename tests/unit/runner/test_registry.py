@@ -32,6 +32,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.protocols", "openai"),
         ("inferrun.protocols", "http"),
         ("inferrun.formats", "jsonl"),
+        ("inferrun.formats", "json"),
         ("inferrun.formats", "csv"),
         ("inferrun.formats", "openai"),
         ("inferrun.formats", "parquet"),
