@@ -366,9 +366,8 @@ async def predict_tensors(
     return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(records))
 
 
-def mismatch_of(records: Records, signature: Signature, *, target: str, is_json: bool) -> str:
+def mismatch_of(signature: Signature, places: Sequence[int], faults: Faults, *, target: str) -> str:
     """Return how the contract differs from the metadata; empty if it does not. Raises InferenceError if no record can be sent."""
-    _, places, faults = tensors_of(records, signature.inputs, is_json=is_json)
     if not places:
         raise InferenceError(f"{target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False)
     return f"{target}: {'; '.join(signature.mismatches)}" if signature.mismatches else ""

@@ -1,26 +1,40 @@
 """Sends batches to a model server with the V1 protocol. Each call is one try; the pipeline retries.
 
 A request is `{"instances": […]}` with one JSON value per record, which has a member for each named input. A response is
-`{"predictions": […]}` with one JSON value per instance.
+`{"predictions": […]}` with one JSON value per instance. TensorFlow Serving describes the inputs and outputs of its models.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from inferrun.formats.json_text import array_of, texts_of
 from inferrun.formats.record_errors import not_sent, with_record_errors
-from inferrun.plugins import Batch, Json, JsonRecords, Model, ModelContext, Results, Tensors
+from inferrun.plugins import Batch, Json, JsonRecords, Model, ModelContext, Records, Results, Tensors
 from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import predict_url, without_end
 from runner.protocols.tensors.answers import errors_of, load
+from runner.protocols.tensors.columns import mismatch_of
+from runner.protocols.tensors.datatypes import DATATYPES
 from runner.protocols.tensors.signature import Signature, signature_of
 from runner.protocols.v1.instances import instances_of
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+_DATATYPES: Final = {
+    "DT_HALF": "FP16",
+    "DT_BFLOAT16": "BF16",
+    "DT_FLOAT": "FP32",
+    "DT_DOUBLE": "FP64",
+    "DT_STRING": "BYTES",
+}
+"""V2's datatypes by the names that TensorFlow has for them, as far as these are others."""
 
 
 class V1Rest:
@@ -31,7 +45,10 @@ class V1Rest:
     def __init__(self, server: ModelServer, model: Model, tensors: Tensors) -> None:
         self._server = server
         self._tensors = tensors
-        self._signature = signature_of(tensors, None, model.model_input_name, target=server.target, default="")
+        self._wanted = model.model_input_name
+        self._signature = self._signature_of(None)
+        rest = orjson.dumps(tensors.parameters)[1:-1]
+        self._head = b"{%b%b" % (rest, b"," if rest else b"")
 
     @property
     def takes_any(self) -> bool:
@@ -43,15 +60,23 @@ class V1Rest:
         return self._tensors.columns
 
     async def prepare(self) -> None:
-        """Check that the server can be reached. Not every server has a status; the first request reports a missing model."""
-        status_url = without_end(self._server.url, ":predict")
-        await with_retries(lambda: self._server.exchange("GET", status_url), budget=self._server.limits.retry_seconds)
+        """Read the model's metadata. Not every server has it; the first request reports a missing model."""
+        url = f"{without_end(self._server.url, ':predict')}/metadata"
+        reply = await with_retries(lambda: self._server.exchange("GET", url), budget=self._server.limits.retry_seconds)
+        if reply.status == 200:
+            name = str(self._tensors.parameters.get("signature_name", "serving_default"))
+            self._signature = self._signature_of(metadata_in(reply.body, name))
 
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the records that JSON cannot represent."""
         texts, places, faults = instances_of(batch.records, self._signature.inputs, self._tensors.inputs)
         results = await self._predict(texts) if places else None
         return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(batch))
+
+    def mismatch(self, records: Records) -> str:
+        """Compare the records with the metadata."""
+        _, places, faults = instances_of(records, self._signature.inputs, self._tensors.inputs)
+        return mismatch_of(self._signature, places, faults, target=self._server.target)
 
     def predicted(self) -> "pyarrow.DataType | None":
         """Return the type of a prediction, if the contract states the outputs."""
@@ -64,14 +89,41 @@ class V1Rest:
     def use_type(self, stored: "pyarrow.DataType") -> None:
         """Predictions are JSON texts, which are converted when they are stored."""
 
+    def _signature_of(self, metadata: dict[str, list[Any]] | None) -> Signature:  # Any: JSON
+        """Compare the contract with the metadata. What the contract does not name must be the only input or output."""
+        tensors, target = self._tensors, self._server.target
+        named = {"inputs": tensors.inputs, "outputs": tensors.outputs}
+        known = {side: found for side, found in (metadata or {}).items() if named[side] or len(found) == 1}
+        return signature_of(tensors, known, self._wanted, target=target, default="")
+
     async def _predict(self, texts: Sequence[bytes]) -> Results:
-        reply = await self._server.exchange("POST", self._server.url, b'{"instances":%b}' % array_of(texts))
+        body = b'%b"instances":%b}' % (self._head, array_of(texts))
+        reply = await self._server.exchange("POST", self._server.url, body)
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
         try:
             return decode(reply.body, self._signature, records=len(texts))
         except ValueError as error:
             raise invalid_response(self._server.target, "V1", reply.body, error) from error
+
+
+def metadata_in(body: bytes, signature: str) -> dict[str, list[Any]] | None:  # Any: JSON
+    """Return a signature in TensorFlow Serving's metadata of a model, in the form of V2; None if it is not there."""
+    try:
+        found = orjson.loads(body)["metadata"]["signature_def"]["signature_def"][signature]
+        return {side: [_described(name, one) for name, one in found[side].items()] for side in ("inputs", "outputs")}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def _described(name: str, tensor: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
+    kind, shape = str(tensor["dtype"]), tensor["tensor_shape"]
+    datatype = _DATATYPES.get(kind, kind.removeprefix("DT_"))
+    return {
+        "name": name,
+        "datatype": datatype if datatype in DATATYPES else "",
+        "shape": None if shape.get("unknown_rank") else [int(one["size"]) for one in shape["dim"]],
+    }
 
 
 def decode(body: bytes, signature: Signature, *, records: int) -> Results:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from inferrun.plugins import Batch, Model, Records, Results, Tensors
 from runner.network.network_failures import invalid_response
 from runner.protocols.tensors.answers import Output, results_of
-from runner.protocols.tensors.columns import Tensor, mismatch_of, predict_tensors
+from runner.protocols.tensors.columns import Tensor, mismatch_of, predict_tensors, tensors_of
 from runner.protocols.tensors.signature import Signature, signature_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class V2Client:
 
     def mismatch(self, records: Records) -> str:
         """Compare the records with the metadata."""
-        return mismatch_of(records, self._signature, target=self._transport.target, is_json=self._transport.is_json)
+        _, places, faults = tensors_of(records, self._signature.inputs, is_json=self._transport.is_json)
+        return mismatch_of(self._signature, places, faults, target=self._transport.target)
 
     def predicted(self) -> "pyarrow.DataType | None":
         """Return the type of a prediction, according to the metadata or the contract. From now on, predictions have one."""
