@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[Any]"  # Any: of each datatype
 TensorValues: TypeAlias = "Array | list[bytes] | pyarrow.BinaryArray"
+Dimensions: TypeAlias = tuple[int, ...]
+"""Those of a record."""
+
 Faults: TypeAlias = dict[int, str]
 """What is wrong, by the position of the value or the record. A text never shows a value."""
 

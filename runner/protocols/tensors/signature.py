@@ -52,6 +52,10 @@ class TensorSpec:
     source: str = _METADATA
     """Where the dimensions stand."""
 
+    def shape_of(self, records: int, dimensions: Sequence[int]) -> list[int]:
+        """Return the shape of the tensor of records with these dimensions."""
+        return [records, *dimensions] if self.has_batch else list(dimensions)
+
     @property
     def is_base64(self) -> bool:
         """Whether bytes are sent as their base64."""

@@ -8,7 +8,7 @@ import numpy
 from inferrun.formats.json_text import json_texts, nested, objects_of, texts_of
 from inferrun.formats.record_errors import selected
 from inferrun.plugins import ArrowRecords, InputTensor, Json, JsonRecords, Records
-from runner.protocols.tensors.columns import INFINITE, columns_in, decoded, tensors_of
+from runner.protocols.tensors.columns import INFINITE, Tensor, columns_in, decoded, tensors_of
 from runner.protocols.tensors.datatypes import Faults, faults_at, texts_of_rows
 from runner.protocols.tensors.signature import TensorSpec
 
@@ -28,17 +28,11 @@ def instances_of(
     places, faults = list(range(len(records))), Faults()
     if is_json and not is_typed:
         rows = decoded(records)
-        fed = [[values for _, values in columns_in(records, one, rows)] for one in inputs]
+        fed = [[column.pylist() for column in columns_in(records, one, rows)] for one in inputs]
         columns = [texts_of(one[0] if len(one) == 1 else list(map(list, zip(*one, strict=True)))) for one in fed]
     else:
         tensors, places, faults = tensors_of(records, inputs, is_json=True)
-        columns = []
-        for one in tensors:
-            if isinstance(one.values, numpy.ndarray):
-                columns.append(texts_of_rows(one.values.reshape(one.shape)))
-            else:
-                values = one.values if isinstance(one.values, list) else one.values.to_pylist()
-                columns.append(texts_of(nested(cast("list[Json]", values), one.shape[1:])))  # bytes become texts
+        columns = [_texts_of(one) for one in tensors]
     if len(columns) < 2 and not any(one.name for one in given):
         return columns[0] if columns else [], places, faults
     return objects_of({one.name: texts for one, texts in zip(inputs, columns, strict=False)}), places, faults
@@ -55,3 +49,12 @@ def _whole(records: Records) -> tuple[Sequence[bytes], list[int], Faults]:
         places = [at for at in places if at not in faults]
         records = selected(records, places) if places else records
     return json_texts(records), places, faults
+
+
+def _texts_of(tensor: Tensor) -> list[bytes]:
+    """Return the values of each record as JSON text."""
+    if isinstance(tensor.values, numpy.ndarray):
+        return texts_of_rows(tensor.values.reshape(tensor.shape))
+    return texts_of(
+        nested(cast("list[Json]", tensor.values), tensor.shape[1:])
+    )  # bytes become texts when they are encoded

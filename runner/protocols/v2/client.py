@@ -3,12 +3,15 @@
 Each call is one try; the pipeline retries, which is safe because inference has no side effects.
 """
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from inferrun.formats.record_errors import not_sent, with_record_errors
 from inferrun.plugins import Batch, Model, Records, Results, Tensors
 from runner.network.network_failures import invalid_response
 from runner.protocols.tensors.answers import Output, results_of
-from runner.protocols.tensors.columns import Tensor, mismatch_of, predict_tensors, tensors_of
+from runner.protocols.tensors.columns import Tensor, mismatch_of, tensors_of
 from runner.protocols.tensors.signature import Signature, signature_of
 
 if TYPE_CHECKING:
@@ -64,7 +67,11 @@ class V2Client:
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the records that cannot be sent."""
         inputs = self._signature.inputs
-        return await predict_tensors(batch.records, inputs, self._send, is_json=self._transport.is_json)
+        work = partial(tensors_of, batch.records, inputs, is_json=self._transport.is_json)
+        is_slow = any(one.decodes_images for one in inputs)  # Pillow lets other threads run
+        tensors, places, faults = await asyncio.to_thread(work) if is_slow else work()
+        results = await self._send(tensors, len(places)) if places else None
+        return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(batch))
 
     def mismatch(self, records: Records) -> str:
         """Compare the records with the metadata."""

@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import orjson
@@ -42,11 +42,7 @@ def text_of(values: TensorValues) -> bytes:
     """Return the values of a tensor as a JSON array; bytes must be texts."""
     if isinstance(values, numpy.ndarray):
         return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
-    if isinstance(values, list):
-        return orjson.dumps([value.decode() for value in values])
-    from runner.protocols.tensors.arrow_columns import json_values  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
-
-    return orjson.dumps(json_values(values))
+    return orjson.dumps([value.decode() for value in cast("list[bytes]", values)])
 
 
 def decode(body: bytes) -> list[Output]:

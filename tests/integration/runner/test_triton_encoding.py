@@ -6,11 +6,13 @@ import subprocess
 from base64 import b64decode
 from typing import Any
 
+import numpy
 import orjson
 import pytest
 
 from inferrun.plugins import JsonRecords, Tensors
 from runner.protocols.tensors.columns import tensor_of
+from runner.protocols.tensors.datatypes import from_raw
 from runner.protocols.tensors.signature import Signature, signature_of
 from runner.protocols.v2 import binary, grpc_messages
 from runner.protocols.v2 import inference_pb2 as messages
@@ -83,6 +85,13 @@ def test_a_request_has_the_bytes_of_tritons_client(encoded: list[tuple[bytes, in
     assert orjson.loads(own[:start])["inputs"] == orjson.loads(body[:length])["inputs"]
     request = messages.ModelInferRequest.FromString(grpc_messages.infer_request("m", [tensor], signature))
     assert list(request.raw_input_contents) == [raw]
+    found = from_raw(raw, datatype, count=len(values))
+    if datatype == "BYTES":
+        assert [one.decode() for one in found] == values
+    elif datatype == "BF16":
+        assert numpy.allclose(found, values, rtol=1 / 256, atol=0)
+    else:
+        assert list(found) == values
     assert (list(request.inputs[0].shape), request.inputs[0].datatype) == (list(shape), datatype)
 
 
