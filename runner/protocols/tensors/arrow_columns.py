@@ -88,13 +88,12 @@ class ArrowColumn:
         is_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
         if is_text and datatype != "BYTES":
             return to_array(column.to_pylist(), datatype)
-        if datatype == "BYTES" and (is_text or is_bytes):
+        if is_text or (is_bytes and datatype == "BYTES"):
             if is_bytes and spec.is_base64:
                 column = pyarrow.array([None if one is None else b64encode(one) for one in column.to_pylist()])
             column = column.cast(pyarrow.binary())
-            if not column.null_count:
-                return column, {}
-            return compute.fill_null(column, b""), _at(column.is_null(), unfit("null", datatype))
+            missing = _at(column.is_null(), unfit("null", datatype)) if column.null_count else {}
+            return compute.fill_null(column, b"") if missing else column, missing
         if types.is_decimal(kind) and datatype == "FP64" and spec.is_stated:
             column = column.cast(pyarrow.float64())
         elif not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
@@ -108,11 +107,11 @@ class ArrowColumn:
             found, faults = pyarrow.array(texts, pyarrow.binary()), Faults()
         else:
             found, faults = narrowed(numbers.view("u1") if numbers.dtype == bool else numbers, datatype)
-        if is_missing is None:
-            return found, faults
-        if datatype not in FLOATS:
-            return found, faults | faults_at(is_missing, unfit("null", datatype))
-        return numpy.where(is_missing, KINDS[datatype].type("nan"), found), faults
+        if is_missing is not None and datatype in FLOATS:
+            found = numpy.where(is_missing, KINDS[datatype].type("nan"), found)
+        elif is_missing is not None:
+            faults |= faults_at(is_missing, unfit("null", datatype))
+        return found, faults
 
 
 def _hint(kind: pyarrow.DataType) -> str:

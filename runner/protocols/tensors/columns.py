@@ -16,7 +16,7 @@ import orjson
 
 from inferrun.formats.json_text import array_of, bytes_in, json_of_bytes
 from inferrun.formats.record_errors import selected
-from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records
+from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records
 from runner.protocols.tensors.datatypes import (
     EXACT,
     FLOATS,
@@ -30,7 +30,7 @@ from runner.protocols.tensors.datatypes import (
     to_bytes,
     unfit,
 )
-from runner.protocols.tensors.signature import Signature, TensorSpec, listed
+from runner.protocols.tensors.signature import TensorSpec, listed
 
 if TYPE_CHECKING:
     from runner.protocols.tensors.arrow_columns import ArrowColumn
@@ -73,13 +73,6 @@ def tensors_of(
             places = [at for at in places if at not in faults]
             part = selected(records, places) if places else part
     return [], [], faults
-
-
-def mismatch_of(signature: Signature, places: Sequence[int], faults: Faults, *, target: str) -> str:
-    """Return how the contract differs from the metadata; empty if it does not. Raises InferenceError if no record can be sent."""
-    if not places:
-        raise InferenceError(f"{target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False)
-    return f"{target}: {'; '.join(signature.mismatches)}" if signature.mismatches else ""
 
 
 def tensor_of(

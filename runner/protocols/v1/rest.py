@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from inferrun.formats.json_text import array_of, texts_of
-from inferrun.formats.record_errors import not_sent, with_record_errors
-from inferrun.plugins import Batch, Json, JsonRecords, Model, ModelContext, Records, Results, Tensors
+from inferrun.plugins import Json, JsonRecords, Model, ModelContext, Records, Results, Tensors
 from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import predict_url, without_end
 from runner.protocols.tensors.answers import errors_of, load
-from runner.protocols.tensors.columns import mismatch_of
-from runner.protocols.tensors.datatypes import DATATYPES
-from runner.protocols.tensors.signature import Signature, signature_of
+from runner.protocols.tensors.datatypes import DATATYPES, Faults
+from runner.protocols.tensors.model import TensorModel
+from runner.protocols.tensors.signature import Signature
 from runner.protocols.v1.instances import instances_of
 
 if TYPE_CHECKING:
@@ -37,83 +36,54 @@ _DATATYPES: Final = {
 """V2's datatypes by the names that TensorFlow has for them, as far as these are others."""
 
 
-class V1Rest:
+class V1Rest(TensorModel[Sequence[bytes]]):
     """The model behind one predict URL."""
 
-    max_records: int | None = None
+    default = ""
 
     def __init__(self, server: ModelServer, model: Model, tensors: Tensors) -> None:
+        super().__init__(model, tensors, target=server.target)
         self._server = server
-        self._tensors = tensors
-        self._wanted = model.model_input_name
-        self._signature = self._signature_of(None)
         rest = orjson.dumps(tensors.parameters)[1:-1]
         self._head = b"{%b%b" % (rest, b"," if rest else b"")
 
-    @property
-    def takes_any(self) -> bool:
-        """Columns that are named may have any type; what cannot be sent is named with the column."""
-        return bool(self._tensors.inputs)
-
-    def fed_columns(self) -> tuple[str, ...]:
-        """Return the columns of the inputs."""
-        return self._tensors.columns
-
-    async def prepare(self) -> None:
-        """Read the model's metadata. Not every server has it; the first request reports a missing model."""
+    async def read_metadata(self) -> object:
+        """Read TensorFlow Serving's metadata. What the contract does not name must be the model's only input or output."""
         url = f"{without_end(self._server.url, ':predict')}/metadata"
         reply = await with_retries(lambda: self._server.exchange("GET", url), budget=self._server.limits.retry_seconds)
-        if reply.status == 200:
-            name = str(self._tensors.parameters.get("signature_name", "serving_default"))
-            self._signature = self._signature_of(metadata_in(reply.body, name))
-
-    async def predict(self, batch: Batch) -> Results:
-        """Send one batch, without the records that JSON cannot represent."""
-        texts, places, faults = instances_of(batch.records, self._signature.inputs, self._tensors.inputs)
-        results = await self._predict(texts) if places else None
-        return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(batch))
-
-    def mismatch(self, records: Records) -> str:
-        """Compare the records with the metadata."""
-        _, places, faults = instances_of(records, self._signature.inputs, self._tensors.inputs)
-        return mismatch_of(self._signature, places, faults, target=self._server.target)
-
-    def predicted(self) -> "pyarrow.DataType | None":
-        """Return the type of a prediction, if the contract states the outputs."""
-        if not self._signature.outputs:
+        if reply.status != 200:  # not every server has it; the first request reports a missing model
             return None
-        from runner.protocols.tensors.arrow_answers import type_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
-
-        return type_of(self._signature)
-
-    def use_type(self, stored: "pyarrow.DataType") -> None:
-        """Predictions are JSON texts, which are converted when they are stored."""
-
-    def _signature_of(self, metadata: dict[str, list[Any]] | None) -> Signature:  # Any: JSON
-        """Compare the contract with the metadata. What the contract does not name must be the only input or output."""
-        tensors, target = self._tensors, self._server.target
+        tensors, name = self.tensors, str(self.tensors.parameters.get("signature_name", "serving_default"))
         named = {"inputs": tensors.inputs, "outputs": tensors.outputs}
-        known = {side: found for side, found in (metadata or {}).items() if named[side] or len(found) == 1}
-        return signature_of(tensors, known, self._wanted, target=target, default="")
+        found = metadata_in(reply.body, name)
+        return {side: known for side, known in found.items() if named[side] or len(known) == 1}
 
-    async def _predict(self, texts: Sequence[bytes]) -> Results:
-        body = b'%b"instances":%b}' % (self._head, array_of(texts))
+    def made_of(self, records: Records) -> tuple[Sequence[bytes], list[int], Faults]:
+        """Return the instances."""
+        return instances_of(records, self.signature.inputs, self.tensors.inputs)
+
+    async def infer(self, request: Sequence[bytes], records: int) -> Results:
+        """Send one request."""
+        body = b'%b"instances":%b}' % (self._head, array_of(request))
         reply = await self._server.exchange("POST", self._server.url, body)
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
         try:
-            return decode(reply.body, self._signature, records=len(texts))
+            return decode(reply.body, self.signature, records=records)
         except ValueError as error:
-            raise invalid_response(self._server.target, "V1", reply.body, error) from error
+            raise invalid_response(self.target, "V1", reply.body, error) from error
+
+    def use_type(self, stored: "pyarrow.DataType") -> None:
+        """Predictions are JSON texts, which are converted when they are stored."""
 
 
-def metadata_in(body: bytes, signature: str) -> dict[str, list[Any]] | None:  # Any: JSON
-    """Return a signature in TensorFlow Serving's metadata of a model, in the form of V2; None if it is not there."""
+def metadata_in(body: bytes, signature: str) -> dict[str, list[Any]]:  # Any: JSON
+    """Return a signature in TensorFlow Serving's metadata of a model, in the form of V2; empty if it is not there."""
     try:
         found = orjson.loads(body)["metadata"]["signature_def"]["signature_def"][signature]
         return {side: [_described(name, one) for name, one in found[side].items()] for side in ("inputs", "outputs")}
     except (ValueError, LookupError, TypeError, AttributeError):
-        return None
+        return {}
 
 
 def _described(name: str, tensor: dict[str, Any]) -> dict[str, Any]:  # Any: JSON

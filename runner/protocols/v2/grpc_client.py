@@ -7,6 +7,7 @@ proxies of the environment are not used.
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -22,19 +23,19 @@ from inferrun.plugins import (
     Limits,
     Model,
     ModelContext,
+    Tensors,
 )
 from inferrun.text import public_url
 from runner.network.connections import AddressRefused, Connections, open_connections
 from runner.network.http_client import Refused
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
-from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure, invalid_response
+from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
 from runner.protocols.readiness import Readiness
 from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.columns import Tensor
-from runner.protocols.tensors.signature import Signature
 from runner.protocols.v2.channels import Channels
 from runner.protocols.v2.client import V2Client
 from runner.protocols.v2.grpc_messages import (
@@ -89,10 +90,8 @@ _AWAKE: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DEN
 """The server asks for credentials, or does not say whether models are ready."""
 
 
-class GrpcTransport:
-    """The model behind one server."""
-
-    is_json = False
+class GrpcServer:
+    """A model and its server."""
 
     def __init__(
         self,
@@ -104,10 +103,10 @@ class GrpcTransport:
         credentials: ModelCredentials | None,
     ) -> None:
         """Without credentials, headers whose values are in Secrets are not sent either."""
-        self._model = model.model_name
+        self.model = model.model_name
         self._url = server_of(model)
         self._connections = connections
-        self._limits = limits
+        self.limits = limits
         self._roots = root_certificates_of(model, endpoints)
         self._certificate = client_certificate_of(endpoints)
         self._credentials = credentials
@@ -116,36 +115,13 @@ class GrpcTransport:
             check_one_authorization(self._headers, credentials)
         if proxy_of(model, endpoints):
             raise ContractError("kserve.proxyUrl: the protocol grpc-v2 uses no proxy; remove it")
-        self.target = f"model {self._model!r} at {public_url(self._url.geturl())}"
+        self.target = f"model {self.model!r} at {public_url(self._url.geturl())}"
         self.channels = Channels(self._open, lifetime=limits.connection_seconds)
-
-    async def read_metadata(self) -> object:
-        """Read the model's metadata."""
-        try:
-            return await with_retries(self._read_metadata, budget=self._limits.retry_seconds)
-        except ValueError as error:
-            raise InferenceError(f"{self.target} returned invalid metadata: {error}") from error
-
-    async def _read_metadata(self) -> object:
-        try:
-            return metadata_of(await self._call(METADATA, name_request(self._model)))
-        except (Fault, InferenceError) as error:
-            if _status_of(error) in _WITHOUT_METADATA:
-                return None  # the first request reports a model that does not exist
-            raise
-
-    async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
-        """Send one request."""
-        response = await self._call(INFER, infer_request(self._model, tensors, signature))
-        try:
-            return decode_response(response), response
-        except ValueError as error:
-            raise invalid_response(self.target, "V2", response, error) from error
 
     async def probe(self) -> Readiness:
         """Ask whether the model is ready. Raises Refused."""
         try:
-            ready = is_ready(await self._call(READY, name_request(self._model)))
+            ready = is_ready(await self.call(READY, name_request(self.model)))
         except (Fault, InferenceError) as error:
             if isinstance(error.__cause__, AddressRefused):
                 raise Refused(str(error.__cause__), kind=FaultKind.FAILED, was_sent=False) from error
@@ -155,7 +131,8 @@ class GrpcTransport:
             return Readiness(is_ready=False, seen=f"invalid response: {error}")
         return Readiness(is_ready=ready, seen="the model is ready" if ready else "the model is not ready")
 
-    async def _call(self, method: str, request: bytes) -> bytes:
+    async def call(self, method: str, request: bytes) -> bytes:
+        """Call a method, once. Raises Fault and InferenceError."""
         try:
             async with self.channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
@@ -164,7 +141,7 @@ class GrpcTransport:
                 given |= {"authorization": value} if value else {}
                 given.pop("host", "")  # it is the authority of the channel
                 metadata = tuple(given.items()) or None
-                response: bytes | None = await call(request, timeout=self._limits.request_timeout, metadata=metadata)
+                response: bytes | None = await call(request, timeout=self.limits.request_timeout, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return response or b""  # None: the call succeeded without a message
@@ -180,7 +157,7 @@ class GrpcTransport:
         if _UNVERIFIED in (error.details() or ""):
             text = f"TLS connection failed: CERTIFICATE_VERIFY_FAILED; {UNKNOWN_AUTHORITY}"
         elif kind is FaultKind.TIMEOUT:
-            text = f"no response within {self._limits.request_timeout:g} s"
+            text = f"no response within {self.limits.request_timeout:g} s"
         else:
             text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
         failed = InferenceError(f"{self.target}: {text}")
@@ -210,7 +187,7 @@ class GrpcTransport:
             ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
             ("grpc.service_config_disable_resolution", 1),
             ("grpc.max_send_message_length", -1),
-            ("grpc.max_receive_message_length", self._limits.response_bytes),
+            ("grpc.max_receive_message_length", self.limits.response_bytes),
         ]
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
@@ -241,26 +218,51 @@ def server_of(model: Model) -> SplitResult:
     return parts
 
 
+class V2Grpc(V2Client):
+    """The model behind one server."""
+
+    def __init__(self, server: GrpcServer, model: Model, tensors: Tensors) -> None:
+        self._server = server
+        super().__init__(model, tensors, target=server.target)
+
+    async def read_metadata(self) -> object:
+        """Read the model's metadata."""
+        server = self._server
+        request = name_request(server.model)
+        try:
+            found = await with_retries(lambda: server.call(METADATA, request), budget=server.limits.retry_seconds)
+            return metadata_of(found)
+        except ValueError as error:
+            raise InferenceError(f"{self.target} returned invalid metadata: {error}") from error
+        except (Fault, InferenceError) as error:
+            if _status_of(error) in _WITHOUT_METADATA:
+                return None  # the first request reports a model that does not exist
+            raise
+
+    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
+        """Send one request."""
+        response = await self._server.call(INFER, infer_request(self._server.model, tensors, self.signature))
+        return response, partial(decode_response, response)
+
+
 @asynccontextmanager
-async def _open_transport(
+async def _open_server(
     model: Model, limits: Limits, *, endpoints: Path, credentials: ModelCredentials | None = None
-) -> AsyncIterator[GrpcTransport]:
-    connections = await open_connections(limits)
-    transport = GrpcTransport(model, connections, limits, endpoints=endpoints, credentials=credentials)
+) -> AsyncIterator[GrpcServer]:
+    server = GrpcServer(model, await open_connections(limits), limits, endpoints=endpoints, credentials=credentials)
     try:
-        yield transport
+        yield server
     finally:
-        await transport.channels.close()
+        await server.channels.close()
 
 
 @asynccontextmanager
-async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Client]:
+async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc]:
     """Open the protocol `grpc-v2`."""
     folder = context.credentials_dir
-    async with _open_transport(
-        model, context.limits, endpoints=folder.parent, credentials=ModelCredentials(folder)
-    ) as transport:
-        yield V2Client(model, transport, context.contract.tensors)
+    credentials = ModelCredentials(folder)
+    async with _open_server(model, context.limits, endpoints=folder.parent, credentials=credentials) as server:
+        yield V2Grpc(server, model, context.contract.tensors)
 
 
 @asynccontextmanager
@@ -269,5 +271,5 @@ async def open_grpc_probe(
 ) -> AsyncIterator[Callable[[], Awaitable[Readiness]]]:
     """A function that asks once whether the model is ready, with that time limit and no credentials. It raises Refused."""
     limits = limits.model_copy(update={"request_timeout": seconds})
-    async with _open_transport(model, limits, endpoints=endpoints) as transport:
-        yield transport.probe
+    async with _open_server(model, limits, endpoints=endpoints) as server:
+        yield server.probe
