@@ -51,38 +51,36 @@ from runner.protocols.v2.grpc_messages import (
 
 _FIELD: Final = "kserve.modelUrl"
 
-_KINDS: Final = {
-    grpc.StatusCode.UNAVAILABLE: FaultKind.UNAVAILABLE,
-    grpc.StatusCode.ABORTED: FaultKind.BUSY,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: FaultKind.BUSY,
-    grpc.StatusCode.CANCELLED: FaultKind.LOST,
-    grpc.StatusCode.DEADLINE_EXCEEDED: FaultKind.TIMEOUT,
-    grpc.StatusCode.INVALID_ARGUMENT: FaultKind.REJECTED,
-    grpc.StatusCode.OUT_OF_RANGE: FaultKind.REJECTED,
-    grpc.StatusCode.INTERNAL: FaultKind.SERVER_ERROR,
-    grpc.StatusCode.UNKNOWN: FaultKind.SERVER_ERROR,
-    grpc.StatusCode.DATA_LOSS: FaultKind.SERVER_ERROR,
+_CREDENTIALS: Final = "the server requires credentials; check the Secret that kserve.credentialsRef names"
+_LOG: Final = "see the log of the model server"
+
+_FAILURES: Final = {
+    grpc.StatusCode.UNAVAILABLE: (FaultKind.UNAVAILABLE, "check that the server is running and ready"),
+    grpc.StatusCode.ABORTED: (FaultKind.BUSY, _LOG),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (FaultKind.BUSY, _LOG),
+    grpc.StatusCode.CANCELLED: (FaultKind.LOST, _LOG),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (FaultKind.TIMEOUT, ""),
+    grpc.StatusCode.INVALID_ARGUMENT: (
+        FaultKind.REJECTED,
+        "check kserve.modelInputName and the number of values per record",
+    ),
+    grpc.StatusCode.OUT_OF_RANGE: (FaultKind.REJECTED, _LOG),
+    grpc.StatusCode.INTERNAL: (FaultKind.SERVER_ERROR, _LOG),
+    grpc.StatusCode.UNKNOWN: (FaultKind.SERVER_ERROR, _LOG),
+    grpc.StatusCode.DATA_LOSS: (FaultKind.SERVER_ERROR, _LOG),
+    grpc.StatusCode.NOT_FOUND: (FaultKind.FAILED, "check kserve.modelName and that the model is loaded"),
+    grpc.StatusCode.UNIMPLEMENTED: (FaultKind.FAILED, "check that the port of kserve.modelUrl is that of V2 over gRPC"),
+    grpc.StatusCode.UNAUTHENTICATED: (FaultKind.FAILED, _CREDENTIALS),
+    grpc.StatusCode.PERMISSION_DENIED: (FaultKind.FAILED, _CREDENTIALS),
 }
-_FIXES: Final = {
-    grpc.StatusCode.NOT_FOUND: "check kserve.modelName and that the model is loaded",
-    grpc.StatusCode.UNIMPLEMENTED: "check that the port of kserve.modelUrl is that of V2 over gRPC",
-    grpc.StatusCode.INVALID_ARGUMENT: "check kserve.modelInputName and the number of values per record",
-    grpc.StatusCode.UNAUTHENTICATED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
-    grpc.StatusCode.PERMISSION_DENIED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
-    grpc.StatusCode.UNAVAILABLE: "check that the server is running and ready",
-}
+"""What a status means, and what to do about it."""
+
+# What gRPC says about a message over the limit of its receiver, a connection that was closed during a call, a server that accepts
+# no connection, and one whose certificate no known authority has signed.
 _TOO_LARGE: Final = "larger than max"
-"""What gRPC says, on both sides, about a message over the limit of its receiver."""
-
 _CUT_OFF: Final = ("Socket closed", "Connection reset", "Broken pipe")
-"""What gRPC says about a connection that was closed during a call."""
-
 _UNCONNECTED: Final = "ailed to connect"
-"""What gRPC says about a server that accepts no connection."""
-
 _UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
-"""What gRPC says about a server whose certificate no known authority has signed."""
-
 
 _WITHOUT_METADATA: Final = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN)
 
@@ -148,23 +146,22 @@ class GrpcServer:
 
     def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
         """Describe a failure by its status. gRPC's text is not shown: servers repeat records in it."""
-        code = error.code()
-        kind = _KINDS.get(code, FaultKind.FAILED)
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
+        code, details = error.code(), error.details() or ""
+        kind, fix = _FAILURES.get(code, (FaultKind.FAILED, _LOG))
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
             kind = FaultKind.TOO_LARGE
-        if code is grpc.StatusCode.UNAVAILABLE and any(text in (error.details() or "") for text in _CUT_OFF):
+        if code is grpc.StatusCode.UNAVAILABLE and any(text in details for text in _CUT_OFF):
             kind = FaultKind.LOST
-        if _UNVERIFIED in (error.details() or ""):
+        text = f"the call failed with {code.name}; {fix}"
+        if _UNVERIFIED in details:
             text = f"TLS connection failed: CERTIFICATE_VERIFY_FAILED; {UNKNOWN_AUTHORITY}"
         elif kind is FaultKind.TIMEOUT:
             text = f"no response within {self.limits.request_timeout:g} s"
-        else:
-            text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
         failed = InferenceError(f"{self.target}: {text}")
         failed.__cause__ = error
         if kind is FaultKind.FAILED:
             return failed
-        return Fault(failed, kind=kind, was_sent=_UNCONNECTED not in (error.details() or ""))
+        return Fault(failed, kind=kind, was_sent=_UNCONNECTED not in details)
 
     async def _open(self) -> grpc.aio.Channel:
         """Open a channel to the addresses of one family. Raises Fault."""
