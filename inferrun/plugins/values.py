@@ -258,6 +258,9 @@ class InputPlan:
     """The columns of the results, as `inferrun.formats.result_schema` serializes them; empty if the store does not need them.
     Whoever begins the run decides, for all attempts."""
 
+    boundaries: tuple[tuple[str, ...], ...] = ()
+    """The keys at which the chunks begin, if the input is divided by keys."""
+
     @property
     def total(self) -> int:
         """The number of records in the input."""

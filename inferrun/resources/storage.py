@@ -4,7 +4,7 @@ A config keeps its storage as plain JSON, because it is passed unmodified in the
 keys of the supported labels: the CRD's schema and the check for unknown keys are derived from them.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -124,25 +124,12 @@ class DatasetStorage(ResourceModel):
     """Input: whether a run whose input has no records succeeds. Default: false."""
 
 
-class PartitionedStorage(DatasetStorage):
-    """What an input with nested folders says about them."""
+class FolderStorage(DatasetStorage):
+    """Folders of files, as an input or an output."""
 
     partitions: ColumnTypes | None = None
     """Input: types of the columns in the names of nested folders, such as dt=2026-11-23, by their names. Default: integers and
     dates where all values are such, otherwise strings."""
-
-
-class FileStorage(PartitionedStorage):
-    """Files on a PersistentVolumeClaim in the namespace of the run."""
-
-    claim_name: ResourceName
-    """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted read-only. Input and output may use
-    the same claim."""
-
-    path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Path relative to the root of the claim, without "..". Input: a file of records; a directory, whose files with the format's
-    extensions are read, also in nested directories such as dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for
-    results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
@@ -156,6 +143,19 @@ class FileStorage(PartitionedStorage):
     """Output: how the results are divided into files, when the run ends."""
 
 
+class FileStorage(FolderStorage):
+    """Files on a PersistentVolumeClaim in the namespace of the run."""
+
+    claim_name: ResourceName
+    """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted read-only. Input and output may use
+    the same claim."""
+
+    path: Annotated[str, Field(min_length=1, max_length=1024)]
+    """Path relative to the root of the claim, without "..". Input: a file of records; a directory, whose files with the format's
+    extensions are read, also in nested directories such as dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for
+    results and manifest."""
+
+
 class SecretRef(ResourceModel):
     """Reference to a Secret in the namespace of the run."""
 
@@ -163,7 +163,7 @@ class SecretRef(ResourceModel):
     """Name of the Secret."""
 
 
-class S3Storage(PartitionedStorage):
+class S3Storage(FolderStorage):
     """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
 
     bucket: Annotated[str, Field(min_length=3, max_length=63)]
@@ -183,17 +183,6 @@ class S3Storage(PartitionedStorage):
     """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed, sessionToken. Default: requests are not
     signed."""
 
-    format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
-    OpenAI's Batch API) or files (input only: each file is a record)."""
-
-    flatten: bool | None = None
-    """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
-    prediction."""
-
-    layout: OutputLayout | None = None
-    """Output: how the results are divided into files, when the run ends."""
-
 
 class HttpStorage(DatasetStorage):
     """A file on a web server; for the input only."""
@@ -210,6 +199,9 @@ class HttpStorage(DatasetStorage):
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai."""
 
 
+_Column: TypeAlias = Annotated[str, Field(max_length=63)]
+
+
 class SqlStorage(ResourceModel):
     """A PostgreSQL database."""
 
@@ -217,11 +209,12 @@ class SqlStorage(ResourceModel):
     """Secret with the keys host, dbname, username and password and, if needed, port, sslmode and ca.crt."""
 
     query: Annotated[str, Field(max_length=65536)] | None = None
-    """Input: the query whose rows are the records. Its columns are numbers, and an optional column custom_id."""
+    """Input: the query whose rows are the records. Its columns feed the model, except the key and an optional column custom_id."""
 
-    key: Annotated[str, Field(max_length=63)] | None = None
-    """Input: a column of the query with unique integers, by which the rows are read in ranges. Default: each Pod executes the query
-    once and spools its rows."""
+    key: _Column | Annotated[tuple[_Column, ...], Field(min_length=1, max_length=8)] | None = None
+    """Input: the column of the query that identifies a row, or a list of columns that do so together, by which the rows are read in
+    ranges. Their types have an order, and their values are never null. Default: each Pod executes the query once and spools its
+    rows."""
 
     table: Annotated[str, Field(max_length=127)] | None = None
     """Output: the table, which the run creates if it does not exist, as schema.table or table."""

@@ -48,6 +48,9 @@ from inferrun.results.files import Files
 from inferrun.results.stores import load_format
 from inferrun.results.table import InputRow, ReadInput, Row
 
+_KEY: Final = "inferrun_key"
+"""The column with the id of a row, if the query has none."""
+
 _RECORD: Final = "inputs"
 """The column of records that are not objects and have no columns."""
 
@@ -194,9 +197,14 @@ def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -
     sql = load("psycopg.sql", extra="results")
     query = (storage.query or "").strip().removesuffix(";")
     # The line break ends a comment at the end of the query.
-    text = sql.SQL("select * from (") + sql.SQL(query) + sql.SQL("\n) q")
-    if storage.key:
-        text += sql.SQL(" order by {}").format(sql.Identifier(storage.key))
+    keys = [storage.key] if isinstance(storage.key, str) else [*(storage.key or ())]
+    given = sql.SQL(", ").join([sql.Identifier("q", name) for name in keys])
+    text = sql.SQL("select * from ({}\n) q").format(sql.SQL(query))
+    if keys:  # whose text is the id, as the runner has it
+        id_text = sql.SQL("{}::text" if len(keys) == 1 else "jsonb_build_array({})::text").format(given)
+        text = sql.SQL("select *, {} as {} from ({}\n) q order by {}").format(
+            id_text, sql.Identifier(_KEY), sql.SQL(query), given
+        )
     with database.connected() as connection:
         for number, value in enumerate(values, 1):
             connection.execute("select set_config(%s, %s, true)", [f"{SETTING}{number}", value])
@@ -206,7 +214,8 @@ def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -
             names = [one.name for one in cursor.description or ()]
             for found in cursor:
                 row = {name: _json_of(value) for name, value in zip(names, found, strict=True)}
-                custom_id = row.get(ID_COLUMN, row.get(storage.key or ""))
+                key = row.pop(_KEY, None)
+                custom_id = row.get(ID_COLUMN, key)
                 yield _named(row), custom_id if isinstance(custom_id, (str, int)) else None
 
 

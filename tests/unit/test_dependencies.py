@@ -15,7 +15,15 @@ CHECKOUT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 OURS = {"inferrun", "workflows", "activities", "worker", "operator_shim", "control", "runner"}
-DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "google": "protobuf", "grpc": "grpcio", "PIL": "pillow"}
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "adbc_driver_manager": "adbc-driver-manager",
+    "adbc_driver_postgresql": "adbc-driver-postgresql",
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "pydantic_core": "pydantic",
+    "yaml": "pyyaml",
+}
 """The distribution that provides an import name, if the two differ; protobuf is part of temporalio's own interface."""
 
 NOTEBOOK = {"IPython"}

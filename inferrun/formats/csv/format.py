@@ -7,7 +7,6 @@ are tables, too: see `inferrun.formats.csv.results`.
 """
 
 import csv
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -39,32 +38,15 @@ from inferrun.plugins import (
 from inferrun.plugins.columns import ALL_COLUMNS
 from inferrun.plugins.rows import RowFault, width_of
 
-ESCAPES: Final = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
-"""How a table with escapes has a backslash and a line break; the backslash is replaced first."""
-
-NULL: Final = r"\N"
-"""A missing value in such a table, which may also be empty."""
-
-_ESCAPED: Final = re.compile(r"\\[\\nrN]")
-_RAW: Final = {NULL: "", **{text: raw for raw, text in ESCAPES.items()}}
-
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
     names: list[str]
-    has_escapes: bool
 
     path: Mapping[str, Json]
     """The columns that the path of the file has."""
-
-    def cells_of(self, line: bytes) -> list[str] | None:
-        """Return the values in a line; None if it is not valid."""
-        cells = _cells(line)
-        if cells is None or not self.has_escapes or b"\\" not in line:
-            return cells
-        return [_ESCAPED.sub(lambda found: _RAW[found[0]], cell) for cell in cells]
 
     @property
     def id_column(self) -> int | None:
@@ -77,17 +59,12 @@ class Csv(CsvResults):
 
     suffixes: tuple[str, ...] = (SUFFIX,)
 
-    def __init__(self, columns: ColumnSelection = ALL_COLUMNS, *, has_escapes: bool = False) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
         self._columns = columns
-        self._has_escapes = has_escapes
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these columns."""
-        return Csv(columns, has_escapes=self._has_escapes)
-
-    def with_escapes(self) -> "Csv":
-        """Return the format of a table whose values have `ESCAPES`, so that each record is a line."""
-        return Csv(self._columns, has_escapes=True)
+        return Csv(columns)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes. The first line is not a record."""
@@ -103,7 +80,7 @@ class Csv(CsvResults):
 
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:
         """Yield the lines that start within the chunk; a record must have a value per column."""
-        header = _Header(_read_names(file, limits=limits), self._has_escapes, json_values(file))
+        header = _Header(_read_names(file, limits=limits), json_values(file))
         if both := next((name for name in header.names if name in header.path), ""):
             raise InputError(
                 f"{file.name}: column {both!r} is in the file and in its path; remove one", is_retryable=False
@@ -169,7 +146,7 @@ def _block(lines: Lines, header: _Header, *, skipped: int, columns: ColumnSelect
     ids: list[CustomId] = []
     members: list[bytes] = []
     for at, text in enumerate(texts, start=skipped):
-        cells = header.cells_of(text)
+        cells = _cells(text)
         if cells is None:
             _check_quotes(text, lines, at)
             raise BadLine(at, "is not in UTF-8")
@@ -229,7 +206,7 @@ def _check_quotes(line: bytes, lines: Lines, at: int) -> None:
 
 
 def _id_in(line: bytes, header: _Header) -> CustomId:
-    cells, at = header.cells_of(line) or [], header.id_column
+    cells, at = _cells(line) or [], header.id_column
     return cells[at] if at is not None and at < len(cells) else None
 
 

@@ -238,7 +238,9 @@ class V2Grpc(V2Client):
 
     async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
         """Send one request."""
-        response = await self._server.call(INFER, infer_request(self._server.model, tensors, self.signature))
+        request = infer_request(self._server.model, tensors, self.signature)
+        tensors.clear()  # the request has the values, and the response may take long
+        response = await self._server.call(INFER, request)
         return response, partial(decode_response, response)
 
 

@@ -58,6 +58,7 @@ class V2Rest(V2Client):
             body = json_body.encode(tensors, self.signature)
         else:
             body, headers = binary.encode(tensors, self.signature)
+        tensors.clear()  # the body has the values, and the response may take long
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers)
         if reply.status != 200:
             raise self._server.unsuccessful(reply)

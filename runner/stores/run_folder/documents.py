@@ -55,6 +55,9 @@ class RunDocument(Document):
     objects: tuple[tuple[str, int, str, dict[str, str | None]], ...] | None = None
     """Name, size, tag and partition of each file that is read."""
 
+    boundaries: tuple[tuple[str, ...], ...] | None = None
+    """The keys at which the chunks begin."""
+
     input_schema: Base64Bytes | None = None
     """The columns of the input, as Arrow's serialized schema."""
 
@@ -73,6 +76,7 @@ class RunDocument(Document):
             chunks=tuple(chunks),
             skipped=self.skipped or (),
             objects=tuple(PlannedObject(*one) for one in self.objects or ()),
+            boundaries=self.boundaries or (),
             schema=self.input_schema or b"",
             result_schema=self.result_schema.arrow if self.result_schema else b"",
         )
@@ -88,6 +92,7 @@ def document_of(plan: InputPlan, contract: Contract) -> RunDocument:
         chunks=tuple((chunk.unit, chunk.start, chunk.end, chunk.records) for chunk in plan.chunks),
         skipped=plan.skipped or None,
         objects=tuple((one.name, one.size, one.tag, dict(one.partition)) for one in plan.objects) or None,
+        boundaries=plan.boundaries or None,
         input_schema=b64encode(plan.schema) or None,
         result_schema=StoredSchema(columns=columns_of(plan), arrow=b64encode(plan.result_schema))
         if plan.result_schema

@@ -1,51 +1,46 @@
-"""The input store `sql`: the rows of a query.
+"""The input store `sql`: the rows of a query, as typed columns.
 
 Without a key, each Pod executes the query once and spools its rows to disk: it may return them in another order next time, so the
-fingerprint is a hash of the rows. With a key, a column of unique integers, nothing is spooled: chunks are ranges of keys, and the
-fingerprint is the number of rows and a sum of their hashes, which the server computes.
+fingerprint is a hash of the rows. With a key, one or several columns that identify a row, nothing is spooled: chunks are ranges of
+keys, and the fingerprint is the number of rows and a sum of their hashes, which the server computes.
 
-Rows are copied as CSV, in a read-only transaction, one per line: line breaks in texts are escaped. A column `custom_id` is copied
-to the results, and so is the key if there is no such column.
+Rows are read in read-only transactions. A column `custom_id` is copied to the results. If there is none, the key is the id: an
+integer, its text, or of several columns the text of a JSON array. Imports pyarrow.
 """
 
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, cast
+from typing import Final
 
-from psycopg import sql
+import pyarrow
 
-from inferrun.formats.csv.format import ESCAPES, NULL, Csv
 from inferrun.plugins import (
     Block,
     Chunk,
+    ColumnSelection,
     InputError,
+    InputFile,
     InputPlan,
     Limits,
-    RecordFormat,
     Source,
     StorageObject,
     StoreContext,
 )
+from inferrun.plugins.limits import KIB
 from inferrun.plugins.storage import read_spec
-from runner.stores.dataset import spooled
-from runner.stores.file.local_files import MemoryFile
-from runner.stores.file_ranges import FileRanges, chunk_size
+from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.sql.database import Connection, Database, open_database
+from runner.stores.sql.database import Database, Reading, open_database
+from runner.stores.sql.rows import Rows, key_types, quoted, rows_of
 from runner.stores.sql.spec import SqlInputSpec
-
-_ID: Final = "custom_id"
-_BOOLEAN: Final = 16
-_INTEGERS: Final = frozenset({20, 21, 23})
-"""The types bigint, smallint and integer."""
-
-_NUMBERS: Final = frozenset({*_INTEGERS, 700, 701, 1700})
-"""Those, real, double precision and numeric."""
 
 _RANGE_BYTES: Final = 256 << 20
 """Memory of the rows of one chunk, which has a few megabytes."""
+
+_SPOOLED_BYTES: Final = 64 * KIB
+"""Memory of the rows that are spooled at once; the same in all attempts, because the fingerprint depends on it."""
 
 
 @asynccontextmanager
@@ -55,9 +50,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     secret, values = wanted.credentials_ref.name, wanted.values
     database = await open_database(context, secret=secret, side="input", error=InputError, values=values)
     limits = context.limits
-    table = cast("Csv", context.format_named("csv", "input.sql")).with_escapes()
     if wanted.key:
-        yield await asyncio.to_thread(KeyRanges, database, wanted, table, limits)
+        yield await asyncio.to_thread(KeyRanges, database, wanted, context.columns, limits)
         return
     with spool_folder(context.spool_dir) as folder:
         spool = InputSpool(
@@ -66,155 +60,181 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             what="input.sql.query: it returned",
             fix="set input.sql.key, limit the query, or ",
         )
-        await asyncio.to_thread(_spool, database, wanted, spool)
-        yield FileRanges(spooled(spool.file, f"rows-sha256:{spool.digest}"), record_format=table, limits=limits)
+        yield await asyncio.to_thread(_spooled, database, wanted, context.columns, spool, limits)
+
+
+class SpooledRows:
+    """Rows on the Pod's disk, in batches. All methods block."""
+
+    def __init__(
+        self, rows: Rows, file: InputFile, batches: Sequence[tuple[int, int]], *, fingerprint: str, limits: Limits
+    ) -> None:
+        """`batches` are the size in bytes and the number of rows of each batch in the file."""
+        self.fingerprint = fingerprint
+        self._rows = rows
+        self._file = file
+        self._batches = batches
+        self._limits = limits
+
+    def plan(self) -> InputPlan:
+        """Divide the rows into ranges with about as many bytes as a chunk of a file."""
+        count = sum(rows for _, rows in self._batches)
+        size = chunk_size(self._file.size, configured=self._limits.chunk_bytes)
+        rows = max(1, size * count // max(self._file.size, 1))
+        starts = enumerate(range(0, count, rows))
+        chunks = tuple(
+            Chunk(at, 0, first, min(first + rows, count), first, min(rows, count - first)) for at, first in starts
+        )
+        return InputPlan(self.fingerprint, chunks, schema=bytes(self._rows.schema.serialize()))
+
+    def read(self, chunk: Chunk) -> Iterator[Block]:
+        """Read the batches that contain the rows of a chunk."""
+        place = first = 0
+        with self._file.open() as source:
+            for size, rows in self._batches:
+                start, end = max(chunk.start - first, 0), min(chunk.end - first, rows)
+                if start < end:
+                    source.seek(place)
+                    received = self._rows.restored(source.read(size)).slice(start, end - start)
+                    yield self._rows.block(received, first=first + start)
+                place, first = place + size, first + rows
+
+    def verify(self) -> None:
+        """Do nothing: what was read cannot change."""
 
 
 class KeyRanges:
     """The rows of a query with a key. All methods block."""
 
-    def __init__(self, database: Database, spec: SqlInputSpec, table: RecordFormat, limits: Limits) -> None:
+    def __init__(self, database: Database, spec: SqlInputSpec, columns: ColumnSelection, limits: Limits) -> None:
         self._database = database
         self._query = _inner(spec.query)
-        self._key = sql.Identifier(spec.key)
-        self._name = spec.key
-        self._format = table
+        self._names = spec.key
+        self._keys = [quoted(name) for name in spec.key]
         self._limits = limits
-        self._columns = database.transact(self._read_columns)
-        self.fingerprint, self._count, self._bytes = database.transact(self._fingerprint)
+        self._boundaries: Sequence[tuple[str, ...]] = ()
+        self._rows, self._types, found = database.read(
+            lambda reading: (
+                rows_of(reading, self._query, columns, keys=spec.key),
+                key_types(reading, self._query, spec.key),
+                self._fingerprint(reading),
+            )
+        )
+        self.fingerprint, self._count, self._bytes = found
 
     def plan(self) -> InputPlan:
         """Divide the keys into ranges with about as many bytes as a chunk of a file."""
+        schema = bytes(self._rows.schema.serialize())
         if self._count == 0:
-            return InputPlan(fingerprint=self.fingerprint)
+            return InputPlan(fingerprint=self.fingerprint, schema=schema)
         size = chunk_size(self._bytes, configured=self._limits.chunk_bytes)
         rows = max(1, size * self._count // max(self._bytes, 1))
-        keys = self._database.transact(lambda connection: self._boundaries(connection, rows))
-        starts, last = keys[:-1], keys[-1]
+        self._boundaries = self._database.read(lambda reading: self._find_boundaries(reading, rows))
         chunks = [
-            Chunk(at, 0, start, stop, at * rows, min(rows, self._count - at * rows))
-            for at, (start, stop) in enumerate(zip(starts, [*starts[1:], last + 1], strict=True))
+            Chunk(at, 0, at, at + 1, at * rows, min(rows, self._count - at * rows))
+            for at in range(len(self._boundaries))
         ]
-        return InputPlan(fingerprint=self.fingerprint, chunks=tuple(chunks))
+        return InputPlan(self.fingerprint, tuple(chunks), boundaries=tuple(self._boundaries), schema=schema)
+
+    def adopt(self, plan: InputPlan) -> None:
+        """Use the boundaries of a plan that another attempt may have made."""
+        if len(plan.boundaries) != len(plan.chunks):
+            raise InputError("an earlier version has begun the run, and divided it in another way; start a new run")
+        if plan.schema and pyarrow.ipc.read_schema(pyarrow.py_buffer(plan.schema)) != self._rows.schema:
+            raise InputError("the columns of the query have changed since the run began; start a new run")
+        self._boundaries = plan.boundaries
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
-        """Copy the rows of a range of keys."""
-        rows = sql.SQL("select {} from {} where {} >= {} and {} < {} order by {}").format(
-            self._columns, self._query, self._key, chunk.start, self._key, chunk.end, self._key
-        )
-        content = self._database.transact(lambda connection: _copied(connection, rows))
-        file = MemoryFile(f"the rows with {self._name} from {chunk.start} to {chunk.end - 1}", content)
-        whole = Chunk(chunk.index, 0, 0, len(content), chunk.first, chunk.records)
-        return self._format.read(file, whole, limits=self._limits)
+        """Read the rows of a range of keys."""
+        first = chunk.first
+        for received in self._database.read(lambda reading: self._range(reading, chunk)):
+            yield self._rows.block(received, first=first)
+            first += received.num_rows
 
     def verify(self) -> None:
         """Raise InputError if the rows have changed since the input was opened."""
-        found, _, _ = self._database.transact(self._fingerprint)
+        found, _, _ = self._database.read(self._fingerprint)
         if found != self.fingerprint:
             raise InputError("the rows of the query changed while they were being read; start a new run")
 
-    def _read_columns(self, connection: Connection) -> sql.Composable:
-        cursor = connection.execute(sql.SQL("select * from {} limit 0").format(self._query))
-        types = {column.name: column.type_code for column in cursor.description or ()}
-        if self._name not in types or types[self._name] not in _INTEGERS:
-            raise InputError(
-                f"input.sql.key: {self._name!r} must be a column of the query of the type smallint, integer or bigint; it has "
-                f"{', '.join(list(types)[:20]) or 'no columns'}",
-                is_retryable=False,
-            )
-        columns = [_selected(name, code) for name, code in types.items() if name != self._name]
-        _check_columns([name for name in types if name != self._name])
-        if _ID not in types:
-            columns.append(sql.SQL("{} as {}").format(self._key, sql.Identifier(_ID)))
-        return sql.SQL(", ").join(columns)
-
-    def _fingerprint(self, connection: Connection) -> tuple[str, int, int]:
-        """Read all rows, at the server, and return their fingerprint, number and size. Raises InputError without a unique key."""
-        text = (
-            "select count(*), count(distinct {key}), coalesce(sum(octet_length({row}::text)), 0), "
-            "coalesce(sum(hashtextextended({row}::text, 0)::numeric), 0), "
-            "coalesce(sum(hashtextextended({row}::text, 1)::numeric), 0) from {query}"
+    def _range(self, reading: Reading, chunk: Chunk) -> list[pyarrow.RecordBatch]:
+        bounds = {"from": self._boundaries[chunk.start]}
+        if chunk.end < len(self._boundaries):
+            bounds["to"] = self._boundaries[chunk.end]
+        conditions = []
+        for name, keys in bounds.items():
+            reading.bind({f"inferrun.{name}{at}": key for at, key in enumerate(keys)})
+            values = [f"current_setting('inferrun.{name}{at}')::{kind}" for at, kind in enumerate(self._types)]
+            conditions.append(f"{_row(self._keys)} {'>=' if name == 'from' else '<'} {_row(values)}")
+        query = (
+            f"select {self._rows.selected()} from {self._query} where {' and '.join(conditions)} "  # noqa: S608  names and the user's query
+            f"order by {', '.join(f'q.{key}' for key in self._keys)}"  # a name alone would be what is selected: a text
         )
-        found = sql.SQL(text).format(key=self._key, row=sql.Identifier("q"), query=self._query)
-        row = connection.execute(found).fetchone() or (0, 0, 0, 0, 0)
-        count, distinct, size = (int(str(value)) for value in row[:3])
-        if distinct != count:
+        found: list[pyarrow.RecordBatch] = []
+        size = 0
+        with reading.batches(query) as batches:
+            for batch in batches:
+                size += batch.nbytes
+                if size > _RANGE_BYTES:
+                    raise InputError(
+                        "input.sql: the rows of one chunk have more than 256 MiB; set a smaller limits.chunk"
+                    )
+                found.append(self._rows.received(batch))
+        return found
+
+    def _fingerprint(self, reading: Reading) -> tuple[str, int, int]:
+        """Read all rows, at the server, and return their fingerprint, number and size. Raises InputError without a unique key."""
+        is_null = " or ".join(f"{key} is null" for key in self._keys)
+        text = (
+            f"select count(*)::text, count(distinct {_row(self._keys)})::text, coalesce(sum(octet_length(q::text)), 0)::text, "  # noqa: S608  names and the user's query
+            "coalesce(sum(hashtextextended(q::text, 0)::numeric), 0)::text, "
+            "coalesce(sum(hashtextextended(q::text, 1)::numeric), 0)::text, "
+            f"count(*) filter (where {is_null})::text from {self._query}"
+        )
+        (row,) = reading.rows(text)
+        count, distinct, size, _, _, without = map(int, map(str, row))
+        if distinct != count or without:
             raise InputError(
-                f"input.sql.key: column {self._name!r} has {count} rows, but {distinct} different keys; it must be unique, and "
-                "never null",
+                f"input.sql.key: {', '.join(self._names)} has {count} rows, but {distinct} different keys, and {without} without; "
+                "it must be unique, and never null",
                 is_retryable=False,
             )
         return "rows-sha256:" + hashlib.sha256("\t".join(map(str, row)).encode()).hexdigest(), count, size
 
-    def _boundaries(self, connection: Connection, rows: int) -> list[int]:
+    def _find_boundaries(self, reading: Reading, rows: int) -> list[tuple[str, ...]]:
+        keys, texts = ", ".join(self._keys), ", ".join(f"{key}::text" for key in self._keys)
+        number = f"row_number() over (order by {keys}) as inferrun_number"
         text = (
-            "select {key} from (select {key}, row_number() over (order by {key}) as inferrun_number from {query}) numbered "
-            "where (inferrun_number - 1) % {rows} = 0 order by {key}"
+            f"select {texts} from (select {keys}, {number} from {self._query}) n "  # noqa: S608  as above
+            f"where (inferrun_number - 1) % {rows} = 0 order by inferrun_number"
         )
-        found = connection.execute(sql.SQL(text).format(key=self._key, query=self._query, rows=rows)).fetchall()
-        last = connection.execute(sql.SQL("select max({}) from {}").format(self._key, self._query)).fetchone()
-        return [int(str(value)) for (value,) in [*found, last or (0,)]]
+        return [tuple(map(str, row)) for row in reading.rows(text)]
 
 
-def _inner(query: str) -> sql.Composable:
+def _inner(query: str) -> str:
     # The line break ends a comment at the end of the query. The text is the user's own, and runs with the user's own rights.
-    return sql.SQL("(") + sql.SQL(query) + sql.SQL("\n) q")
+    return f"({query}\n) q"
 
 
-def _check_columns(names: Sequence[str]) -> None:
-    if not set(names) - {_ID}:
-        raise InputError(
-            f"input.sql.query: it must have a column for the model, besides the key and {_ID}", is_retryable=False
-        )
+def _row(values: Sequence[str]) -> str:
+    return f"({', '.join(values)})"
 
 
-def _selected(name: str, code: int) -> sql.Composable:
-    column = sql.Identifier(name)
-    if code == _BOOLEAN:
-        return sql.SQL("{}::int as {}").format(column, column)
-    if code in _NUMBERS:
-        return column
-    escaped: sql.Composable = sql.SQL("{}::text").format(column)
-    for raw, text in ESCAPES.items():
-        escaped = sql.SQL("replace({}, {}, {})").format(escaped, sql.Literal(raw), sql.Literal(text))
-    return sql.SQL("{} as {}").format(escaped, column)
-
-
-def _copied(connection: Connection, rows: sql.Composable) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    for piece in _copy(connection, rows):
-        size += len(piece)
-        if size > _RANGE_BYTES:
-            raise InputError(
-                "input.sql: the rows of one chunk have more than 256 MiB; set a smaller limits.chunk in the config"
-            )
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _copy(connection: Connection, rows: sql.Composable) -> Iterator[bytes]:
-    """Copy the rows. The only value of a row is never empty or blank, because an empty line would not be a record."""
-    connection.execute("set transaction read only")
-    described = connection.execute(sql.SQL("select * from ({}) r limit 0").format(rows)).description or ()
-    null = sql.Literal(NULL if len(described) == 1 else "")
-    is_text = len(described) == 1 and described[0].type_code not in _NUMBERS
-    quoted = sql.SQL(", force_quote *" if is_text else "")
-    command = sql.SQL("copy ({}) to stdout (format csv, header true, null {}{})").format(rows, null, quoted)
-    with connection.cursor().copy(command) as copy:
-        yield from map(bytes, copy)
-
-
-def _spool(database: Database, spec: SqlInputSpec, spool: InputSpool) -> None:
+def _spooled(
+    database: Database, spec: SqlInputSpec, columns: ColumnSelection, spool: InputSpool, limits: Limits
+) -> SpooledRows:
+    """Execute the query, and write its rows to the spool."""
     query = _inner(spec.query)
 
-    def copy(connection: Connection) -> None:
-        described = connection.execute(sql.SQL("select * from {} limit 0").format(query)).description or ()
-        _check_columns([column.name for column in described])
-        columns = [_selected(column.name, column.type_code) for column in described]
-        rows = sql.SQL("select {} from {}").format(sql.SQL(", ").join(columns), query)
-        with spool.opened():
-            for piece in _copy(connection, rows):
-                spool.write(piece)
+    def write(reading: Reading) -> SpooledRows:
+        rows = rows_of(reading, query, columns)
+        written: list[tuple[int, int]] = []
+        selected = f"select {rows.selected()} from {query}"  # noqa: S608  names and the user's query
+        with spool.opened(), reading.batches(selected, batch_bytes=_SPOOLED_BYTES) as batches:
+            for batch in batches:
+                message = rows.received(batch).serialize()
+                spool.write(message)
+                written.append((message.size, batch.num_rows))
+        return SpooledRows(rows, spool.file, written, fingerprint=f"rows-sha256:{spool.digest}", limits=limits)
 
-    database.transact(copy)
+    return database.read(write)

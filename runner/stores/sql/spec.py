@@ -14,9 +14,16 @@ class SqlInputSpec(_Spec):
     """The query whose rows are the records."""
 
     query: str = Field(min_length=1)
-    key: str = Field(default="", max_length=63)
+    key: tuple[str, ...] = Field(default=(), max_length=8)
+    """The columns that identify a row, in the order in which the rows are read."""
+
     values: tuple[str, ...] = ()
     """What the query reads by `current_setting('inferrun.p1')` and so on; never part of a statement."""
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _as_columns(cls, key: object) -> object:
+        return ((key,) if key else ()) if isinstance(key, str) else key
 
     @field_validator("query")
     @classmethod

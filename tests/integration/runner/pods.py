@@ -140,6 +140,7 @@ class Machine:
             "INFERRUN_RETRY_SECONDS": "0",
             "INFERRUN_REQUEST_SECONDS": "0",
             "INFERRUN_ALLOWED_ADDRESSES": "127.0.0.0/8",
+            "MALLOC_ARENA_MAX": "2",  # as the image sets it; memory is measured
             **self.environment,
             **more,
         }

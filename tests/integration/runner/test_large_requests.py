@@ -48,10 +48,10 @@ async def test_large_requests_keep_the_configured_concurrency_in_bounded_memory(
     assert ended.code == 0, ended.message
     assert reached.is_set()
     [peak] = re.findall(r'"peak_memory_mib": ?([0-9.]+)', ended.stderr)
-    window, base, record = 64, 110, NUMBERS * 6 / MIB
-    decoded = 8 * record  # while a body is encoded, and while the next records are read
-    held = 3 * REQUESTS * record  # as text, as numbers and as a body
-    assert float(peak) <= base + window + held + 2 * decoded
+    base, record = 70, NUMBERS * 6 / MIB
+    held = 2 * REQUESTS * record  # as text and as a body
+    decoded = 12 * record  # while a body is encoded
+    assert float(peak) <= base + held + 2 * decoded
 
 
 async def test_the_number_is_lowered_with_the_reason_if_the_memory_is_short(

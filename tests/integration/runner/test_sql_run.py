@@ -3,12 +3,15 @@
 import signal
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
+from pyarrow import parquet
 
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.resolution import resolve
@@ -257,6 +260,53 @@ async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres
     assert rows == [(text, {"name": text}) for text in texts]
 
 
+@pytest.mark.parametrize("key", ["id", ""])
+async def test_copied_columns_keep_their_types_in_a_table_of_results(machine: Machine, key: str) -> None:
+    values = {
+        "n": "a::numeric(12,3)",
+        "tz": "'2026-11-23T12:00+02'::timestamptz",
+        "u": "'00000000-0000-4000-8000-00000000000a'::uuid",
+        "l": "array[id, null]",
+        "j": "'{\"a\": 1}'::jsonb",
+        "raw": "'\\x00ff'::bytea",
+        "t": "a > 1",
+    }
+    selected = ", ".join(f"case when id <> 2 then {value} end as {name}" for name, value in values.items())
+    selected = selected.replace(
+        "case when id <> 2 then a::numeric(12,3) end", "(case when id <> 2 then a end)::numeric(12,3)"
+    )
+    query = f"select id as custom_id, {'id,' if key else ''} a, {selected} from irises order by id"  # noqa: S608  own values
+    machine.contract["passThroughColumns"] = list(values)
+    machine.contract["input"]["sql"] |= {"query": query, "key": key}
+    machine.contract["output"] = {"file": {"claimName": "out", "path": "results", "format": "parquet"}}
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
+    table = parquet.read_table(sorted(machine.output.rglob("part-*.parquet")))
+    types = {name: str(table.schema.field(name).type) for name in ("custom_id", *values)}
+    assert types == {
+        "custom_id": "int32",
+        "n": "decimal128(12, 3)",
+        "tz": "timestamp[us, tz=UTC]",
+        "u": "extension<arrow.uuid>",
+        "l": "list<element: int32>",
+        "j": "string",
+        "raw": "binary",
+        "t": "bool",
+    }
+    rows = {row["custom_id"]: row for row in table.to_pylist()}
+    assert sorted(rows) == list(range(1000))
+    assert {rows[2][name] for name in values} == {None}
+    assert {name: rows[1][name] for name in values} == {
+        "n": Decimal("1.000"),
+        "tz": datetime(2026, 11, 23, 10, tzinfo=UTC),
+        "u": uuid.UUID(int=0x4000800000000000000A),
+        "l": [1, None],
+        "j": '{"a": 1}',
+        "raw": b"\x00\xff",
+        "t": False,
+    }
+
+
 async def test_a_row_whose_only_value_is_null_is_a_record(machine: Machine, model: CountingModel) -> None:
     model.before = reject_null
     query = "select nullif(a, 1) as a from irises where id < 3 order by id"
@@ -278,10 +328,10 @@ async def test_each_row_of_one_column_of_texts_is_a_record(machine: Machine, mod
     ("side", "change", "text"),
     [
         ("input", {"query": "select nothing from irises"}, "does not exist"),
-        ("input", {"query": "select id, a from irises", "key": "a"}, "input.sql.key: 'a' must be a column"),
+        ("input", {"query": "select id, a from irises", "key": "b"}, "input.sql.key: 'b' must be a column"),
         ("input", {"query": "select 1 as id, a from irises"}, "1000 rows, but 1 different keys"),
         ("input", {"query": "delete from irises returning id, a", "key": ""}, "failed with"),
-        ("input", {"query": "select id, name from irises"}, "has no number in column 'name'"),
+        ("input", {"query": "select id, name from irises"}, "column 'name' has type string"),
         ("input", {"query": "select id from irises"}, "input.sql.query: it must have a column for the model"),
         ("input", {"query": "select from irises", "key": ""}, "input.sql.query: it must have a column for the model"),
         ("output", {"table": "missing.predictions"}, "does not exist"),

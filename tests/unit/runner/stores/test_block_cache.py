@@ -60,14 +60,14 @@ def test_a_file_can_be_read_at_any_position(tmp_path: Path, places: list[tuple[i
 
 
 def test_small_files_are_read_at_the_same_time(tmp_path: Path) -> None:
-    together = threading.Barrier(20, timeout=30)
+    together = threading.Barrier(100, timeout=30)
 
     class Slow(Server):
         def read(self, unit: int, start: int, length: int) -> bytes:
             together.wait()
             return super().read(unit, start, length)
 
-    server = Slow(*(b"%d" % number for number in range(20)))
+    server = Slow(*(b"%d" % number for number in range(100)))
     with cached(server.files(), context_of(tmp_path)) as files:
         assert [file.open().read() for file in files] == list(server.contents)
 
@@ -98,7 +98,7 @@ def test_an_error_is_raised_where_its_block_is_needed_and_the_block_is_asked_for
 
 
 def test_the_disk_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_cache, "_FILES_AHEAD", 2)
+    monkeypatch.setattr(block_cache, "_BYTES_AHEAD", 128)
     server = Server(bytes(range(256)) * 10)
     with cached(server.files(), context_of(tmp_path, spool_bytes=1024)) as (file,):
         assert file.open().read() == server.contents[0]

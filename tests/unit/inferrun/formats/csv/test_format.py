@@ -46,21 +46,6 @@ def test_each_line_after_the_first_is_a_record(text: str, rows: list[object]) ->
     assert read(text) == (rows, [])
 
 
-def test_a_missing_value_with_escapes_is_none_of_the_texts_that_look_like_one() -> None:
-    file = MemoryFile(
-        "a.csv",
-        rb"""a
-\N
-"NaN"
-"\\N"
-"  "
-""",
-    )
-    table = CSV.with_escapes().with_columns(ColumnSelection(fed=("a",)))
-    (block,) = table.read(file, Chunk(0, 0, 0, file.size, 0, 4), limits=Limits())
-    assert decoded(block) == [{"a": None}, {"a": "NaN"}, {"a": "\\N"}, {"a": "  "}]
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_text_keeps_the_blanks_at_its_ends(end: str) -> None:
     file = MemoryFile("a.csv", f" a ,x,b{end} 1 ,2,\tlast  {end}{end}  first,3,{end}".encode())

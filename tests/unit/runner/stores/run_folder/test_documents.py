@@ -48,5 +48,6 @@ def test_a_stored_plan_is_the_same_again() -> None:
         (PlannedObject("dt=1/a.parquet", 10, "x", {"dt": "1", "region": None}), PlannedObject("b", 1, "")),
         b"\0\xff",
         ResultSchema(pyarrow.schema([with_role(pyarrow.field("index", pyarrow.int64()), Role.INDEX)])).serialized(),
+        (("1", "a"), ("2", "")),
     )
     assert RunDocument.model_validate_json(document_of(plan, CONTRACT).text()).plan() == plan

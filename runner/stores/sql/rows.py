@@ -1,0 +1,207 @@
+"""The rows of a query as Arrow columns: what is selected of them, and which types they have.
+
+Types that Arrow has are kept, and all others are selected as text. A value that its type in Arrow does not have, such as an
+infinite time, is an error of its record. Imports pyarrow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow
+from pyarrow import compute
+
+from inferrun.formats.columns import block_of, check_types
+from inferrun.formats.record_errors import not_sent
+from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError
+from runner.stores.sql.database import Reading
+
+_NUMERIC: Final = "numeric"
+_INTEGERS: Final = frozenset({"int2", "int4", "int8"})
+_TEXTS: Final = frozenset({"text", "varchar", "name"})
+_TIMES: Final = frozenset({"date", "timestamp", "timestamptz"})
+_PLAIN: Final = _INTEGERS | _TEXTS | {"bool", "float4", "float8", "bytea"}
+_KEPT: Final = _PLAIN | _TIMES | {"time", "uuid", "json", "jsonb"}
+"""The types that Arrow has, alone and as items of arrays; and numeric, if its precision is declared."""
+
+_DIGITS: Final = 76
+"""The largest precision of a decimal number."""
+
+_FAULT: Final = "inferrun_fault"
+"""The column with the position, from 1, of the column whose value Arrow does not have."""
+
+_UNLIKE_TYPES: Final = {"character": "bpchar", "bit": '"bit"'}
+"""Types whose names, as the server writes them, would have the length 1."""
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    kind: str
+    """The name of its type, or for arrays that of their items."""
+
+    is_array: bool
+    decimal: pyarrow.DataType | None
+
+    def is_kept(self, columns: ColumnSelection) -> bool:
+        if self.name == ID_COLUMN:
+            return not self.is_array and self.kind in _INTEGERS | _TEXTS
+        if self.name in columns.fed and not columns.takes_any and self.kind in _KEPT - _PLAIN:
+            return False  # tensors have no such datatype, and have always had the text
+        return self.kind in _KEPT or self.decimal is not None
+
+    def selected(self, columns: ColumnSelection) -> str:
+        """Return what is selected."""
+        name = quoted(self.name)
+        if self.is_kept(columns):
+            return name
+        return f"{name}::{'text[]' if self.is_array else 'text'} as {name}"
+
+    def faults(self) -> str:
+        """Return the condition for a value that Arrow does not have; empty if it has all."""
+        name = quoted(self.name)
+        if self.is_array:
+            items = (f"'infinity' = any({name})", f"'-infinity' = any({name})") if self.kind in _TIMES else ()
+            return " or ".join((f"array_ndims({name}) > 1", *items))
+        if self.kind in _TIMES:
+            return f"not isfinite({name})"
+        return f"{name} = 'NaN'" if self.decimal is not None else ""
+
+
+class Rows:
+    """The rows of a query. `columns` says what is used of them; `keys` are columns that feed the model only if it names them."""
+
+    def __init__(self, found: pyarrow.Schema, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> None:
+        """`found`: the columns of the query. Raises InputError if they cannot be used."""
+        self._columns = columns
+        self._keys = keys
+        self._found = [_column_of(field) for field in found]
+        unfed = {ID_COLUMN, *keys} - {*columns.fed}
+        if not {*found.names} - unfed:
+            text = f"input.sql.query: it must have a column for the model, besides the key and {ID_COLUMN}"
+            raise InputError(text, is_retryable=False)
+        self.schema = pyarrow.schema(
+            [self._field_of(one, field) for one, field in zip(self._found, found, strict=True)]
+        )
+        """The columns that are read of the query."""
+
+        if keys and ID_COLUMN not in found.names:
+            is_number = len(keys) == 1 and pyarrow.types.is_integer(self.schema.field(keys[0]).type)
+            kind = self.schema.field(keys[0]).type if is_number else pyarrow.string()
+            self.schema = self.schema.append(pyarrow.field(ID_COLUMN, kind))
+        used = [self._number(one) for one in self.schema if one.name not in unfed or one.name in columns.named]
+        check_types(pyarrow.schema(used), columns, where="input.sql.query")
+
+    def selected(self) -> str:
+        """Return what is selected of the query, as SQL."""
+        names = [one.selected(self._columns) for one in self._found]
+        if len(self.schema) > len(names):
+            keys = ", ".join(map(quoted, self._keys))
+            text = f"jsonb_build_array({keys})::text" if len(self._keys) > 1 else self._key_text(self._keys[0])
+            names.append(f"{text} as {quoted(ID_COLUMN)}")
+        faults = [
+            (at, text) for at, one in enumerate(self._found, 1) if one.is_kept(self._columns) and (text := one.faults())
+        ]
+        cases = " ".join(f"when {text} then {at}" for at, text in faults)
+        return ", ".join([*names, f"{f'case {cases} end' if cases else 'null'}::int4 as {_FAULT}"])
+
+    @property
+    def _received(self) -> pyarrow.Schema:
+        return self.schema.append(pyarrow.field(_FAULT, pyarrow.int32()))
+
+    def received(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Return selected rows with the types of the schema, and the column of faults."""
+        columns = [_typed(column, one.type) for column, one in zip(batch.columns, self.schema, strict=False)]
+        return pyarrow.RecordBatch.from_arrays([*columns, batch.column(_FAULT)], schema=self._received)
+
+    def restored(self, spooled: bytes) -> pyarrow.RecordBatch:
+        """Return rows that `received` returned and that were serialized."""
+        return pyarrow.ipc.read_record_batch(pyarrow.py_buffer(spooled), self._received)
+
+    def block(self, received: pyarrow.RecordBatch, *, first: int) -> Block:
+        """Return the records in rows, the first of which has this index in the input."""
+        faults = received.column(_FAULT)
+        table = received.select(self.schema.names)
+        names = self._columns.fed_of([name for name in table.schema.names if name not in self._keys])
+        fed = [self._number(table.schema.field(name)) for name in names]
+        records = [_typed(table.column(one.name), one.type) for one in fed]
+        errors = {}
+        for at in compute.indices_nonzero(compute.is_valid(faults)).to_pylist():
+            column = self._found[faults[at].as_py() - 1]
+            errors[at] = not_sent(
+                f"record {first + at}: column {column.name!r} has a value that cannot be read: infinity, NaN, or an array of "
+                "several dimensions; select another value, or the text of it"
+            )
+        block = block_of(table, self._columns)
+        return replace(
+            block,
+            records=ArrowRecords(pyarrow.RecordBatch.from_arrays(records, schema=pyarrow.schema(fed))),
+            errors=errors,
+        )
+
+    def _key_text(self, key: str) -> str:
+        is_number = pyarrow.types.is_integer(self.schema.field(ID_COLUMN).type)
+        return quoted(key) if is_number else f"{quoted(key)}::text"
+
+    def _field_of(self, column: _Column, found: pyarrow.Field) -> pyarrow.Field:
+        text = pyarrow.list_(pyarrow.string()) if column.is_array else pyarrow.string()
+        kind = (column.decimal or found.type) if column.is_kept(self._columns) else text
+        return pyarrow.field(column.name, kind)
+
+    def _number(self, field: pyarrow.Field) -> pyarrow.Field:
+        """Return a column as it feeds the model: there are no tensors of decimal numbers."""
+        is_numeric = any(one.name == field.name and one.kind == _NUMERIC and not one.is_array for one in self._found)
+        return field.with_type(pyarrow.float64()) if is_numeric and not self._columns.takes_any else field
+
+
+def rows_of(reading: Reading, query: str, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> Rows:
+    """Return the rows of a query in parentheses. Raises InputError."""
+    found = reading.schema(f"select * from {query}")  # noqa: S608  the user's query
+    if missing := [name for name in keys if name not in found.names]:
+        raise InputError(
+            f"input.sql.key: {missing[0]!r} must be a column of the query; it has {', '.join(found.names[:20]) or 'no columns'}",
+            is_retryable=False,
+        )
+    if twice := next((name for name in found.names if found.names.count(name) > 1), None):
+        raise InputError(f"input.sql.query: it has several columns {twice!r}; name each", is_retryable=False)
+    return Rows(found, columns, keys=keys)
+
+
+def key_types(reading: Reading, query: str, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the types of the keys of a query as SQL; empty if it has no rows."""
+    names = ", ".join(f"pg_typeof({quoted(name)})::text" for name in keys)
+    (types,) = reading.rows(f"select {names} from {query} limit 1") or [()]  # noqa: S608  names and the user's query
+    return tuple(_UNLIKE_TYPES.get(one, one) for one in map(str, types))
+
+
+def _column_of(field: pyarrow.Field) -> _Column:
+    metadata = field.metadata or {}
+    kind = metadata[b"POSTGRESQL:type"].decode()
+    is_array = bool(pyarrow.types.is_list(field.type))
+    decimal = _decimal(int(metadata.get(b"POSTGRESQL:typmod", b"-1"))) if kind == _NUMERIC else None
+    return _Column(field.name, kind.removeprefix("_") if is_array else kind, is_array, decimal)
+
+
+def _decimal(modifier: int) -> pyarrow.DataType | None:
+    """Return the type of numbers with the precision and scale in a type modifier; None if Arrow has no such type."""
+    precision, scale = (
+        (modifier - 4) >> 16 & 0xFFFF,
+        ((modifier - 4 & 0x7FF) ^ 0x400) - 0x400,
+    )  # of 11 bits, with a sign
+    if modifier < 4 or precision > _DIGITS or not 0 <= scale <= precision:
+        return None
+    return pyarrow.decimal128(precision, scale) if precision <= 38 else pyarrow.decimal256(precision, scale)
+
+
+def _typed(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
+    if column.type == kind:
+        return column
+    if pyarrow.types.is_decimal(kind):  # the driver has them as texts
+        texts = column.storage
+        return compute.if_else(compute.equal(texts, "nan"), None, texts).cast(kind)
+    return column.cast(kind)
