@@ -19,7 +19,7 @@ from aiohttp import web
 
 from inferrun.plugins import Contract, Limits, Model, ModelContext, ModelProtocol, Tensors
 from runner import registry
-from runner.protocols.v2.binary import HEADER_LENGTH
+from runner.protocols.v2.rest_messages import HEADER_LENGTH
 from tests.conformance.inference_messages import message_class
 
 CANARY = "c4nary"

@@ -17,8 +17,8 @@ from runner.network.retries import with_retries
 from runner.protocols.model_urls import infer_url, server_url, without_end
 from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.columns import Tensor
-from runner.protocols.v2 import binary, json_body
 from runner.protocols.v2.client import V2Client
+from runner.protocols.v2.rest_messages import EXTENSION, decode_response, encode_bytes, encode_json
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class V2Rest(V2Client):
             except Fault:  # a server without metadata of its own; the requests themselves are retried
                 found = None
             extensions = found.get("extensions") if isinstance(found, dict) else None
-            self.is_json = not (isinstance(extensions, list) and binary.EXTENSION in extensions)
+            self.is_json = not (isinstance(extensions, list) and EXTENSION in extensions)
         return _json_of(reply)
 
     async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
@@ -55,14 +55,14 @@ class V2Rest(V2Client):
         body: Body
         headers: Mapping[str, str] = JSON_HEADERS
         if self.is_json:
-            body = json_body.encode(tensors, self.signature)
+            body = encode_json(tensors, self.signature)
         else:
-            body, headers = binary.encode(tensors, self.signature)
+            body, headers = encode_bytes(tensors, self.signature)
         tensors.clear()  # the body has the values, and the response may take long
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers)
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
-        return reply.body, partial(binary.decode_response, reply.body, reply.headers)
+        return reply.body, partial(decode_response, reply.body, reply.headers)
 
 
 def _json_of(reply: Response) -> object:

@@ -12,7 +12,7 @@ from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRe
 from runner.protocols.tensors.columns import Tensor, Unfit, tensor_of, tensors_of
 from runner.protocols.tensors.datatypes import raw_of
 from runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
-from runner.protocols.v2.json_body import encode, text_of
+from runner.protocols.v2.rest_messages import encode_json, text_of
 from tests.unit.runner.batches import decoded
 
 
@@ -38,7 +38,7 @@ def sent(one: TensorSpec, *texts: bytes) -> tuple[list[int], object]:
 
 def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
     tensor = tensor_of(JsonRecords([b"[1, 2.5]", b"[3,4]"]), TensorSpec("input-0"), is_json=True)
-    body = orjson.loads(encode([tensor], Signature((TensorSpec("input-0"),))))
+    body = orjson.loads(encode_json([tensor], Signature((TensorSpec("input-0"),))))
     assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
 
 
