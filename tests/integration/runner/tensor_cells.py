@@ -1,6 +1,6 @@
 """The cells of the table of datatypes, ranks, protocols and formats: which are tested with which server, and why others are not.
 
-`docs/reference/protocols/tested.md` has the table, which `python -m tests.integration.runner.tensor_cells` writes.
+`docs/reference/tested.md` has the table, which `python -m tests.integration.runner.tensor_cells` writes.
 """
 
 import csv
@@ -25,7 +25,7 @@ from runner.stores.file.local_files import MemoryFile
 from tests.integration.runner.echo_servers import DATATYPES, DIMENSIONS, values_of
 from tests.unit.runner.batches import ARROW_TYPES
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "protocols" / "tested.md"
+PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "tested.md"
 
 JUDGES: Final = {
     "kserve-json": ("v2 in JSON", "KServe's SDK"),
