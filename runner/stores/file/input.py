@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from inferrun.formats.dataset import Dataset, ListedFile, find, split_pattern
-from inferrun.formats.skipped_files import EMPTY, listed
+from inferrun.formats.dataset import Dataset, ListedFile, dataset_of, find, split_pattern
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
@@ -85,14 +84,12 @@ def _find(opened: ExitStack, root: Path, wanted: FileInputSpec, *, suffixes: Seq
     if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
         if pattern:
             raise NotADirectoryError
-        one = _describe(folder, name)
-        return folder, Dataset((one,)) if one.size else Dataset((), listed({name: EMPTY}))
+        return folder, dataset_of(_describe(folder, name))
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
     found = find(_list(folder, is_deep=bool(pattern)), pattern=pattern, suffixes=suffixes, field="input.file.path")
-    if not (found.objects or wanted.allow_empty or any(one.reason == EMPTY for one in found.skipped)):
-        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
-        what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
-        raise InputError(f"input.file.path: {what} no {kinds} file; it {_listing(folder)}")
+    what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
+    where, contents = f"input.file.path: {what}", "" if found.objects else _listing(folder)
+    found = found.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)
     return folder, Dataset(tuple(_describe(folder, one.name, one.partition) for one in found.objects), found.skipped)
 
 

@@ -311,7 +311,7 @@ async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s
     ended = await machine.pod()
     assert ended.code == 3
     assert ended.message == (
-        "input.s3.path: s3://records/in/none.jsonl is no object, and there is no *.jsonl below it; it contains nothing"
+        "input.s3.path: s3://records/in/none.jsonl is no object, and has no *.jsonl file; it contains nothing"
     )
 
 
