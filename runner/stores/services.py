@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -26,25 +26,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Spooled:
+class Spooled(InputSpool):
     """Input on its way to the Pod's disk."""
 
-    spool: InputSpool
-    limits: Limits
-
-    def opened(self) -> AbstractContextManager[object]:
-        """Begin the file, again if an earlier try has left a part of it."""
-        return self.spool.opened()
-
-    def write(self, piece: bytes) -> None:
-        """Append a piece."""
-        self.spool.write(piece)
+    def __init__(self, path: Path, limits: Limits, *, what: str, fix: str) -> None:
+        super().__init__(path, limit=limits.spool_bytes, what=what, fix=fix)
+        self._limits = limits
 
     def source(self, record_format: RecordFormat) -> Source:
         """Return the source that reads the complete file in a format."""
-        dataset = spooled(self.spool.file, f"rows-sha256:{self.spool.digest}")
-        return FileRanges(dataset, record_format=record_format, limits=self.limits)
+        dataset = spooled(self.file, f"rows-sha256:{self.digest}")
+        return FileRanges(dataset, record_format=record_format, limits=self._limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +58,7 @@ class RunnerServices:
     def spooled(self, name: str, *, what: str, fix: str = "") -> Iterator[Spooled]:
         """Create a file for input, which is deleted when the context ends."""
         with spool_folder(self.spool_dir) as folder:
-            yield Spooled(InputSpool(folder / name, limit=self.limits.spool_bytes, what=what, fix=fix), self.limits)
+            yield Spooled(folder / name, self.limits, what=what, fix=fix)
 
     def used_columns(self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str) -> "pyarrow.Schema":
         """Return the columns of a table that are used, as if it were a file."""
