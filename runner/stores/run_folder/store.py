@@ -55,6 +55,7 @@ from inferrun.plugins import (
     ResultOptions,
     RetriedRun,
     StoreContext,
+    StoredPart,
     Survey,
     TypedResultFormat,
 )
@@ -182,6 +183,19 @@ class RunFolder:
             return self._read_commit()
 
         return await self._spool.on_thread(store_abort)
+
+    async def committed_parts(self) -> Sequence[StoredPart]:
+        """Read the manifest."""
+
+        def read_parts() -> list[StoredPart]:
+            content = self._files.read(self._name("manifest.json"))
+            if content is None or isinstance(manifest := ENDED_RUN.validate_json(content), AbortedRun):
+                raise OutputError(f"{self._label}: the run in {self._location} is not committed", is_retryable=False)
+            self._check_owner(manifest.run_id)
+            folder = PurePosixPath(self._folder).name
+            return [StoredPart(f"{folder}/{part.file}", part.bytes, part.records) for part in manifest.parts]
+
+        return await self._spool.on_thread(read_parts)
 
     async def claim(self, claim: Claim) -> bool:
         """Create a claim. Pods with the same intention write the same name."""
