@@ -23,7 +23,7 @@ _DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 _MANTISSA: Final = {16: 11, 32: 24, 64: 53}
 """The bits of the largest integer up to which a floating number has all."""
 
-_SIZES: Final = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64)}
+_SIZES: Final = {"uint": (8, 16, 32, 64), "int": (8, 16, 32, 64), "float": (16, 32, 64)}
 _NUMBERS: Final = [pyarrow.type_for_alias(f"{name}{size}") for name, sizes in _SIZES.items() for size in sizes]
 """From the narrowest to the widest of each kind."""
 
