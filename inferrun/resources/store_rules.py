@@ -101,8 +101,9 @@ def _sql(storage: SqlStorage, *, end: End) -> Iterator[SettingFault]:
             yield SettingFault(
                 "query", storage.query, "it is required for an input: the query whose rows are the records"
             )
-        if storage.table is not None:
-            yield SettingFault("table", storage.table, "is for an output; an input has a query")
+        for field, found in (("table", storage.table), ("types", storage.types), ("flatten", storage.flatten)):
+            if found is not None:
+                yield SettingFault(field, str(found), "is for an output; an input has a query")
         return
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:
