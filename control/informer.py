@@ -112,23 +112,18 @@ class Informer:
         self.synced = asyncio.Event()
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """The object as last seen."""
         return self._objects.get((namespace, name))
 
     def find(self, term: Hashable) -> list[tuple[Key, Object]]:
-        """The objects with that term as last seen."""
         return [(key, self._objects[key]) for key in self._found_by.get(term, ())]
 
     def items(self) -> list[tuple[Key, Object]]:
-        """All objects as last seen."""
         return list(self._objects.items())
 
     def keys(self) -> list[Key]:
-        """The keys of all objects as last seen."""
         return list(self._objects)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
         while True:
             try:
                 if self._must_list:

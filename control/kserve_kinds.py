@@ -1,4 +1,4 @@
-"""Which of KServe's kinds the API server serves, and in which version.
+"""Which of KServe's kinds the API server serves, and what a run says about an object or a kind that is missing.
 
 Discovery needs no permissions beyond those of every authenticated client. The answer is remembered for a while, because KServe
 can be installed, upgraded and removed at any time.
@@ -13,6 +13,27 @@ from inferrun.kserve import GROUP, KINDS
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Resource
+
+
+def missing(service: str) -> str:
+    """The message about an object that does not exist; `service` is `Kind namespace/name`."""
+    fix = "create it, or correct kserve.serviceRef in the InferenceConfig, and the run starts automatically"
+    return f"{service} does not exist; {fix}"
+
+
+def too_large(service: str, why: str) -> str:
+    """The message about an object that is not parsed; `why` may end with a fix that is about another kind."""
+    return f"{service} is not read: {why.partition(';')[0]}; reduce it and the run starts automatically"
+
+
+def not_installed(kind: str) -> str:
+    """The message about a kind that the API server does not serve."""
+    versions = " or ".join(f"{GROUP}/{version}" for version in KINDS[kind].versions)
+    return (
+        f"kserve.serviceRef needs the kind {kind} ({versions}), which this cluster does not serve; install KServe and the run "
+        "starts automatically, or set kserve.modelUrl in the InferenceConfig"
+    )
+
 
 REMEMBERED_SECONDS: Final = 30.0
 

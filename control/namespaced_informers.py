@@ -55,20 +55,16 @@ class NamespacedInformers:
         }
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """The object as last seen."""
         informer = self._informer_of(namespace)
         return informer.get(namespace, name) if informer is not None else None
 
     def find(self, term: Hashable) -> list[tuple[Key, Object]]:
-        """The objects with that term as last seen."""
         return [pair for informer in self._informers.values() for pair in informer.find(term)]
 
     def keys(self) -> list[Key]:
-        """The keys of all objects as last seen."""
         return [key for informer in self._informers.values() for key in informer.keys()]  # noqa: SIM118 -- not a dict
 
     def has_listed(self, namespace: str) -> bool:
-        """Whether the collection has been listed in that namespace."""
         informer = self._informer_of(namespace)
         return informer is not None and informer.synced.is_set()
 
@@ -83,7 +79,6 @@ class NamespacedInformers:
             await informer.synced.wait()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run())

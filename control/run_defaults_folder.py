@@ -38,7 +38,6 @@ class DefaultsFolder:
             logger.info("settings reloaded", extra={"folder": str(self._folder)})
 
     async def run(self) -> None:
-        """Re-read until cancelled."""
         while True:
             await asyncio.sleep(REREAD_SECONDS)
             try:

@@ -85,7 +85,6 @@ class WorkQueue(Generic[K]):
             self.add_later(key, seconds)
 
     async def run(self) -> None:
-        """Process keys until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._workers):

@@ -19,10 +19,12 @@ MAX_BYTES = 256 * 1024
 FreeForm: TypeAlias = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
 
 
-class ServiceRef(BaseModel):
-    """Identifies an object of KServe that serves a model by its kind, namespace and name, as a config refers to it."""
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
 
-    model_config = ConfigDict(frozen=True)
+
+class ServiceRef(_Part):
+    """Identifies an object of KServe that serves a model by its kind, namespace and name, as a config refers to it."""
 
     kind: str
     namespace: str
@@ -36,8 +38,6 @@ class ServiceRef(BaseModel):
 class ModelService(ServiceRef):
     """The object of KServe that serves the model, as it was when the Job was created."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
-
     generation: int = 0
     revision: str = ""
     concurrency: int = Field(default=0, description="Requests that its replicas accept at a time; 0: unknown")
@@ -49,10 +49,8 @@ class ModelService(ServiceRef):
     )
 
 
-class ModelHeader(BaseModel):
+class ModelHeader(_Part):
     """A header of the requests to the model server."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="Its name")
     value: str = Field(
@@ -60,10 +58,8 @@ class ModelHeader(BaseModel):
     )
 
 
-class Model(BaseModel):
+class Model(_Part):
     """The model to call, as given in the InferenceConfig; every member is optional."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
 
     model_name: str = ""
     model_url: str = ""
@@ -79,10 +75,8 @@ class Model(BaseModel):
     )
 
 
-class RetriedRun(BaseModel):
+class RetriedRun(_Part):
     """The ended run whose failed records are predicted again."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     name: str = Field(default="", description="Its name")
     run_id: str = Field(description="Its UID")
@@ -90,10 +84,8 @@ class RetriedRun(BaseModel):
     manifest_sha256: str = Field(default="", description="Digest of its manifest; empty if it has none")
 
 
-class InputRun(BaseModel):
+class InputRun(_Part):
     """The run whose committed output is the input."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     name: str = Field(description="Its name")
     run_id: str = Field(description="Its UID")
@@ -106,10 +98,8 @@ MAX_SHARDS: Final = 64
 """Pods among which a run may be divided."""
 
 
-class InputTensor(BaseModel):
+class InputTensor(_Part):
     """An input of the model, and the columns that feed it."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     name: str = Field(default="", description="Its name; empty: the model's only input")
     columns: tuple[str, ...] = Field(description="Names of the columns, in the order of the tensor")
@@ -123,10 +113,8 @@ class InputTensor(BaseModel):
     decode: str = Field(default="", description="Image, if the column has the content of images that become pixels")
 
 
-class OutputTensor(BaseModel):
+class OutputTensor(_Part):
     """An output of the model that becomes part of the predictions."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     name: str = Field(description="Its name")
     result_name: str = Field(default="", description="Its name in the predictions; empty: the same")
@@ -138,10 +126,8 @@ class OutputTensor(BaseModel):
     )
 
 
-class Tensors(BaseModel):
+class Tensors(_Part):
     """How records become tensors, and tensors predictions."""
-
-    model_config = ConfigDict(frozen=True)
 
     inputs: tuple[InputTensor, ...] = ()
     outputs: tuple[OutputTensor, ...] = ()
@@ -156,38 +142,30 @@ class Tensors(BaseModel):
         return tuple(dict.fromkeys(name for tensor in self.inputs for name in tensor.columns))
 
 
-class RequestMessage(BaseModel):
+class RequestMessage(_Part):
     """A message of a conversation."""
-
-    model_config = ConfigDict(frozen=True)
 
     role: str = Field(description="Who says it: system, developer, user or assistant")
     content: str = Field(description="Template of what is said")
 
 
-class RequestImage(BaseModel):
+class RequestImage(_Part):
     """A column with an image per record."""
-
-    model_config = ConfigDict(frozen=True)
 
     column: str = Field(description="Its name")
     detail: str = Field(default="", description="How closely the model looks at it: auto, low or high")
 
 
-class RequestOutput(BaseModel):
+class RequestOutput(_Part):
     """A value of the response that becomes a member of the prediction."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="Its name in the prediction")
     path: str = Field(description="JSON pointer to it in the response")
     type: str = Field(description="Its type in Arrow, or json")
 
 
-class Request(BaseModel):
+class Request(_Part):
     """How a record becomes one request, and its response a prediction; with the protocols openai and http."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     task: str = Field(default="Chat", description="What the server is asked for: Chat, Completion, Embedding, …")
     prompt: str = Field(default="", description="Template over the columns of the record")
@@ -212,19 +190,15 @@ RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
 """Members of a result, whose names a copied column must not have."""
 
 
-class DataInterval(BaseModel):
+class DataInterval(_Part):
     """The span of time whose data a run processes; RFC 3339 in UTC, with whole seconds."""
-
-    model_config = ConfigDict(frozen=True)
 
     start: str = Field(description="Its first moment")
     end: str = Field(description="The first moment after it")
 
 
-class Contract(BaseModel):
+class Contract(_Part):
     """The task of a runner."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     job_id: str = Field(description="UID of the run; for a run created by a schedule, UID of the schedule")
     job_name: str = Field(description="Base name of the run's Jobs")

@@ -73,9 +73,8 @@ def recover_workflow_id(run_workflow: str) -> str:
     return f"{run_workflow}/recover"
 
 
-def schedule_id(run: RunRef) -> str:
-    """The id of the Temporal schedule of a scheduled run."""
-    return run_workflow_id(run)
+schedule_id = run_workflow_id
+"""The id of the Temporal schedule of a scheduled run."""
 
 
 def is_subdomain(name: str) -> bool:

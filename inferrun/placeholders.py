@@ -127,8 +127,11 @@ def parse_placeholder(inside: str, *, declared: Collection[str] | None = None) -
         raise InvalidPlaceholder(_unknown(name, declared=declared), found=f"$({inside})")
     if colon and group != INTERVAL:
         raise InvalidPlaceholder("has a format, which only a time of the interval may have", found=f"$({inside})")
-    if colon:
-        _check_format(inside, given)
+    unknown = next((one[1] for one in _DIRECTIVE.finditer(given) if one[1] not in {*DIRECTIVES, "%"}), None)
+    if colon and (not given or unknown is not None or not (given.isascii() and given.isprintable())):
+        odd = "an empty format" if not given else f"%{unknown} in its format" if unknown else "an odd format"
+        allowed = ", ".join(f"%{one}" for one in DIRECTIVES)
+        raise InvalidPlaceholder(f"has {odd}; allowed are {allowed} and %%, as in %Y-%m-%d", found=f"$({inside})")
     return Placeholder(group, member, given)
 
 
@@ -142,13 +145,3 @@ def _unknown(name: str, *, declared: Collection[str] | None) -> str:
     likely = did_you_mean(name, [*sorted(parameters), *sorted(NAMES)])
     others = ", ".join(f"$({one})" for one in sorted(NAMES))
     return f"is not known{likely}; allowed are {listed}, {others}, and $$( for a literal $("
-
-
-def _check_format(inside: str, given: str) -> None:
-    unknown = next((one[1] for one in _DIRECTIVE.finditer(given) if one[1] not in {*DIRECTIVES, "%"}), None)
-    if not given or unknown is not None or not (given.isascii() and given.isprintable()):
-        found = (
-            "has an empty format" if not given else f"has %{unknown} in its format" if unknown else "has an odd format"
-        )
-        allowed = ", ".join(f"%{one}" for one in DIRECTIVES)
-        raise InvalidPlaceholder(f"{found}; allowed are {allowed} and %%, as in %Y-%m-%d", found=f"$({inside})")

@@ -8,18 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
-from inferrun.addresses import Target
+from inferrun.addresses import parse_targets
 
 DEFAULT_RUNNER_IMAGE = "localhost/inferrun/runner:dev"
 
@@ -29,8 +21,7 @@ def _split(value: object) -> object:
 
 
 def _targets(values: tuple[str, ...]) -> tuple[str, ...]:
-    for value in values:
-        Target.parse(value)
+    parse_targets(",".join(values))
     return values
 
 

@@ -69,51 +69,29 @@ class Progress(_Answer):
     )
 
 
+def _known(run: InferenceRun, kind: type[_Answer]) -> dict[str, object]:
+    """What the run says of the fields of an answer."""
+    status = run.status
+    found = {name: value for name in kind.model_fields if (value := getattr(status, name, None)) is not None}
+    if status.reason:
+        found["reason"] = known_reason(status.reason)
+    return {**run.ref.model_dump(), **found}
+
+
 def result_of(run: InferenceRun) -> RunResult:
     """The result of a run that has ended, from its status."""
-    status = run.status
-    return RunResult(
-        namespace=run.metadata.namespace,
-        name=run.metadata.name,
-        uid=run.metadata.uid,
-        phase=status.phase or Phase.FAILED,
-        reason=known_reason(status.reason),
-        message=status.message or "",
-        exit_code=status.exit_code,
-        records=status.records,
-        usage=status.usage,
-        delivery=status.delivery,
-        output=status.output,
-        duration=status.duration or "",
-    )
+    unknown = {"phase": Phase.FAILED, "reason": known_reason(None)}
+    return RunResult.model_validate(unknown | _known(run, RunResult))
 
 
 def progress_of(run: InferenceRun) -> Progress:
     """How far a run has got, from its spec and status."""
-    status = run.status
-    return Progress(
-        namespace=run.metadata.namespace,
-        name=run.metadata.name,
-        uid=run.metadata.uid,
-        phase=status.phase or Phase.PENDING,
-        reason=known_reason(status.reason) if status.reason else Reason.ACCEPTED,
-        message=status.message or "",
-        attempt=status.attempt,
-        suspend=bool(run.spec.suspend),
-        cancel_requested=wellknown.ANNOTATION_CANCEL_REQUESTED in run.metadata.annotations,
-        records=status.records,
-        pace=status.pace,
-        usage=status.usage,
-    )
+    is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in run.metadata.annotations
+    asked = {"suspend": bool(run.spec.suspend), "cancel_requested": is_cancelled}
+    return Progress.model_validate(_known(run, Progress) | asked)
 
 
 def deleted_result(run: RunRef) -> RunResult:
     """The result of a run that was deleted before it ended."""
-    return RunResult(
-        namespace=run.namespace,
-        name=run.name,
-        uid=run.uid,
-        phase=Phase.FAILED,
-        reason=Reason.RUN_DELETED,
-        message=f"InferenceRun {run} was deleted before it ended",
-    )
+    message = f"InferenceRun {run} was deleted before it ended"
+    return RunResult(**run.model_dump(), phase=Phase.FAILED, reason=Reason.RUN_DELETED, message=message)

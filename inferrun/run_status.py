@@ -58,20 +58,13 @@ def status_after(
     spec may be written after an edit that was signalled to the workflow in the meantime, and the workflow handles that
     signal after the launch.
     """
-    kept = {key: value for key, value in run.status.model_dump().items() if key not in set(cleared)}
-    given = {key: value for key, value in changes.items() if value is not None}
-    span = run.spec.interval
-    if span is not None:
-        kept["interval"] = {"start": span.start, "end": span.end, "text": str(span)}
-    merged = {
-        **kept,
-        **given,
-        "phase": phase,
-        "reason": str(reason),
-        "message": message,
-        "observed_generation": _latest(run.status.observed_generation, read_generation),
-    }
-    after = InferenceRunStatus.model_validate({**merged, "conditions": ()})
+    merged = {key: value for key, value in run.status.model_dump().items() if key not in set(cleared)}
+    if (span := run.spec.interval) is not None:
+        merged["interval"] = {"start": span.start, "end": span.end, "text": str(span)}
+    merged |= {key: value for key, value in changes.items() if value is not None}
+    merged |= {"phase": phase, "reason": str(reason), "message": message, "conditions": ()}
+    merged["observed_generation"] = _latest(run.status.observed_generation, read_generation)
+    after = InferenceRunStatus.model_validate(merged)
     conditions = _conditions(run, phase=phase, reason=reason, message=message, now=now)
     return after.model_copy(update={"conditions": (*conditions, *_stages(run, after, now=now))})
 

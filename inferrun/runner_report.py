@@ -55,10 +55,12 @@ Report = TypeVar("Report", bound="TerminationMessage")
 Line = TypeVar("Line", "ProgressLine", "WarmUp")
 
 
-class RecordCounts(BaseModel):
-    """Numbers of records, named as in OpenAI's Batch API. When a run has ended, completed and failed add up to total."""
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
-    model_config = ConfigDict(frozen=True)
+
+class RecordCounts(_Part):
+    """Numbers of records, named as in OpenAI's Batch API. When a run has ended, completed and failed add up to total."""
 
     total: Count | None = None
     """Number of input records; not set until it is known."""
@@ -70,10 +72,8 @@ class RecordCounts(BaseModel):
     """Number of records with an error instead of a prediction."""
 
 
-class TokenUsage(BaseModel):
+class TokenUsage(_Part):
     """Tokens that the model server counted, summed over the committed records. Only servers of language models count them."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     prompt_tokens: Count = 0
     """Tokens of the requests."""
@@ -95,10 +95,8 @@ class TokenUsage(BaseModel):
         )
 
 
-class Output(BaseModel):
+class Output(_Part):
     """The location of the predictions and of the manifest that commits them."""
-
-    model_config = ConfigDict(frozen=True)
 
     location: str = Field(default="", max_length=4096)
     """Location of the predictions, such as a path on a claim or a URL."""
@@ -116,10 +114,8 @@ def _check_fits_in_message(output: Output) -> Output:
     return output
 
 
-class TerminationMessage(BaseModel):
+class TerminationMessage(_Part):
     """What the reports of a run's Pod and of a verification have in common."""
-
-    model_config = ConfigDict(frozen=True)
 
     inferrun: Literal["v1"] = "v1"
     message: str = Field(default="", max_length=2048)
@@ -150,10 +146,8 @@ class OutputFinding(TerminationMessage):
     state: OutputState
 
 
-class Pace(BaseModel):
+class Pace(_Part):
     """How fast a running attempt is, and how it sends requests."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
     records_per_second: Count = 0
     """Records with a result per second, over the last minute, rounded down."""
@@ -168,10 +162,8 @@ class Pace(BaseModel):
     """Current number of requests that may be in flight."""
 
 
-class ProgressLine(BaseModel):
+class ProgressLine(_Part):
     """A progress line in a runner's log."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     event: Literal["progress"] = "progress"
     records: RecordCounts
@@ -200,10 +192,8 @@ def parse_report(kind: type[Report], message: str) -> Report | None:
         return None
 
 
-class WarmUp(BaseModel):
+class WarmUp(_Part):
     """A line in the log of a warm-up: what the latest probe of the model has seen, and after how many seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     event: Literal["warm-up"] = "warm-up"
     seen: str = Field(max_length=1024)

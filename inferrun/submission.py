@@ -8,7 +8,6 @@ is retried indefinitely and the caller gets no answer; an error raised here fail
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Final, Self
 
 from pydantic import (
@@ -17,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictBool,
     ValidationError,
     model_validator,
 )
@@ -56,21 +56,26 @@ class InvalidSubmission(ValueError):
     """The argument is not a valid submission; the message names the invalid fields, their values and what is allowed."""
 
 
-def _named(value: object) -> object:
-    if isinstance(value, dict) and "name" in value:
-        _check_fields(value, ("name", "namespace"))
-    return {"name": value} if isinstance(value, str) else value
+def _only(*known: str) -> BeforeValidator:
+    """Reports an unknown field of an object: the models of resources ignore them."""
+
+    def check(value: object) -> object:
+        unknown = next((str(key) for key in value if key not in known), None) if isinstance(value, dict) else None
+        if unknown is not None:
+            raise ValueError(f"unknown field {one_line(unknown, limit=64)!r}; allowed fields: {', '.join(known)}")
+        return value
+
+    return BeforeValidator(check)
 
 
-def _span(value: object) -> object:
-    if isinstance(value, dict):
-        _check_fields(value, [str(field.alias) for field in Interval.model_fields.values()])
+def _whole_or_text(value: object) -> object:
+    return _number(value) if isinstance(value, bool) else value
+
+
+def _threshold(value: int | str | None) -> int | str | None:
+    if value is not None:
+        ErrorThreshold.parse(value)
     return value
-
-
-def _check_fields(given: Iterable[object], known: Sequence[str]) -> None:
-    if (unknown := next((str(key) for key in given if key not in known), None)) is not None:
-        raise ValueError(f"unknown field {one_line(unknown, limit=64)!r}; allowed fields: {', '.join(known)}")
 
 
 def _number(value: object) -> object:
@@ -80,34 +85,16 @@ def _number(value: object) -> object:
     return value
 
 
-def _boolean(value: object) -> object:
-    if value is not None and not isinstance(value, bool):
-        raise ValueError("must be true or false")
-    return value
-
-
-def _whole_or_text(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("must be an integer or a percentage")  # noqa: TRY004 -- as above
-    return value
-
-
-def _threshold(value: int | str | None) -> int | str | None:
-    if value is not None:
-        ErrorThreshold.parse(value)
-    return value
-
-
 Number = BeforeValidator(_number)
 
 
-class _Part(BaseModel):
+class _SubmittedPart(BaseModel):
     model_config = ConfigDict(
         frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid", serialize_by_alias=True
     )
 
 
-class KnownRun(_Part):
+class KnownRun(_SubmittedPart):
     """An InferenceRun in the namespace of the submission."""
 
     name: str
@@ -118,20 +105,24 @@ _RUN_FIELDS: Final = EXECUTION_FIELDS | {"dry_run", "retry_of", "interval"}
 """What a submission says about the spec of the run."""
 
 
-class Submission(_Part):
+class Submission(_SubmittedPart):
     """A request for one run. `parent` and `following` are internal; programs do not set them."""
 
     namespace: NamespaceName
-    config_ref: Annotated[ConfigReference | None, BeforeValidator(_named)] = None
+    config_ref: Annotated[
+        ConfigReference | None,
+        _only("name", "namespace"),
+        BeforeValidator(lambda value: {"name": value} if isinstance(value, str) else value),
+    ] = None
     parameters: Annotated[dict[str, Annotated[str, Field(max_length=65536)]] | None, Field(max_length=64)] = None
-    interval: Annotated[Interval | None, BeforeValidator(_span)] = None
+    interval: Annotated[Interval | None, _only("start", "end", "timeZone")] = None
     timeout_seconds: Annotated[Seconds | None, Number] = None
     backoff_limit: Annotated[BackoffLimit | None, Number] = None
     pending_timeout_seconds: Annotated[Seconds | None, Number] = None
     error_threshold: Annotated[Threshold | None, BeforeValidator(_whole_or_text), AfterValidator(_threshold)] = None
     canary_records: Annotated[CanaryRecords | None, Number] = None
     shards: Annotated[Shards | None, Number] = None
-    dry_run: Annotated[bool | None, BeforeValidator(_boolean)] = None
+    dry_run: StrictBool | None = None
     retry_of: ResourceName | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LABELS
@@ -144,26 +135,21 @@ class Submission(_Part):
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
-        if self.parent is not None:
-            asked = self.model_dump(by_alias=True, exclude_defaults=True, exclude={"namespace", "parent", "following"})
-            if asked:
-                raise ValueError(
-                    f"{next(iter(asked))}: not allowed with parent; the spec of the schedule determines its runs"
-                )
-        elif self.config_ref is None:
-            raise ValueError("configRef: missing; set it to the name of an InferenceConfig or to {name, namespace}")
-        reserved = sorted(set(self.parameters or {}) & set(RESERVED_PARAMETERS))
-        if reserved:
-            raise ValueError(
-                f"parameters: {reserved[0]!r} is reserved; reserved names: {', '.join(RESERVED_PARAMETERS)}"
-            )
+        wrong = ""
+        if self.parent is None and self.config_ref is None:
+            wrong = "configRef: missing; set it to the name of an InferenceConfig or to {name, namespace}"
+        internal = {"namespace", "parent", "following"}
+        asked = self.model_dump(by_alias=True, exclude_defaults=True, exclude=internal) if self.parent else {}
+        if asked:
+            wrong = f"{next(iter(asked))}: not allowed with parent; the spec of the schedule determines its runs"
+        if reserved := sorted(set(self.parameters or {}) & set(RESERVED_PARAMETERS)):
+            wrong = f"parameters: {reserved[0]!r} is reserved; reserved names: {', '.join(RESERVED_PARAMETERS)}"
         if self.interval is not None and (problem := next(interval_problems(self.interval, field="interval"), None)):
-            raise ValueError(str(problem))
-        internal = [key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")]
-        if internal:
-            raise ValueError(
-                f"labels: {internal[0]!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
-            )
+            wrong = str(problem)
+        if label := next((key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")), ""):
+            wrong = f"labels: {label!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
+        if wrong:
+            raise ValueError(wrong)
         return self
 
     @property
@@ -203,11 +189,8 @@ def _problem(item: ErrorDetails) -> str:
     if item["type"] == "missing":
         return f"{field}: missing"
     if item["type"] == "extra_forbidden":
-        known = [name for name in _public_fields() if name.lower() == field.replace("_", "").lower()]
-        hint = f"did you mean {known[0]}?" if known else f"allowed fields: {', '.join(_public_fields())}"
+        public = [str(one.alias) for name, one in Submission.model_fields.items() if name not in INTERNAL_FIELDS]
+        known = [name for name in public if name.lower() == field.replace("_", "").lower()]
+        hint = f"did you mean {known[0]}?" if known else f"allowed fields: {', '.join(public)}"
         return f"{field}: unknown field; {hint}"
     return f"{field}: {message} (given: {one_line(json.dumps(item['input'], default=str), limit=64)})"
-
-
-def _public_fields() -> list[str]:
-    return [field.alias or name for name, field in Submission.model_fields.items() if name not in INTERNAL_FIELDS]

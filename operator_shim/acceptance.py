@@ -53,7 +53,6 @@ class Acceptance:
         self._queue: WorkQueue[Key] = WorkQueue(self._accept, workers=workers, group=lambda key: key[0])
 
     async def run(self) -> None:
-        """Process runs until cancelled."""
         await self._queue.run()
 
     def add(self, key: Key) -> None:

@@ -9,8 +9,8 @@ from typing import Self
 from temporalio.client import Client
 
 from activities.objects.events import EventRecorder
+from activities.objects.installation import SigningKey
 from activities.objects.signatures import record_signer
-from activities.objects.signing_key import SigningKey
 from control.installation import installation_id, warn_of_others
 from control.leases import LeaderElection
 from control.process import work_until
@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 
 
 class ShimProcess:
-    """Everything that a shim process runs."""
-
     def __init__(
         self, settings: ControlSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
     ) -> None:

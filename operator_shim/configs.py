@@ -1,7 +1,7 @@
 """Reports on the status of a config whether runs can use it and, if not, which fields are invalid.
 
 An edit is also reported in an Event, if there are runs in progress that it does not affect. The module reads the digests of
-configs (`operator_shim.config_digest`) and the stubs of those that were not parsed.
+configs (`operator_shim.decisions`) and the stubs of those that were not parsed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,8 +19,7 @@ from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import utc_now
-from operator_shim.config_digest import digest_of
-from operator_shim.decisions import config_verdict, edit_notice
+from operator_shim.decisions import config_verdict, digest_of, edit_notice
 
 
 class ConfigStatuses:

@@ -36,7 +36,6 @@ class Deletions:
         self._runs: dict[tuple[str, str], InferenceRun] = {}
 
     async def run(self) -> None:
-        """Process runs until cancelled."""
         await self._queue.run()
 
     def add(self, run: InferenceRun) -> None:

@@ -24,7 +24,7 @@ from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_status import acknowledged_status
 from operator_shim.decisions import OWN_REASONS, ActionKind, decide, has_unacknowledged_edit
-from operator_shim.run_terms import awaited_run, has_ended
+from operator_shim.run_watch import awaited_run, has_ended
 from operator_shim.workflows import RunWorkflows
 
 MAX_EDITS: Final = 5
@@ -81,7 +81,6 @@ class Executions:
         self._rechecks: set[Key] = set()
 
     async def run(self) -> None:
-        """Process runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._queue.run())
             tasks.create_task(self._starts.run())
@@ -115,7 +114,6 @@ class Executions:
         self._queue.add(key, background=True)
 
     def end(self, key: Key, uid: str) -> None:
-        """The run has ended or is gone."""
         self._ensured.discard(uid)
         self._rechecks.discard(key)
         if key in self._changes:

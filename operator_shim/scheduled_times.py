@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-from activities.submitting.child_runs import is_nominal_time, later_time, missed_because
-from activities.submitting.due_times import DueTime, due_times
+from activities.submitting.child_runs import DueTime, due_times, is_nominal_time, later_time, missed_because
 from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun
 from inferrun.resources.cron import DEFAULT_TIME_ZONE

@@ -11,7 +11,7 @@ from typing import Final
 from temporalio.service import RPCError
 
 from activities.objects.events import EventRecorder
-from activities.submitting.due_times import DueTime, due_times
+from activities.submitting.child_runs import DueTime, due_times
 from control.informer import Key
 from control.work_queue import WorkQueue
 from inferrun import wellknown
@@ -23,8 +23,7 @@ from inferrun.resources.status import ScheduledTimes
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import rfc3339, utc_now
 from operator_shim.decisions import ActionKind, cancellation_notice, decide
-from operator_shim.run_terms import created_by
-from operator_shim.run_watch import RunWatch
+from operator_shim.run_watch import RunWatch, created_by
 from operator_shim.schedule_spec import RunSchedule, schedule_of
 from operator_shim.schedule_status import rejected_status, schedule_status
 from operator_shim.scheduled_times import (
@@ -78,7 +77,6 @@ class Schedules:
         self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=WORKERS, group=lambda key: key[0])
 
     async def run(self) -> None:
-        """Process scheduled runs until cancelled."""
         await self._queue.run()
 
     def add(self, key: Key, *, background: bool = False) -> None:
@@ -170,7 +168,6 @@ class Schedules:
         return advanced(account, settled), wait
 
     def _has_run(self, schedule: InferenceRun, due: datetime, *, also_backfilled: bool = False) -> bool:
-        """Whether the run of a time exists."""
         name = scheduled_run_name(schedule.metadata.name, rfc3339(due))
         item = self._watch.get(schedule.metadata.namespace, name)
         labels = (item["metadata"].get("labels") or {}) if item is not None else {}

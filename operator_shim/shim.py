@@ -28,14 +28,14 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults
 from operator_shim.acceptance import Acceptance
-from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS
+from operator_shim.decisions import REJECTIONS, digest_config
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
-from operator_shim.run_terms import (
+from operator_shim.run_watch import (
     UNFINISHED,
+    RunWatch,
     awaited_run,
     has_ended,
     is_backfilled,
@@ -43,7 +43,6 @@ from operator_shim.run_terms import (
     sees_change,
     unfinished_with,
 )
-from operator_shim.run_watch import RunWatch
 from operator_shim.schedules import Schedules
 from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
@@ -127,11 +126,9 @@ class Shim:
 
     @property
     def is_ready(self) -> bool:
-        """Whether runs and configs have been listed."""
         return self._run_watch.is_synced and self._config_watch.is_synced
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         watches = (self._run_watch, self._config_watch, self._models)
         lanes = (self._acceptance, self._executions, self._deletions, self._schedules, self._config_queue)
         async with asyncio.TaskGroup() as tasks:

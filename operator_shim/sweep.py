@@ -29,8 +29,7 @@ from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339, utc_now
-from operator_shim.run_terms import TO_DELETE, UNFINISHED, has_ended
-from operator_shim.run_watch import RunWatch
+from operator_shim.run_watch import TO_DELETE, UNFINISHED, RunWatch, has_ended
 from operator_shim.stuck_workflows import StuckWorkflows, has_workflow
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
@@ -87,7 +86,6 @@ class Sweep:
         self._stuck = StuckWorkflows(runs, workflows, ensure_again=ensure_again, clock=time.monotonic)
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._repeat_all())
             tasks.create_task(self._repeat_restarts())

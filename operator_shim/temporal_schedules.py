@@ -32,9 +32,8 @@ from temporalio.client import (
 from temporalio.common import Priority, TypedSearchAttributes
 from temporalio.exceptions import ApplicationError
 
-from control.memo import read_run
 from control.search_attributes import SearchAttributes
-from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found
+from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found, read_run
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.resources.cron import CronTimes
 from inferrun.run_ref import RunRef
@@ -115,7 +114,6 @@ class TemporalSchedules:
             await self._client.get_schedule_handle(schedule_id).pause(note=note)
 
     async def delete(self, schedule_id: str) -> None:
-        """Delete a schedule; succeeds if it does not exist."""
         with ignore_not_found():
             async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
                 await self._client.get_schedule_handle(schedule_id).delete()

@@ -10,11 +10,17 @@ from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflic
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from control.memo import read_run
-from control.run_workflows import cancel_run, signal_run, wake_run, workflow_ids
 from control.search_attributes import SearchAttributes
-from control.submissions import notify_submitter
-from control.temporal_calls import call_deadline, ignore_not_found
+from control.temporal_calls import (
+    call_deadline,
+    cancel_run,
+    ignore_not_found,
+    notify_submitter,
+    read_run,
+    signal_run,
+    wake_run,
+    workflow_ids,
+)
 from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
@@ -84,7 +90,6 @@ class RunWorkflows:
             await self._start(run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE)
 
     async def recheck(self, run: RunRef) -> None:
-        """Tell the run's workflow to check again what it is waiting for."""
         await wake_run(self._client, run, messages.LOOK_AGAIN_SIGNAL)
 
     async def spec_changed(self, run: InferenceRun) -> None:
@@ -139,7 +144,6 @@ class RunWorkflows:
         return (await self._client.count_workflows(query, rpc_timeout=LIST_TIMEOUT)).count
 
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:
-        """The runs whose workflow was terminated."""
         return await self._list(f"ExecutionStatus = 'Terminated' AND CloseTime >= '{rfc3339(since)}'")
 
     async def _list(self, condition: str) -> list[RunRef]:

@@ -40,7 +40,6 @@ class ApiServers:
         self.addresses = addresses_of(found)
 
     async def run(self) -> None:
-        """Read them periodically until cancelled."""
         while True:
             await self.read()
             await asyncio.sleep(REREAD_SECONDS)

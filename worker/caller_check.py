@@ -82,7 +82,6 @@ class CallerCheck(Interceptor):
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 -- the SDK's name
-        """Check before each activity."""
         return _CheckedActivity(next, self)
 
     async def check(self, argument: object) -> None:

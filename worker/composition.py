@@ -119,8 +119,6 @@ async def serving(workers: Sequence[Worker]) -> AsyncIterator[None]:
 
 
 class WorkerProcess:
-    """Everything that one worker process runs."""
-
     def __init__(
         self, settings: ControlSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
     ) -> None:
@@ -184,7 +182,6 @@ class WorkerProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all Temporal workers poll and Temporal answers."""
         return all(worker.is_running for worker in self._workers) and self._monitor.is_ready
 
     async def run_until(self, stopped: asyncio.Event) -> None:

@@ -40,7 +40,6 @@ class ProgressReads(Interceptor):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002 -- the SDK's name
     ) -> type[WorkflowInboundInterceptor] | None:
-        """Offer the read to workflow code."""
         input.unsafe_extern_functions[READ_PROGRESS] = self.read_now
         return None
 

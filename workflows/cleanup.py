@@ -10,8 +10,6 @@ from workflows.messages import CleanupInput, DeleteRunInput, DeletionResult
 
 @workflow.defn(name=messages.CLEANUP_WORKFLOW)
 class InferenceRunCleanup:
-    """Waits for the delay, then deletes the run."""
-
     @workflow.run
     async def run(self, request: CleanupInput) -> DeletionResult:
         """Delete the run with that UID; a run that no longer exists is success."""

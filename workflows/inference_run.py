@@ -9,7 +9,7 @@ import asyncio
 from datetime import datetime, timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
@@ -21,7 +21,6 @@ from workflows import activity_options, messages
 from workflows.activity_execution import execute_locally, has_own_origin, uninterrupted, wait_until
 from workflows.backfill import BackfillFollowing
 from workflows.launch_following import STOP_GRACE, LaunchFollowing
-from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
     LaunchResult,
     LaunchState,
@@ -37,9 +36,9 @@ from workflows.messages import (
     VerifyResult,
 )
 from workflows.retry_policy import RunStep, StepKind, next_step, success_of
-from workflows.run_controls import RunControls
+from workflows.run_controls import RunControls, close
 from workflows.run_state import RunState
-from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
+from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, LaunchSignals, Started
 
 RECHECK_SECONDS = 600
 """After this time a run that waits without a Job checks again, although a signal from the shim normally arrives first. The interval
@@ -65,8 +64,6 @@ UNWATCHED_WAITS = (
 
 @workflow.defn(name=messages.RUN_WORKFLOW)
 class RunWorkflow(RunControls):
-    """Executes one run."""
-
     @workflow.init
     def __init__(self, given: RunInput) -> None:
         # How far a run has got comes from the workflow that continues as new, which is checked before it is relied on.
@@ -134,11 +131,25 @@ class RunWorkflow(RunControls):
                 raise
             cancellation, outcome = error, await self._cancel()
         recorded = await self._record(outcome)
-        self._result = _result_of(outcome, recorded)
+        self._result = result = RunResult(
+            namespace=outcome.run.namespace,
+            name=outcome.run.name,
+            uid=outcome.run.uid,
+            phase=recorded.phase,
+            reason=recorded.reason,
+            message=recorded.message,
+            exit_code=outcome.exit_code,
+            records=outcome.records,
+            usage=outcome.usage,
+            delivery=outcome.delivery,
+            output=outcome.output,
+            duration=recorded.duration,
+        )
         await self._answer_updates()
         if cancellation is not None and recorded.phase is not Phase.SUCCEEDED:
             raise cancellation
-        return _close(self._result, gone=recorded.gone)  # it may have succeeded before the cancellation took effect
+        # It may have succeeded before the cancellation took effect.
+        return close(result, has_failed=result.phase is Phase.FAILED and not recorded.gone)
 
     async def _execute(self) -> RecordInput:
         """Launch until the run succeeds or must not be retried; returns the outcome to record."""
@@ -348,28 +359,3 @@ class RunWorkflow(RunControls):
     def _now(self) -> datetime:
         """By the clock of the API server, as are the times that it is compared with."""
         return self._state.cluster_time(workflow.now())
-
-
-def _result_of(outcome: RecordInput, recorded: StatusResult) -> RunResult:
-    return RunResult(
-        namespace=outcome.run.namespace,
-        name=outcome.run.name,
-        uid=outcome.run.uid,
-        phase=recorded.phase,
-        reason=recorded.reason,
-        message=recorded.message,
-        exit_code=outcome.exit_code,
-        records=outcome.records,
-        usage=outcome.usage,
-        delivery=outcome.delivery,
-        output=outcome.output,
-        duration=recorded.duration,
-    )
-
-
-def _close(result: RunResult, *, gone: bool) -> RunResult:
-    workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
-    if result.phase is Phase.FAILED and not gone:
-        text = f"{result.reason}: {result.message}"
-        raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
-    return result

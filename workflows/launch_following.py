@@ -13,7 +13,6 @@ from inferrun.reasons import Phase, Reason
 from inferrun.timestamps import parse, rfc3339
 from workflows import activity_options
 from workflows.activity_execution import execute_locally, wait_until
-from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
     InspectInput,
     LaunchReport,
@@ -28,7 +27,7 @@ from workflows.messages import (
 )
 from workflows.retry_policy import check_disruptions, success_of
 from workflows.run_state import RunState
-from workflows.signals import Started
+from workflows.signals import LaunchSignals, Started
 
 STOP_GRACE = 10
 DEADLINE_GRACE = 5

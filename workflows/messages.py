@@ -162,7 +162,6 @@ class RunInput(RunRef, RunProgress):
 
     @property
     def ref(self) -> RunRef:
-        """The run's identity."""
         return RunRef(namespace=self.namespace, name=self.name, uid=self.uid)
 
     def at_start(self) -> "RunInput":

@@ -19,7 +19,6 @@ def seconds_between(start: str, end: str) -> float:
 
 
 def is_expired(seconds_left: float | None) -> bool:
-    """Whether a run's time is used up."""
     return seconds_left is not None and seconds_left <= CLOCK_TOLERANCE
 
 

@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress, RunResult
+from inferrun.text import code_span, one_line
 from workflows import activity_options
 from workflows.activity_execution import execute, uninterrupted
 from workflows.messages import PROGRESS_QUERY, EditInput, RunEdit, SubmissionState, SubmissionStatus, refused
@@ -59,7 +60,6 @@ class RunControls:
         name=RunEdit.SUSPEND, description="Stop the run's Job; what is committed is kept", unfinished_policy=_ABANDON
     )
     async def suspend(self) -> RunRef:
-        """Suspend the run."""
         return await self._edit(RunEdit.SUSPEND)
 
     @suspend.validator
@@ -68,7 +68,6 @@ class RunControls:
 
     @workflow.update(name=RunEdit.RESUME, description="Continue a suspended run", unfinished_policy=_ABANDON)
     async def resume(self) -> RunRef:
-        """Continue the run."""
         return await self._edit(RunEdit.RESUME)
 
     @resume.validator
@@ -79,7 +78,6 @@ class RunControls:
         name=RunEdit.CANCEL, description="End the run as Failed with the reason Cancelled", unfinished_policy=_ABANDON
     )
     async def cancel(self) -> RunRef:
-        """Cancel the run."""
         return await self._edit(RunEdit.CANCEL)
 
     @cancel.validator
@@ -117,6 +115,15 @@ class RunControls:
     async def _answer_updates(self) -> None:
         """Wait for the updates under way before the workflow closes; otherwise their callers would get an error."""
         await uninterrupted(workflow.wait_condition(workflow.all_handlers_finished))
+
+
+def close(result: RunResult, *, has_failed: bool) -> RunResult:
+    """The result; if the run has failed, the workflow fails with the run's reason as the type."""
+    workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
+    if has_failed:
+        text = one_line(f"{result.reason}: {result.message}", limit=2048)
+        raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
+    return result
 
 
 def refusal_of(edit: RunEdit, progress: Progress | None) -> str:

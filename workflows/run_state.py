@@ -101,7 +101,6 @@ class RunState:
         self.signal_count += 1
 
     def edit_spec(self, change: SpecChanged) -> None:
-        """The spec was edited while the run is in progress."""
         self._edited = change
         self.look_again()
 

@@ -39,7 +39,7 @@ from workflows.messages import (
     SubmissionStatus,
     SubmitInput,
 )
-from workflows.run_controls import RunControls
+from workflows.run_controls import RunControls, close
 
 RECHECK_SECONDS = 600
 """After this time the run is checked, although a signal normally arrives first. Each check doubles the interval up to
@@ -66,8 +66,6 @@ NO_ARGUMENT = RawValue(Payload())
 # because the server would otherwise retry the workflow task forever.
 @workflow.defn(name=WORKFLOW_TYPE, failure_exception_types=[TypeError])
 class SubmitInferenceRun(RunControls):
-    """Creates one run and waits for its end."""
-
     def __init__(self) -> None:
         self._has_news = False
         self._is_cancelled = False
@@ -114,7 +112,7 @@ class SubmitInferenceRun(RunControls):
         await self._answer_updates()
         if self._is_cancelled and (status.result is None or status.result.phase is not Phase.SUCCEEDED):
             raise asyncio.CancelledError("the run was cancelled")
-        return _close(self._result)
+        return close(self._result, has_failed=self._result.phase is not Phase.SUCCEEDED)
 
     async def _submit(self, submission: Submission) -> SubmissionStatus:
         """The run, created or found. Cancellation waits for it, so that no run is left behind."""
@@ -189,11 +187,3 @@ def _parse(request: RawValue) -> Submission:
 
 def _reject(text: str, cause: Exception | None) -> NoReturn:
     raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
-
-
-def _close(result: RunResult) -> RunResult:
-    workflow.set_current_details(f"**{result.phase}** ({result.reason}): {code_span(result.message)}")
-    if result.phase is not Phase.SUCCEEDED:
-        text = one_line(f"{result.reason}: {result.message}", limit=2048)
-        raise ApplicationError(text, result, type=str(result.reason), non_retryable=True)
-    return result

@@ -18,7 +18,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from activities.objects.events import EventRecorder, Subject
 from activities.objects.installation import Installation
-from activities.objects.presence import delete_if_present
+from activities.objects.object_metadata import delete_if_present
 from activities.submitting.child_runs import KEPT, LIST_PAGE, list_children, schedule_of, seconds_kept, to_prune
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -87,8 +87,6 @@ class HistoryPruner:
 
 
 class RunDeleter:
-    """One instance serves all runs of a worker."""
-
     def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder, pruner: HistoryPruner) -> None:
         self._api = api
         self._runs = runs
@@ -152,8 +150,6 @@ async def find_reader(api: KubeClient, run: RunRef) -> str | None:
 
 @dataclass(frozen=True)
 class AutoDelete:
-    """A config's autoDeletePolicy and autoDeleteDelaySeconds."""
-
     policy: AutoDeletePolicy
     delay_seconds: int
 

@@ -13,13 +13,12 @@ from activities.launching.manifests import (
     held,
     labels_of,
 )
-from activities.objects.object_metadata import name_of, uid_of
-from activities.objects.presence import delete_if_present
+from activities.objects.object_metadata import delete_if_present, name_of, uid_of
 from activities.watching import job_state
 from activities.watching.diagnosis import counts_ended_objects, diagnose_missing_pod
 from activities.watching.job_objects import JOBS_PAGE, list_events, list_jobs
 from activities.watching.observation import Launch
-from control.memo import is_of_same_cluster
+from control.temporal_calls import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, Invalid, NotFound

@@ -13,8 +13,8 @@ from typing import Final, Self
 from pydantic import TypeAdapter, ValidationError
 
 from activities.launching.manifests import CONTAINER
+from activities.objects.installation import SigningKey, signer_of
 from activities.objects.object_metadata import controller_of
-from activities.objects.signing_key import SigningKey, signer_of
 from activities.watching import pod_state
 from activities.watching.pod_shape import KEPT_SHAPE, shape_of_pod
 from inferrun.exitcodes import ExitCode

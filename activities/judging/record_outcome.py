@@ -19,14 +19,13 @@ from activities.launching.config_maps import find_snapshot
 from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.model_reader import ModelReader
-from activities.launching.model_status import at_the_end, drift
-from activities.launching.snapshot import Snapshot
+from activities.launching.snapshot import Snapshot, at_the_end, drift
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
-from activities.objects.presence import delete_if_present
+from activities.objects.object_metadata import delete_if_present
 from activities.submitting.child_runs import schedule_of
 from activities.watching.publish_status import result_of_update
-from control.submissions import notify_submitter
+from control.temporal_calls import notify_submitter
 from inferrun import wellknown
 from inferrun.kserve import identity_of
 from inferrun.kube.client import KubeClient
@@ -49,8 +48,6 @@ PRUNE_ATTEMPTS = 5
 
 
 class OutcomeRecorder:
-    """One instance serves all runs of a worker."""
-
     def __init__(
         self,
         api: KubeClient,

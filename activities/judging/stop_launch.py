@@ -18,8 +18,7 @@ from datetime import datetime
 from temporalio import activity
 
 from activities.judging.job_marks import mark_stopped
-from activities.objects.object_metadata import name_of, uid_of
-from activities.objects.presence import delete_if_present
+from activities.objects.object_metadata import delete_if_present, name_of, uid_of
 from activities.watching import job_state, pod_state
 from activities.watching.diagnosis import diagnose
 from activities.watching.job_objects import list_events, list_pods_and_orphans
@@ -47,8 +46,6 @@ START_TOLERANCE = 1.0
 
 
 class LaunchStopper:
-    """One instance serves all runs of a worker."""
-
     def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader) -> None:
         self._api = api
         self._runs = runs

@@ -94,7 +94,7 @@ def _judge_completion(evidence: Evidence) -> Verdict:
             "the Job is complete, but because of a Pod that another client created, or whose image a webhook changed"
         )
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message)
-    result = _result_of(evidence.snapshot, end) if end else None
+    result = _result_of(evidence.snapshot, end)
     reports_success = result is not None and result.reason is evidence.snapshot.success
     if evidence.snapshot.is_our_runner and not reports_success:
         message = "the runner exited with 0, but its result does not report success; the next attempt finds what was committed"
@@ -111,9 +111,9 @@ def _judge_completion(evidence: Evidence) -> Verdict:
 
 def _completed_pod(evidence: Evidence) -> Object | None:
     """The Pod whose runner reports success, even if it was killed afterwards; otherwise one that exited with 0."""
-    reports = [(pod, _result_in(pod, evidence.snapshot)) for pod in evidence.pods]
-    succeeded = [pod for pod, result in reports if result is not None and result.reason is evidence.snapshot.success]
     ends = [(pod, pod_state.container_end(pod)) for pod in evidence.pods]
+    reports = [(pod, _result_of(evidence.snapshot, end)) for pod, end in ends]
+    succeeded = [pod for pod, result in reports if result is not None and result.reason is evidence.snapshot.success]
     done = [pod for pod, end in ends if end is not None and end.exit_code == ExitCode.DONE]
     return next(iter(succeeded or done), None)
 
@@ -192,9 +192,9 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     return _verdict(VerdictKind.FAILED, reason, text, end, result, may_retry=may_retry)
 
 
-def _result_of(snapshot: Snapshot, end: ContainerEnd) -> RunnerResult | None:
+def _result_of(snapshot: Snapshot, end: ContainerEnd | None) -> RunnerResult | None:
     """The result of our own runner; what another image writes is only shown as text."""
-    return parse_report(RunnerResult, end.message) if snapshot.is_our_runner else None
+    return parse_report(RunnerResult, end.message) if snapshot.is_our_runner and end is not None else None
 
 
 def _last_message(snapshot: Snapshot, end: ContainerEnd, result: RunnerResult | None) -> str:
@@ -220,16 +220,12 @@ def _failed_pod(evidence: Evidence) -> Object | None:
     failed = [pod for pod in evidence.pods if pod_state.phase(pod) == "Failed" or pod_state.is_held_open(pod)]
     own = [pod for pod in failed if not pod_state.was_removed(pod)]
     if evidence.snapshot.shards > 1:
-        reports = [(pod, result) for pod in own if (result := _result_in(pod, evidence.snapshot)) is not None]
-        decided = [pod for pod, result in reports if not result.retryable]
+        results = [(pod, _result_of(evidence.snapshot, pod_state.container_end(pod))) for pod in own]
+        reporting = [(pod, result) for pod, result in results if result is not None]
+        decided = [pod for pod, result in reporting if not result.retryable]
         ran = [pod for pod in own if pod_state.started_at(pod) is not None]
-        own = decided or [pod for pod, _ in reports] or ran or own
+        own = decided or [pod for pod, _ in reporting] or ran or own
     return pod_state.newest(own or failed)
-
-
-def _result_in(pod: Object, snapshot: Snapshot) -> RunnerResult | None:
-    end = pod_state.container_end(pod)
-    return _result_of(snapshot, end) if end is not None else None
 
 
 def _verdict(

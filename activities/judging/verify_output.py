@@ -12,8 +12,7 @@ from activities.launching.config_maps import ConfigMaps
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import CompiledRun, Snapshot
 from activities.objects.installation import Installation
-from activities.objects.object_metadata import name_of, uid_of
-from activities.objects.presence import delete_if_present, get_if_present
+from activities.objects.object_metadata import delete_if_present, get_if_present, name_of, uid_of
 from activities.objects.signatures import Signatures
 from activities.watching import job_state, pod_state
 from activities.watching.job_objects import list_pods_and_others
@@ -36,8 +35,6 @@ ADMISSION_SECONDS = 300.0
 
 
 class OutputVerifier:
-    """One instance serves all runs of a worker."""
-
     def __init__(self, api: KubeClient, runs: RunStore, *, installation: Installation) -> None:
         self._api = api
         self._runs = runs

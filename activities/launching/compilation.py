@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from activities.launching.inheritance import propagated_annotations, propagated_labels
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.retried_run import check_storage, retried_run
 from activities.launching.snapshot import (
@@ -17,6 +16,8 @@ from activities.launching.snapshot import (
     Snapshot,
     WantedService,
     hash_of,
+    propagated_annotations,
+    propagated_labels,
 )
 from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, ModelHeader, Request, Tensors, dump_contract

@@ -14,8 +14,7 @@ from activities.launching import manifests
 from activities.launching.launch_blocked import LaunchBlocked, creation_rejected, name_taken
 from activities.launching.manifests import CONTAINER
 from activities.launching.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, Snapshot, hash_of, texts_of
-from activities.objects.object_metadata import controller_of
-from activities.objects.presence import get_if_present
+from activities.objects.object_metadata import controller_of, get_if_present
 from activities.objects.signatures import Signatures
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
@@ -30,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigMaps:
-    """Those of the runs of an installation."""
-
     def __init__(self, api: KubeClient, signatures: Signatures) -> None:
         self._api = api
         self._signatures = signatures

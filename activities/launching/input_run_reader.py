@@ -6,7 +6,7 @@ from typing import Final
 from activities.launching.config_reader import ConfigReader
 from activities.launching.input_run import InputReference, cycle, input_reference, input_run, missing, noting, seen_of
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.objects.presence import get_if_present
+from activities.objects.object_metadata import get_if_present
 from inferrun.contract import InputRun
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS
@@ -18,8 +18,6 @@ LONGEST_CYCLE: Final = 16
 
 
 class InputRunReader:
-    """One instance serves all launches of a worker."""
-
     def __init__(self, api: KubeClient, configs: ConfigReader, *, defaults: Callable[[], Defaults]) -> None:
         self._api = api
         self._configs = configs

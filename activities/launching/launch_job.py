@@ -26,14 +26,12 @@ from activities.launching.input_run import input_reference, noting, pinned_input
 from activities.launching.input_run_reader import InputRunReader
 from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
 from activities.launching.model_reader import ModelReader
-from activities.launching.model_status import model_status, waiting_for
 from activities.launching.public_contract import public_contract
 from activities.launching.retried_run import missing
-from activities.launching.snapshot import CompiledRun, hash_of
+from activities.launching.snapshot import CompiledRun, hash_of, model_status, waiting_for
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
-from activities.objects.object_metadata import controller_of, name_of, uid_of
-from activities.objects.presence import delete_if_present, get_if_present
+from activities.objects.object_metadata import controller_of, delete_if_present, get_if_present, name_of, uid_of
 from activities.objects.signatures import Signatures
 from activities.watching.observation import launch_number
 from activities.watching.pod_shape import shape_of_job

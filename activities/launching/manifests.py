@@ -322,7 +322,10 @@ def _variables(plain: dict[str, str]) -> list[Object]:
 
 
 def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None) -> dict[str, str]:
-    snapshot = compiled.snapshot
+    """What differs between launches, and for our runner its limits. Those that the config sets keep their value, except for a
+    timeout that is longer than that of KServe's object: a request that the server cuts off has cost a replica that time.
+    """
+    snapshot, service = compiled.snapshot, compiled.service
     plain = {"INFERRUN_LAUNCH": str(launch), "INFERRUN_ATTEMPT": str(attempt)}
     if (interval := compiled.interval) is not None:
         plain |= {"INFERRUN_INTERVAL_START": interval.start, "INFERRUN_INTERVAL_END": interval.end}
@@ -330,29 +333,19 @@ def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_le
         plain["INFERRUN_SHARDS"] = str(snapshot.shards)
     if seconds_left is not None:
         plain["INFERRUN_SECONDS_LEFT"] = str(seconds_left)
-    if snapshot.is_our_runner:
-        plain |= {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
-        return plain | _addresses(snapshot) | snapshot.limits | _model_limits(compiled)
-    return plain | _ca_bundle_variable(snapshot)
-
-
-def _model_limits(compiled: CompiledRun) -> dict[str, str]:
-    """Limits of the runner that follow from the object of KServe that serves its model; those that the config sets keep their
-    value, except for a timeout that is too long: a request that the server cuts off has cost a replica that time.
-
-    The runner begins with as many requests as the replicas accept at a time, and finds out whether more are of use. With a fixed
-    concurrency it begins with one.
-    """
-    service, given = compiled.service, compiled.snapshot.limits
-    if service is None:
-        return {}
-    start = 1 if "INFERRUN_CONCURRENCY" in given else min(max(1, service.concurrency), MAX_CONCURRENCY)
-    found = {"INFERRUN_START_CONCURRENCY": str(start)}
-    wanted = float(given.get("INFERRUN_REQUEST_TIMEOUT", Limits().request_timeout))
-    allowed = max(1.0, service.request_seconds * BELOW_THE_LIMIT)
-    if service.request_seconds and wanted > allowed:
-        found["INFERRUN_REQUEST_TIMEOUT"] = f"{allowed:g}"
-    return found
+    if not snapshot.is_our_runner:
+        return plain | _ca_bundle_variable(snapshot)
+    limits, of_model = snapshot.limits, dict[str, str]()
+    if service is not None:
+        # The runner begins with as many requests as the replicas accept at a time, and finds out whether more are of use.
+        start = 1 if "INFERRUN_CONCURRENCY" in limits else min(max(1, service.concurrency), MAX_CONCURRENCY)
+        of_model["INFERRUN_START_CONCURRENCY"] = str(start)
+        wanted = float(limits.get("INFERRUN_REQUEST_TIMEOUT", Limits().request_timeout))
+        allowed = max(1.0, service.request_seconds * BELOW_THE_LIMIT)
+        if service.request_seconds and wanted > allowed:
+            of_model["INFERRUN_REQUEST_TIMEOUT"] = f"{allowed:g}"
+    own = {"HOME": "/tmp", "INFERRUN_POST_LIMIT": str(snapshot.krateo_post_limit_bytes)}  # noqa: S108
+    return plain | own | _addresses(snapshot) | limits | of_model
 
 
 def _addresses(snapshot: Snapshot) -> dict[str, str]:

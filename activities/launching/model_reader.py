@@ -8,8 +8,7 @@ from typing import Final
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import WantedService
 from control.grants import may_refer, refusal
-from control.kserve_absence import missing, not_installed, too_large
-from control.kserve_kinds import KServeKinds
+from control.kserve_kinds import KServeKinds, missing, not_installed, too_large
 from inferrun.kserve import (
     GROUP,
     UNREADABLE,
@@ -37,8 +36,6 @@ OTHER_RESOURCES: Final = {
 
 
 class ModelReader:
-    """One instance serves all launches of a worker."""
-
     def __init__(self, api: KubeClient) -> None:
         self._api = api
         self._kinds = KServeKinds(api)

@@ -14,7 +14,6 @@ from inferrun.text import one_line
 
 
 def missing(run: InferenceRun) -> LaunchBlocked:
-    """There is no run of that name."""
     return _invalid(run, f"there is no such InferenceRun in namespace {run.metadata.namespace}")
 
 

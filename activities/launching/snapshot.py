@@ -5,20 +5,49 @@ Pure. Both are stored in one immutable ConfigMap; later edits of the config, the
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field
 
 from inferrun import contract as contracts
+from inferrun import wellknown
 from inferrun.contract import Model, ServiceRef
 from inferrun.kserve import Wanted
 from inferrun.reasons import Reason
-from inferrun.resources import AutoDeletePolicy
+from inferrun.resources import AutoDeletePolicy, InferenceRun, ModelStatus
 from inferrun.resources.config import AUTO_DELETE_DELAY_SECONDS, RUN_AS_USER
+from inferrun.text import public_url
 from workflows.messages import Frozen
+
+MAX_BYTES: Final = 2048
+"""Of all annotations that are passed on, keys included: they are part of the snapshot."""
+
+_OWN: Final = (f"{wellknown.DOMAIN}/*", "krateo.io/*", "*.krateo.io/*")
+
+
+def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[str, str]:
+    """The labels with these keys: some, such as a priority, are not the user's to choose."""
+    return {key: value for key, value in run.metadata.labels.items() if key in allowed}
+
+
+def propagated_annotations(run: InferenceRun, *, excluded: Collection[str]) -> dict[str, str]:
+    """The annotations whose key matches none of these patterns, nor is ours; as many as fit, in the order of their keys."""
+    found: dict[str, str] = {}
+    patterns = [one.replace("[", "[[]").replace("?", "[?]") for one in (*_OWN, *excluded)]  # only `*` is special
+    size = 0
+    for key, value in sorted(run.metadata.annotations.items()):
+        if any(fnmatchcase(key, pattern) for pattern in patterns):
+            continue
+        size += len(key.encode()) + len(value.encode())
+        if size > MAX_BYTES:
+            break
+        found[key] = value
+    return found
+
 
 End = Literal["input", "output"]
 
@@ -146,17 +175,14 @@ class CompiledRun:
 
     @property
     def config_map(self) -> str:
-        """The name of the ConfigMap."""
         return self.map_name or self.base_name
 
     @cached_property
     def model(self) -> Model:
-        """The model in the contract."""
         return Model.model_validate(json.loads(self.contract_json).get("kserve") or {})
 
     @cached_property
     def interval(self) -> contracts.DataInterval | None:
-        """The interval in the contract."""
         found = json.loads(self.contract_json).get("interval")
         return contracts.DataInterval.model_validate(found) if found else None
 
@@ -178,7 +204,6 @@ class CompiledRun:
 
     @property
     def snapshot_json(self) -> str:
-        """The snapshot as compact JSON."""
         return self.snapshot.model_dump_json()
 
     @property
@@ -200,3 +225,50 @@ def texts_of(data: object) -> dict[str, str]:
     """The two texts in the data of a ConfigMap, empty if they are missing."""
     found = data if isinstance(data, dict) else {}
     return {key: str(found.get(key) or "") for key in (CONTRACT_KEY, SNAPSHOT_KEY)}
+
+
+def model_status(compiled: CompiledRun) -> dict[str, Any] | None:  # Any: a model's fields
+    """The model as a launch uses it; None for one with a fixed URL."""
+    service = compiled.service
+    if service is None:
+        return None
+    model = compiled.model
+    return ModelStatus(
+        kind=service.kind,
+        name=service.name,
+        namespace=service.namespace,
+        url=public_url(model.model_url),
+        model_name=model.model_name,
+        protocol=model.protocol_version,
+        generation=service.generation or None,
+        revision=service.revision or None,
+        warning=service.warning or None,
+    ).model_dump()
+
+
+def waiting_for(service: ServiceRef | None, *, before: ModelStatus | None) -> dict[str, Any] | None:  # Any: as above
+    """The model that a launch waits for; None for a launch that waits for something else."""
+    if service is None:
+        return None
+    names = {"kind": service.kind, "name": service.name, "namespace": service.namespace}
+    return names if before is None else before.model_dump() | names
+
+
+def at_the_end(before: ModelStatus | None, *, generation: int | None, revision: str) -> dict[str, Any] | None:
+    """The model of a run that ends, with what the object is now; None for a run that used no such model."""
+    if before is None or before.generation is None or generation is None:
+        return None
+    return {**before.model_dump(), "end_generation": generation, "end_revision": revision or None}
+
+
+def drift(model: ModelStatus | None) -> str:
+    """The changes of the object between the start of the last launch and the end of the run; empty if nothing has."""
+    if model is None or model.generation is None or model.end_generation is None:
+        return ""
+    changes = []
+    if model.generation != model.end_generation:
+        changes.append(f"generation {model.generation} became {model.end_generation}")
+    if model.revision != model.end_revision:
+        changes.append(f"revision {model.revision or 'none'} became {model.end_revision or 'none'}")
+    subject = f"{model.kind} {model.namespace}/{model.name} changed while the run used it"
+    return f"{subject}: {' and '.join(changes)}; its predictions may come from two models" if changes else ""

@@ -1,13 +1,42 @@
-"""The installation on whose behalf activities act."""
+"""The installation on whose behalf activities act, and the Ed25519 key (RFC 8032) with which a process of it signs.
 
+The key exists as long as its process: the private part is not stored anywhere.
+"""
+
+import base64
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from temporalio import activity
 
-from activities.objects.signing_key import SigningKey
 from inferrun.resources import WorkflowReference
+
+
+class SigningKey:
+    """A new key pair. `signer` is its public part, in a form that is valid as the name of an annotation."""
+
+    def __init__(self) -> None:
+        self._private = Ed25519PrivateKey.generate()
+        public = self._private.public_key().public_bytes_raw()
+        self.signer = base64.b32encode(public).decode().rstrip("=").lower()
+
+    def sign(self, statement: bytes) -> str:
+        """A signature, which names its signer."""
+        return f"{self.signer}.{base64.b64encode(self._private.sign(statement)).decode()}"
+
+
+def signer_of(signature: str, statement: bytes) -> str:
+    """Who signed the statement; empty if the signature is not valid. Anybody may have a key."""
+    signer, _, signed = signature.partition(".")
+    try:
+        public = Ed25519PublicKey.from_public_bytes(base64.b32decode(signer.upper() + "===="))
+        public.verify(base64.b64decode(signed), statement)
+    except (InvalidSignature, ValueError):
+        return ""
+    return signer
 
 
 @dataclass(frozen=True)
@@ -38,6 +67,5 @@ class Installation:
         return WorkflowReference(id=workflow_id, run_id=run_id, namespace=self.temporal_namespace, url=url)
 
     def calling_workflow(self) -> dict[str, Any]:  # Any: a model's fields
-        """The reference to the workflow of the current activity."""
         info = activity.info()
         return self.workflow_reference(workflow_id=info.workflow_id, run_id=info.workflow_run_id).model_dump()

@@ -15,9 +15,8 @@ import logging
 from contextlib import suppress
 
 from activities.launching.snapshot import hash_of, texts_of
-from activities.objects.installation import Installation
+from activities.objects.installation import Installation, SigningKey, signer_of
 from activities.objects.object_metadata import name_of, uid_of
-from activities.objects.signing_key import SigningKey, signer_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
@@ -48,7 +47,6 @@ class Signatures:
         self.installation = installation.id
 
     def signed(self, body: Object, *, run: RunRef) -> Object:
-        """The object with our signature."""
         return signed(body, run=run, key=self._key)
 
     async def is_ours(self, stored: Object, *, run: RunRef) -> bool:

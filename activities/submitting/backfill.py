@@ -5,7 +5,6 @@ workflow has forgotten is therefore found again: a back-fill whose workflow was 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import lru_cache
@@ -16,8 +15,7 @@ from temporalio import activity
 
 from activities.launching.launch_blocked import LaunchBlocked, creation_rejected
 from activities.objects.events import EventRecorder
-from activities.objects.object_metadata import name_of
-from activities.objects.presence import delete_if_present, get_if_present
+from activities.objects.object_metadata import delete_if_present, get_if_present, name_of
 from activities.submitting.child_runs import backfilled_run
 from activities.submitting.submitted_runs import SubmittedRuns
 from inferrun import wellknown
@@ -28,11 +26,12 @@ from inferrun.kube.runs import RunStore
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
-from inferrun.resources.backfill import BackfillOrder, BackfillSelection
+from inferrun.resources.backfill import Backfill, BackfillOrder, BackfillSelection
 from inferrun.resources.cron import DEFAULT_TIME_ZONE
 from inferrun.resources.fire_times import fire_times
 from inferrun.resources.status import BackfillStatus
 from inferrun.run_defaults import Defaults
+from inferrun.run_ref import RunRef
 from inferrun.run_status import duration_text, status_after
 from inferrun.timestamps import parse, rfc3339
 from workflows import activity_options
@@ -80,15 +79,12 @@ def scheduled_times(
     expression: str, time_zone: str, *, start: datetime, until: datetime, is_descending: bool
 ) -> Sequence[datetime]:
     """The scheduled times from `start` to `until`, both included, in the order of the back-fill; at most MAX_TIMES + 1."""
-
     times = fire_times(expression, time_zone=time_zone, after=start - timedelta(seconds=1))
     found = list(islice(takewhile(lambda moment: moment <= until, times), MAX_TIMES + 1))
     return found[::-1] if is_descending else found
 
 
 class Backfiller:
-    """One instance serves all back-fills of a worker."""
-
     def __init__(
         self,
         api: KubeClient,
@@ -114,9 +110,7 @@ class Backfiller:
         if run is None or run.spec.backfill is None or run.status.is_terminal:
             return _ended(request.progress, Phase.FAILED, Reason.RUN_DELETED, "the back-fill no longer exists")
         try:
-            schedule = await self._schedule(run, request.progress)
-            progress, times = self._fixed(run, schedule, request.progress)
-            return await self._go_on(run, schedule, await self._look(run, progress), times)
+            return await self._go_on(run, await self._schedule(run, request.progress), request.progress)
         except LaunchBlocked as blocker:
             if blocker.is_retryable:
                 return await self._publish(run, request.progress, Phase.PENDING, blocker.reason, blocker.message)
@@ -125,17 +119,17 @@ class Backfiller:
     async def _schedule(self, run: InferenceRun, progress: BackfillProgress) -> InferenceRun:
         """The schedule. Raises LaunchBlocked if there is none: one that has been deleted does not come back."""
         name = run.spec.backfill.schedule if run.spec.backfill is not None else ""
-        schedule = await self._read(run, name)
+        schedule = await self._read(run.ref, name)
         if schedule is None or not schedule.spec.is_schedule or schedule.metadata.is_being_deleted:
             what = "no longer exists" if progress.schedule else "does not exist, or has no spec.schedule"
             text = f"spec.backfill.schedule: the scheduled InferenceRun {name!r} {what}"
             raise LaunchBlocked(Reason.SCHEDULE_NOT_FOUND, text, is_retryable=not progress.schedule)
         return schedule
 
-    def _fixed(
-        self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress
-    ) -> tuple[BackfillProgress, Sequence[datetime]]:
-        """The progress with what is fixed at the start, and the scheduled times. Raises LaunchBlocked if they are too many."""
+    async def _go_on(self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress) -> BackfillResult:
+        """Start runs, unless the back-fill is suspended, and say how far it has got. Raises LaunchBlocked if there are too many
+        scheduled times, or if a run can never be created.
+        """
         backfill = run.spec.backfill
         assert backfill is not None  # noqa: S101 -- the caller has checked it
         if not progress.schedule:
@@ -150,65 +144,70 @@ class Backfiller:
             until=parse(progress.until),
             is_descending=backfill.order is BackfillOrder.DESCENDING,
         )
-        if len(times) > MAX_TIMES:
+        total = len(times)
+        if total > MAX_TIMES:
             text = f"spec.backfill: more than {MAX_TIMES} scheduled times are between start and end; use several back-fills"
             raise LaunchBlocked(Reason.INVALID_SPEC, text, is_retryable=False)
-        return progress, times
-
-    async def _go_on(
-        self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress, times: Sequence[datetime]
-    ) -> BackfillResult:
-        """Start runs, unless the back-fill is suspended, and say how far it has got."""
-        total, is_waiting, blocker = len(times), False, None
+        progress, _ = await self._count_ended(run.ref, progress)
         if run.spec.suspend:
             text = "suspended: no runs are started until spec.suspend is set to false"
             return await self._publish(run, progress, Phase.SUSPENDED, Reason.SUSPENDED, text, total=total)
-        progress, is_waiting, blocker = await self._start_runs(run, schedule, progress, times)
+        progress, is_waiting, blocker = await self._start_runs(run, backfill, schedule, progress, times)
         if blocker is not None:
             phase = Phase.RUNNING if progress.active else Phase.PENDING
             return await self._publish(run, progress, phase, blocker.reason, blocker.message, total=total)
         text = describe(progress, total=total, now=self._api.now())
         published = await self._publish(run, progress, Phase.RUNNING, Reason.RUNNING, text, total=total)
         if progress.position == total and not progress.active:  # the outcome keeps the counts in the status
-            return _result_of(progress, total=total)
-        room = len(progress.active) < ((run.spec.backfill and run.spec.backfill.concurrency) or 1)
-        has_more = room and progress.position < total and not is_waiting
+            if not total:
+                text = "no scheduled time is between spec.backfill.start and end"
+                return _ended(progress, Phase.SUCCEEDED, Reason.SUCCEEDED, text)
+            phase, reason = Phase.SUCCEEDED, Reason.SUCCEEDED
+            if progress.failed:
+                phase, reason = Phase.FAILED, Reason.BACKFILL_FAILED
+            return _ended(progress, phase, reason, f"{total} scheduled times: {counts(progress)}")
+        has_more = len(progress.active) < (backfill.concurrency or 1) and progress.position < total and not is_waiting
         return published.model_copy(update={"has_more": has_more, "is_blocked": is_waiting})
 
-    async def _read(self, run: InferenceRun, name: str) -> InferenceRun | None:
-        stored = await get_if_present(self._api, RUNS, run.metadata.namespace, name)
+    async def _read(self, backfill: RunRef, name: str) -> InferenceRun | None:
+        stored = await get_if_present(self._api, RUNS, backfill.namespace, name)
         return parse_run(stored) if stored is not None else None
 
-    async def _look(self, run: InferenceRun, progress: BackfillProgress) -> BackfillProgress:
-        """The progress after its runs that have ended were counted."""
-        tally = _Tally.of(progress)
+    async def _count_ended(
+        self, backfill: RunRef, progress: BackfillProgress
+    ) -> tuple[BackfillProgress, list[InferenceRun]]:
+        """The progress after its runs that have ended, or are gone, were counted, and those in progress."""
+        active = []
         for name in progress.active:
-            child = await self._read(run, name)
-            if child is None or child.metadata.labels.get(wellknown.LABEL_BACKFILL) != run.metadata.uid:
-                tally.count(name, Phase.FAILED)
+            child = await self._read(backfill, name)
+            if child is None or child.metadata.labels.get(wellknown.LABEL_BACKFILL) != backfill.uid:
+                progress = _counted(progress, name, Phase.FAILED)
             elif child.status.is_terminal:
-                tally.count(name, child.status.phase)
+                progress = _counted(progress, name, child.status.phase)
             else:
-                tally.active.append(name)
-        return tally.progress(progress)
+                active.append(child)
+        return progress.model_copy(update={"active": tuple(child.metadata.name for child in active)}), active
 
     async def _start_runs(
-        self, run: InferenceRun, schedule: InferenceRun, progress: BackfillProgress, times: Sequence[datetime]
+        self,
+        run: InferenceRun,
+        backfill: Backfill,
+        schedule: InferenceRun,
+        progress: BackfillProgress,
+        times: Sequence[datetime],
     ) -> tuple[BackfillProgress, bool, LaunchBlocked | None]:
         """The progress after runs were started, whether a run that is being deleted holds up the next one, and what does for now.
 
         Raises LaunchBlocked if a run can never be created.
         """
-        backfill, namespace = run.spec.backfill, run.metadata.namespace
-        assert backfill is not None  # noqa: S101 -- the caller has checked it
-        which, room = backfill.which or BackfillSelection.MISSING, backfill.concurrency or 1
-        tally, position = _Tally.of(progress, active=progress.active), progress.position
-        is_waiting, blocker, begun = False, None, rfc3339(self._api.now())
-        for due in times[position : position + TIMES_PER_STEP]:
-            if len(tally.active) >= room:
+        namespace, active, skipped = run.metadata.namespace, list(progress.active), 0
+        is_waiting, blocker, begun, dealt_with = False, None, rfc3339(self._api.now()), 0
+        for due in times[progress.position : progress.position + TIMES_PER_STEP]:
+            if len(active) >= (backfill.concurrency or 1):
                 break
             name = scheduled_run_name(schedule.metadata.name, rfc3339(due))
-            child = await self._read(run, name)
+            child = await self._read(run.ref, name)
+            which = backfill.which or BackfillSelection.MISSING
             step = next_step(child, which=which, backfill_uid=run.metadata.uid)
             if step is Step.REPEAT and child is not None:
                 await delete_if_present(self._api, RUNS, namespace, name, uid=child.metadata.uid)
@@ -227,31 +226,27 @@ class Backfiller:
                 is_waiting = True
                 break
             if step is Step.SKIP:
-                tally.skipped += 1
+                skipped += 1
             elif step is Step.COUNT and child is not None:
-                tally.count(name, child.status.phase)
+                progress = _counted(progress, name, child.status.phase)
             else:
-                tally.active.append(name)
-            position += 1
-        has_started = tally.active or tally.succeeded or tally.failed
-        started = progress.started_at or (begun if has_started else "")
-        return tally.progress(progress, position=position, started_at=started), is_waiting, blocker
+                active.append(name)
+            dealt_with += 1
+        has_started = active or progress.succeeded or progress.failed
+        update = {
+            "active": tuple(active),
+            "skipped": progress.skipped + skipped,
+            "position": progress.position + dealt_with,
+            "started_at": progress.started_at or (begun if has_started else ""),
+        }
+        return progress.model_copy(update=update), is_waiting, blocker
 
     async def _cancel(self, request: BackfillInput, run: InferenceRun | None) -> BackfillResult:
         """Cancel the runs in progress. The back-fill has ended when they have."""
-        tally, namespace = _Tally.of(request.progress), request.run.namespace
-        for name in request.progress.active:
-            stored = await get_if_present(self._api, RUNS, namespace, name)
-            child = parse_run(stored) if stored is not None else None
-            if child is None or child.metadata.labels.get(wellknown.LABEL_BACKFILL) != request.run.uid:
-                tally.count(name, Phase.FAILED)
-            elif child.status.is_terminal:
-                tally.count(name, child.status.phase)
-            else:
-                tally.active.append(name)
-                if wellknown.ANNOTATION_CANCEL_REQUESTED not in child.metadata.annotations:
-                    await self._submitted.cancel(child.ref)
-        progress = tally.progress(request.progress)
+        progress, active = await self._count_ended(request.run, request.progress)
+        for child in active:
+            if wellknown.ANNOTATION_CANCEL_REQUESTED not in child.metadata.annotations:
+                await self._submitted.cancel(child.ref)
         message = f"the back-fill was cancelled: {counts(progress)}"
         result = BackfillResult(progress=progress, message=message)
         if run is not None and not run.status.is_terminal:
@@ -290,34 +285,12 @@ class Backfiller:
         return BackfillResult(progress=progress, phase=phase, message=message, is_blocked=is_blocked)
 
 
-@dataclass
-class _Tally:
-    """The counts of a back-fill while a step changes them."""
-
-    succeeded: int
-    failed: int
-    skipped: int
-    failures: list[str]
-    active: list[str]
-
-    @classmethod
-    def of(cls, progress: BackfillProgress, *, active: Sequence[str] = ()) -> "_Tally":
-        return cls(progress.succeeded, progress.failed, progress.skipped, list(progress.failures), list(active))
-
-    def count(self, name: str, phase: Phase | None) -> None:
-        """One of the runs has ended, or was deleted before it had."""
-        if phase is Phase.SUCCEEDED:
-            self.succeeded += 1
-            return
-        self.failed += 1
-        if len(self.failures) < SHOWN_FAILURES:
-            self.failures.append(name)
-
-    def progress(self, before: BackfillProgress, **changes: object) -> BackfillProgress:
-        """The progress with these counts."""
-        counted = {"succeeded": self.succeeded, "failed": self.failed, "skipped": self.skipped}
-        lists = {"failures": tuple(self.failures), "active": tuple(self.active)}
-        return before.model_copy(update={**counted, **lists, **changes})
+def _counted(progress: BackfillProgress, name: str, phase: Phase | None) -> BackfillProgress:
+    """The progress after one of the runs has ended, or was deleted before it had."""
+    if phase is Phase.SUCCEEDED:
+        return progress.model_copy(update={"succeeded": progress.succeeded + 1})
+    failures = (*progress.failures, name)[:SHOWN_FAILURES]
+    return progress.model_copy(update={"failed": progress.failed + 1, "failures": failures})
 
 
 def seconds_left(progress: BackfillProgress, *, total: int, now: datetime) -> float | None:
@@ -330,7 +303,6 @@ def seconds_left(progress: BackfillProgress, *, total: int, now: datetime) -> fl
 
 
 def backfill_status(progress: BackfillProgress, *, total: int, now: datetime) -> BackfillStatus:
-    """The numbers in the status."""
     left = seconds_left(progress, total=total, now=now)
     return BackfillStatus(
         total=total,
@@ -359,14 +331,6 @@ def describe(progress: BackfillProgress, *, total: int, now: datetime) -> str:
     ended = progress.position - len(progress.active)
     text = f"{ended} of {total} runs are done: {counts(progress)}, {len(progress.active)} in progress"
     return text if left is None else f"{text}; about {duration_text(timedelta(seconds=left))} left"
-
-
-def _result_of(progress: BackfillProgress, *, total: int) -> BackfillResult:
-    if not total:
-        text = "no scheduled time is between spec.backfill.start and end"
-        return _ended(progress, Phase.SUCCEEDED, Reason.SUCCEEDED, text)
-    phase, reason = (Phase.FAILED, Reason.BACKFILL_FAILED) if progress.failed else (Phase.SUCCEEDED, Reason.SUCCEEDED)
-    return _ended(progress, phase, reason, f"{total} scheduled times: {counts(progress)}")
 
 
 def _ended(progress: BackfillProgress, phase: Phase, reason: Reason, message: str) -> BackfillResult:

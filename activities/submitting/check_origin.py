@@ -16,8 +16,6 @@ _UNKNOWN = (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT)
 
 
 class OriginChecker:
-    """One instance serves all workflows of a worker."""
-
     def __init__(self, temporal: Client, *, task_queue: str) -> None:
         self._temporal = temporal
         self._task_queue = task_queue

@@ -5,14 +5,16 @@ run. A schedule's child is named after its parent and its nominal time, so that 
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from pydantic import ValidationError
 
-from activities.launching.inheritance import propagated_annotations, propagated_labels
 from activities.launching.manifests import owner_reference
-from activities.submitting.due_times import interval_start
+from activities.launching.snapshot import propagated_annotations, propagated_labels
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -27,12 +29,55 @@ from inferrun.resources.run import (
     STARTING_DEADLINE_SECONDS,
     SUCCESSFUL_JOBS_HISTORY_LIMIT,
 )
+from inferrun.resources.status import ScheduledTimes, ScheduleTerms
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.run_result import result_of
 from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
+
+
+@dataclass(frozen=True)
+class DueTime:
+    """A time that is to be settled, and the terms by which it is one."""
+
+    time: datetime
+    terms: ScheduleTerms
+
+
+def due_times(account: ScheduledTimes, *, now: datetime) -> Iterator[DueTime]:
+    """The times that are not accounted for, ascending."""
+    ends = [*(following.since for _, following in pairwise(account.terms)), now]
+    for terms, end in zip(account.terms, ends, strict=True):
+        for time in fire_times(terms.schedule, time_zone=terms.time_zone, after=max(account.until, terms.since)):
+            if time > end:
+                break
+            yield DueTime(time, terms)
+
+
+def interval_start(
+    account: ScheduledTimes | None, expression: str, *, time_zone: str, end: datetime
+) -> datetime | None:
+    """The time before a schedule's time `end`, at which the interval of its run starts; None if there is none.
+
+    A time of the expression from before the last edit was never one of the schedule. Then it is the last one that was, so that
+    an edit leaves no gap between intervals.
+    """
+    start = previous_time(expression, time_zone=time_zone, before=end)
+    if (
+        account is None
+        or not account.terms
+        or start is None
+        or start >= account.terms[-1].since
+        or account.until >= end
+    ):
+        return start
+    earlier = deque(due_times(account, now=min(account.terms[-1].since, end - timedelta(seconds=1))), maxlen=1)
+    if earlier:
+        return earlier[0].time
+    return account.until if account.recent else start
+
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +89,6 @@ submission reads how it ended, which takes more than 10 seconds if a worker is k
 
 
 def submitted_run(submission: Submission, *, workflow_id: str) -> Object:
-    """The InferenceRun that a program requests."""
     metadata: Object = {
         "name": submitted_run_name(workflow_id),
         "namespace": submission.namespace,
@@ -254,7 +298,6 @@ def mismatched(workflow_id: str) -> SubmissionStatus:
 
 
 def rejected(reason: Reason, message: str) -> SubmissionStatus:
-    """A submission that creates no run."""
     return SubmissionStatus(standing=SubmissionState.REFUSED, reason=reason, message=message)
 
 

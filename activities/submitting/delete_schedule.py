@@ -3,8 +3,7 @@
 from temporalio import activity
 from temporalio.client import Client
 
-from control.memo import read_run
-from control.temporal_calls import ignore_not_found
+from control.temporal_calls import ignore_not_found, read_run
 from inferrun.kube.runs import RunStore
 from inferrun.names import schedule_id
 from workflows import activity_options
@@ -12,8 +11,6 @@ from workflows.messages import DeleteScheduleInput, DeletionResult
 
 
 class ScheduleDeleter:
-    """One instance serves all submissions of a worker."""
-
     def __init__(self, temporal: Client, runs: RunStore, *, installation: str) -> None:
         self._temporal = temporal
         self._runs = runs

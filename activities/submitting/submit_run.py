@@ -16,8 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.launching.launch_blocked import PATIENT_TRIES, creation_rejected
 from activities.objects.events import EventRecorder
-from activities.objects.object_metadata import name_of
-from activities.objects.presence import delete_if_present, get_if_present
+from activities.objects.object_metadata import delete_if_present, get_if_present, name_of
 from activities.submitting.child_runs import (
     adopted,
     in_progress,

@@ -9,7 +9,7 @@ from temporalio import activity
 from temporalio.client import Client
 
 from activities.submitting.child_runs import rejected, status_of
-from control import run_workflows
+from control.temporal_calls import cancel_run
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, Forbidden, Invalid, NotFound
@@ -24,8 +24,6 @@ from workflows.run_clock import timeout_of
 
 
 class SubmittedRuns:
-    """One instance serves all workflows of a worker."""
-
     def __init__(self, api: KubeClient, runs: RunStore, *, temporal: Client) -> None:
         self._api = api
         self._runs = runs
@@ -33,7 +31,6 @@ class SubmittedRuns:
 
     @activity.defn(name=activity_options.READ_RUN.name)
     async def read_run(self, request: RunRequest) -> SubmissionStatus:
-        """The state of the run."""
         return status_of(request.run, await self._runs.read(request.run))
 
     @activity.defn(name=activity_options.READ_SPEC.name)
@@ -69,7 +66,7 @@ class SubmittedRuns:
     async def cancel(self, run: RunRef) -> None:
         """Request the cancellation of a run; one that is gone is success."""
         await self._patch(run, {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}})
-        await run_workflows.cancel_run(self._temporal, run)
+        await cancel_run(self._temporal, run)
 
     async def _patch(self, run: RunRef, fields: Object) -> None:
         """One that is gone is success."""

@@ -71,7 +71,6 @@ def counts_ended_objects(rejection: str) -> bool:
 
 
 def diagnose_missing_pod(job: Object, events: list[Object]) -> Wait:
-    """Why a Job has no Pod."""
     if job_state.is_suspended(job):
         text = f"Job {name_of(job)} is suspended; the queueing system resumes it when there is capacity"
         return Wait(Reason.QUEUED, text)

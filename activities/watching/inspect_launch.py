@@ -35,8 +35,6 @@ LOG_SECONDS = 2.0
 
 
 class LaunchInspector:
-    """One instance serves all runs of a worker."""
-
     def __init__(self, api: KubeClient, runs: RunStore, launches: LaunchReader, *, installation: Installation) -> None:
         self._api = api
         self._runs = runs
@@ -49,8 +47,9 @@ class LaunchInspector:
         """The state of the launch, with its verdict if it ended."""
         snapshot = await self._launches.snapshot(request)
         is_divided = snapshot is not None and snapshot.shards > 1  # then Pods that have not ended say since when it ran
-        seen = None if is_divided else await self._launches.seen_end(request)
-        if seen is not None:
+        ended, _ = await self._launches.ended_pods(request, shape=request.pod_shape)
+        if ended and not is_divided:
+            seen = LaunchObjects(None, [], ended_pods=tuple(ended))
             report = await self._launches.report(request, seen, snapshot=snapshot)
             if report.verdict is not None and report.verdict.kind is VerdictKind.SUCCEEDED:
                 return report

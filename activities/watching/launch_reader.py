@@ -8,8 +8,7 @@ from collections.abc import Callable
 from activities.judging.pod_end import IsSigner, read_ends
 from activities.launching.config_maps import find_snapshot
 from activities.launching.snapshot import Snapshot
-from activities.objects.object_metadata import controller_of, uid_of
-from activities.objects.presence import get_if_present
+from activities.objects.object_metadata import controller_of, get_if_present, uid_of
 from activities.watching import pod_state
 from activities.watching.job_objects import list_events, list_pods_and_others
 from activities.watching.launch_report import LaunchObjects, report_on
@@ -25,8 +24,6 @@ from workflows.messages import InspectInput, LaunchReport, LaunchStage, Verdict,
 
 
 class LaunchReader:
-    """One instance serves all runs of a worker."""
-
     def __init__(
         self, api: KubeClient, runs: RunStore, *, defaults: Callable[[], Defaults], is_signer: IsSigner
     ) -> None:
@@ -35,17 +32,12 @@ class LaunchReader:
         self._runs = runs
         self._is_signer = is_signer
 
-    async def seen_end(self, request: InspectInput) -> LaunchObjects | None:
-        """The Pods whose end was signalled, None without such Pods. They prove a success, and nothing else."""
-        ended, _ = split_by_shape(await self._ended_pods(request), shape=request.pod_shape)
-        return LaunchObjects(None, [], ended_pods=tuple(ended)) if ended else None
-
-    async def _ended_pods(self, request: InspectInput) -> list[Object]:
+    async def ended_pods(self, request: InspectInput, *, shape: str) -> tuple[list[Object], list[Object]]:
+        """The Pods of the Job whose end was signalled: those of that shape, which prove a success and nothing else, and others."""
         seen = await read_ends(request.ends, job_uid=request.job_uid, is_signer=self._is_signer)
-        return [end.as_pod() for end in seen]
+        return split_by_shape([end.as_pod() for end in seen], shape=shape)
 
     async def objects(self, request: InspectInput) -> LaunchObjects:
-        """The launch's Job and Pods."""
         job = await self.job(request)
         shape = request.pod_shape
         if (
@@ -55,7 +47,7 @@ class LaunchReader:
             known = run.status.job_status if run is not None else None
             shape = shape_of_job(job) if known is not None and known.uid == request.job_uid else ""
         pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
-        ended, foreign = split_by_shape(await self._ended_pods(request), shape=shape)
+        ended, foreign = await self.ended_pods(request, shape=shape)
         is_contested = bool(foreign or any(controller_of(pod) == request.job_uid for pod in others))
         return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
 

@@ -131,7 +131,6 @@ def condition(pod: Object, kind: str, status: str = "True") -> Object | None:
 
 
 def phase(pod: Object) -> str:
-    """The Pod's phase, empty before there is one."""
     return str((pod.get("status") or {}).get("phase", ""))
 
 
@@ -188,7 +187,6 @@ def silent_since(pod: Object) -> str | None:
 
 
 def is_running(pod: Object) -> bool:
-    """Whether container `inference` has started and not ended."""
     return started_at(pod) is not None and container_end(pod) is None
 
 

@@ -4,7 +4,7 @@ from temporalio import activity
 
 from activities.judging.job_marks import mark_ended
 from activities.objects.events import EventRecorder
-from activities.objects.presence import delete_if_present
+from activities.objects.object_metadata import delete_if_present
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
@@ -17,8 +17,6 @@ from workflows.messages import PublishInput, StatusResult
 
 
 class StatusPublisher:
-    """One instance serves all runs of a worker."""
-
     def __init__(self, api: KubeClient, runs: RunStore, *, events: EventRecorder) -> None:
         self._api = api
         self._runs = runs

@@ -28,7 +28,6 @@ Share = Callable[[Object], Object]
 
 
 def unshared(part: Object) -> Object:
-    """Share nothing."""
     return part
 
 

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from pathlib import Path
@@ -136,11 +136,10 @@ def _writing() -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
-    except BrokenPipeError as closed:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
-        raise typer.Exit(CommandExit.CLOSED) from closed
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(CommandExit.CLOSED) from error
         fail(f"{error.filename or 'the output'} cannot be written: {error.strerror or error}")
         raise typer.Exit(CommandExit.FAILED) from error
 
@@ -164,7 +163,11 @@ def add_command(function: Command, *, panel: str) -> None:
             try:
                 code: int = await function(client, **given)
             except RunNotFound as error:
-                hint = await _similar_run(client, given.values(), error)
+                words = (word for value in given.values() for word in (value if isinstance(value, list) else [value]))
+                wrong = next((word for word in words if isinstance(word, str) and word and word in str(error)), "")
+                hint = ""
+                with suppress(ClientError):  # whoever may read one run need not be allowed to list all
+                    hint = did_you_mean(wrong, [run.metadata.name for run in await client.list()])
                 raise RunNotFound(f"{error}{hint}", fix=f"list what exists: {program()} get -A") from error
             return code
 
@@ -175,15 +178,6 @@ def add_command(function: Command, *, panel: str) -> None:
     invoke.__annotations__ = {one.name: one.annotation for one in parameters}
     invoke.__doc__ = function.__doc__
     app.command(name, rich_help_panel=panel)(invoke)
-
-
-async def _similar_run(client: AsyncClient, given: Iterable[object], error: RunNotFound) -> str:
-    """A suggestion for the name in the arguments that the error is about."""
-    words = (word for value in given for word in (value if isinstance(value, list) else [value]))
-    wrong = next((word for word in words if isinstance(word, str) and word and word in str(error)), "")
-    with suppress(ClientError):  # whoever may read one run need not be allowed to list all
-        return did_you_mean(wrong, [run.metadata.name for run in await client.list()])
-    return ""
 
 
 def run_connected(

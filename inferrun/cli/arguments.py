@@ -1,9 +1,9 @@
 """Arguments that several commands have: how they are named, completed and parsed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from zoneinfo import ZoneInfo
 
 import typer
@@ -16,17 +16,20 @@ from inferrun.resources.cron import DEFAULT_TIME_ZONE
 COMPLETION_SECONDS: Final = 3.0
 
 
-def _completion(find: Callable[[AsyncClient], Awaitable[Iterable[str]]]) -> Callable[[typer.Context, str], list[str]]:
-    """Completes with the found names that start with what was typed; with none if the cluster does not answer at once."""
+def _completion(kind: Literal["run", "schedule", "config"]) -> Callable[[typer.Context, str], list[str]]:
+    """Completes with the names that start with what was typed; with no name if the cluster does not answer at once."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
-        async def names() -> Iterable[str]:
+        async def names() -> list[str]:
             given = context.params.get
             connecting = AsyncClient.connect(
                 namespace=given("namespace"), context=given("context"), kubeconfig=given("kubeconfig")
             )
             async with asyncio.timeout(COMPLETION_SECONDS), await connecting as client:
-                return await find(client)
+                if kind == "config":
+                    configs = client.kube.items(CONFIGS, client.namespace, page_size=100)
+                    return [item["metadata"]["name"] async for item in configs]
+                return [one.metadata.name for one in await client.list() if kind == "run" or one.spec.is_schedule]
 
         try:
             return [name for name in asyncio.run(names()) if name.startswith(incomplete)]
@@ -36,27 +39,14 @@ def _completion(find: Callable[[AsyncClient], Awaitable[Iterable[str]]]) -> Call
     return complete
 
 
-async def _run_names(client: AsyncClient) -> list[str]:
-    return [run.metadata.name for run in await client.list()]
+complete_runs: Final = _completion("run")
+complete_schedules: Final = _completion("schedule")
 
-
-async def _config_names(client: AsyncClient) -> list[str]:
-    return [item["metadata"]["name"] async for item in client.kube.items(CONFIGS, client.namespace, page_size=100)]
-
-
-async def _schedule_names(client: AsyncClient) -> list[str]:
-    return [run.metadata.name for run in await client.list() if run.spec.is_schedule]
-
-
-complete_schedules: Final = _completion(_schedule_names)
-
-Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.", autocompletion=_completion(_run_names))]
-Names = Annotated[
-    list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=_completion(_run_names))
-]
+Name = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.", autocompletion=complete_runs)]
+Names = Annotated[list[str], typer.Argument(metavar="RUN", help="Names of runs.", autocompletion=complete_runs)]
 AnyNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN", help="Names of runs. Default: all.", autocompletion=_completion(_run_names)),
+    typer.Argument(metavar="RUN", help="Names of runs. Default: all.", autocompletion=complete_runs),
 ]
 Config = Annotated[
     str | None,
@@ -64,7 +54,7 @@ Config = Annotated[
         metavar="CONFIG",
         help="Name of an InferenceConfig, or NAMESPACE/NAME.",
         show_default=False,
-        autocompletion=_completion(_config_names),
+        autocompletion=_completion("config"),
     ),
 ]
 Schedule = Annotated[
@@ -107,7 +97,6 @@ def instant(text: str, time_zone: str | None) -> datetime:
         found = datetime.fromisoformat(text)
         return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(time_zone or DEFAULT_TIME_ZONE))
     except (ValueError, KeyError, OSError) as error:
+        given = f"{text!r} in time zone {time_zone or DEFAULT_TIME_ZONE}"
         example = "allowed are dates and times such as 2026-11-21, 2026-11-21T06:00 and 2026-11-21T06:00:00Z"
-        raise InvalidRequest(
-            f"{text!r} in time zone {time_zone or DEFAULT_TIME_ZONE} is not a time; {example}"
-        ) from error
+        raise InvalidRequest(f"{given} is not a time; {example}") from error

@@ -9,7 +9,8 @@ from inferrun.cli.app import Command, add_command, app
 from inferrun.cli.describing import describe
 from inferrun.cli.following import logs, top
 from inferrun.cli.manifests import init, validate
-from inferrun.cli.operations import copy_secret, doctor, migrate
+from inferrun.cli.migrate import migrate
+from inferrun.cli.operations import copy_secret, doctor
 from inferrun.cli.results import errors, results
 from inferrun.cli.runs import cancel, get, resume, retry, run, suspend
 from inferrun.cli.schedules import backfill, next_, trigger

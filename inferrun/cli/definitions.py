@@ -5,8 +5,6 @@ definitions, so it may be an old one. And it must have the rule that protects ou
 controller have the same names but no such rule.
 """
 
-import types
-import typing
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +19,7 @@ from inferrun.resources import (
     InferenceRunSpec,
     InferenceRunStatus,
 )
+from inferrun.resources.resource_model import model_in
 
 MODELS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
     f"{wellknown.CONFIG_PLURAL}.{wellknown.GROUP}": (InferenceConfigSpec, InferenceConfigStatus),
@@ -74,17 +73,8 @@ def _paths(model: type[BaseModel]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         alias = field.alias or name
         yield alias
-        for inner in _models_in(field.annotation):
+        if (inner := model_in(field.annotation)) is not None:
             yield from (f"{alias}.{path}" for path in _paths(inner))
-
-
-def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-        return
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType, tuple, typing.Annotated):
-        for part in typing.get_args(annotation):
-            yield from _models_in(part)
 
 
 def _schema_paths(schema: Object) -> Iterator[str]:

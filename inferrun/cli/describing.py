@@ -46,9 +46,18 @@ async def describe(client: AsyncClient, name: Name) -> int:
     if not run.spec.is_schedule:
         _print_stages(console, run)
         _print_attempts(console, run, now=now)
-    _print_events(console, await _events(client, run), now=now)
-    if not run.spec.is_schedule:
-        await _print_last_lines(console, client, run)
+    if events := await _events(client, run):
+        console.print("\nEvents", style="bold")
+        print_fields(_event_row(event, now=now) for event in events)
+    lines: list[LogLine] = []
+    with suppress(KubeError):
+        if not run.spec.is_schedule:
+            async with aclosing(client.logs(run, tail=SHOWN_LINES)) as found:
+                lines = [line async for line in found][-SHOWN_LINES:]
+    if lines:
+        console.print("\nLast log lines", style="bold")
+    for line in lines:
+        console.print("  ", log_text(line), sep="")
     console.print("\nMore", style="bold")
     for heading, text in _links(run):
         if text:  # a line that the terminal wraps can be copied as one
@@ -71,13 +80,8 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
         yield "times", f"{rfc3339(spec.backfill.start)} to {rfc3339(spec.backfill.end)}"
     if status.backfill is not None:
         counts = status.backfill
-        yield (
-            "runs",
-            (
-                f"{counts.total:,} total, {counts.succeeded:,} succeeded, {counts.failed:,} failed, "
-                f"{counts.skipped:,} skipped, {counts.running:,} in progress"
-            ),
-        )
+        ended = f"{counts.succeeded:,} succeeded, {counts.failed:,} failed, {counts.skipped:,} skipped"
+        yield "runs", f"{counts.total:,} total, {ended}, {counts.running:,} in progress"
         yield "estimated end", moment(counts.estimated_completion_time, now=now) if not status.is_terminal else ""
     if status.input_run is not None:
         yield "input of run", f"{status.input_run.name} ({status.input_run.phase or 'does not exist yet'})"
@@ -166,29 +170,11 @@ def _time_of(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def _print_events(console: Console, events: list[Object], *, now: datetime) -> None:
-    if not events:
-        return
-    rows = []
-    for event in events:
-        about, instant = event.get("involvedObject") or {}, parse_foreign(_time_of(event))
-        count = int(event.get("count") or 1)
-        message = f"{event.get('message')}{f' ({count} times)' if count > 1 else ''}"
-        ago = moment(instant, now=now).partition("(")[2].removesuffix(")")
-        rows.append((ago, event.get("type"), event.get("reason"), about.get("kind"), message))
-    console.print("\nEvents", style="bold")
-    print_fields(rows)
-
-
-async def _print_last_lines(console: Console, client: AsyncClient, run: InferenceRun) -> None:
-    lines: list[LogLine] = []
-    with suppress(KubeError):
-        async with aclosing(client.logs(run, tail=SHOWN_LINES)) as found:
-            lines = [line async for line in found][-SHOWN_LINES:]
-    if lines:
-        console.print("\nLast log lines", style="bold")
-    for line in lines:
-        console.print("  ", log_text(line), sep="")
+def _event_row(event: Object, *, now: datetime) -> tuple[object, ...]:
+    about, count = event.get("involvedObject") or {}, int(event.get("count") or 1)
+    message = f"{event.get('message')}{f' ({count} times)' if count > 1 else ''}"
+    ago = moment(parse_foreign(_time_of(event)), now=now).partition("(")[2].removesuffix(")")
+    return ago, event.get("type"), event.get("reason"), about.get("kind"), message
 
 
 def _links(run: InferenceRun) -> Iterator[tuple[str, object]]:
@@ -205,10 +191,6 @@ def _links(run: InferenceRun) -> Iterator[tuple[str, object]]:
         has_failures = status.records is not None and status.records.failed > 0
         yield "results", f"{program()} results {place}" if status.output is not None and status.is_terminal else ""
         yield "errors", f"{program()} errors {place}" if has_failures and status.phase is Phase.SUCCEEDED else ""
-        yield (
-            "again",
-            f"{program()} retry {place}"
-            if status.phase is Phase.FAILED or (has_failures and status.is_terminal)
-            else "",
-        )
+        is_incomplete = status.phase is Phase.FAILED or (has_failures and status.is_terminal)
+        yield "again", f"{program()} retry {place}" if is_incomplete else ""
     yield "as YAML", f"kubectl get inferencerun {place} -o yaml"

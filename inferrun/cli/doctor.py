@@ -15,7 +15,7 @@ from inferrun.cli.definitions import FIX as DEFINITIONS_FIX
 from inferrun.cli.definitions import MODELS, judge_definition
 from inferrun.cli.findings import Finding, exit_code, lines, ok, problem, summary, unknown
 from inferrun.cli.permissions import AT_HOME, PERSON, SHIM, WORKER, access_review, judge_permissions
-from inferrun.cli.programs import SHIMS, Installed, judge_programs, judge_queue
+from inferrun.cli.programs import COMPONENTS, SHIMS, Installed, judge_program, judge_queue
 from inferrun.cli.temporal_server import TemporalServer
 from inferrun.installation import Objects, join_id, recorded_cluster
 from inferrun.kube.client import KubeClient
@@ -70,12 +70,20 @@ async def examine(question: Question, cluster: Cluster, connect_temporal: Connec
     version = await _version(cluster)
     if version.fix:  # nothing else can be checked
         return [version]
-    programs, installed = await _programs(question, cluster)
-    settings = f"settings (ConfigMap {question.install_namespace}/{SETTINGS})"
+    definitions = [await _definition(cluster, name) for name in MODELS]
+    namespace, release, installed = question.install_namespace, question.release, Installed(accounts={})
+    try:
+        selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={release}"
+        deployments = (await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)).get("items") or []
+        programs = [judge_program(one, deployments, namespace=namespace, release=release) for one in COMPONENTS]
+        installed = Installed.read(deployments)
+    except KubeError as error:
+        programs = [unknown(f"Deployments in namespace {namespace}", str(error))]
+    settings = f"settings (ConfigMap {namespace}/{SETTINGS})"
     others = "other installations in the same namespaces"
     return [
         version,
-        *[await _definition(cluster, name) for name in MODELS],
+        *definitions,
         *programs,
         *await _tried(settings, _settings(settings, question, cluster)),
         *await _permissions(question, cluster, installed),
@@ -96,17 +104,12 @@ async def _version(cluster: Cluster) -> Finding:
     try:
         answer = await cluster.version()
     except KubeError as error:
-        return problem(
-            "cluster",
-            str(error),
-            fix="select the right cluster with --kubeconfig FILE and --context NAME; test: kubectl version",
-        )
-    version = str(answer.get("gitVersion", ""))
-    minor = re.match(r"\d+", str(answer.get("minor", "")))
+        fix = "select the right cluster with --kubeconfig FILE and --context NAME; test: kubectl version"
+        return problem("cluster", str(error), fix=fix)
+    version, minor = str(answer.get("gitVersion", "")), re.match(r"\d+", str(answer.get("minor", "")))
     if answer.get("major") == "1" and minor is not None and int(minor[0]) < OLDEST_MINOR:
-        return problem(
-            "cluster", f"Kubernetes {version} is too old", fix=f"upgrade to Kubernetes 1.{OLDEST_MINOR} or newer"
-        )
+        fix = f"upgrade to Kubernetes 1.{OLDEST_MINOR} or newer"
+        return problem("cluster", f"Kubernetes {version} is too old", fix=fix)
     return ok("cluster", f"Kubernetes {version}")
 
 
@@ -126,17 +129,6 @@ async def _definition(cluster: Cluster, name: str) -> Finding:
         return unknown(what, "you are not allowed to read definitions, so its version cannot be checked")
     except KubeError as error:
         return unknown(what, str(error))
-
-
-async def _programs(question: Question, cluster: Cluster) -> tuple[list[Finding], Installed]:
-    namespace = question.install_namespace
-    try:
-        selector = f"app.kubernetes.io/name=inferrun,app.kubernetes.io/instance={question.release}"
-        found = await cluster.list(DEPLOYMENTS, namespace, labelSelector=selector)
-    except KubeError as error:
-        return [unknown(f"Deployments in namespace {namespace}", str(error))], Installed(accounts={})
-    deployments = found.get("items") or []
-    return judge_programs(deployments, namespace=namespace, release=question.release), Installed.read(deployments)
 
 
 async def _settings(what: str, question: Question, cluster: Cluster) -> list[Finding]:
@@ -220,20 +212,18 @@ async def _temporal(
         f"kubectl -n {question.install_namespace} rollout restart deployment -l app.kubernetes.io/component=worker"
     )
 
-    async def find_namespace() -> list[Finding]:
-        if await server.has_namespace():
-            return [ok("Temporal namespace", namespace)]
-        fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
-        return [problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
-
     async def find_pollers(kind: str) -> list[Finding]:
         pollers = await server.pollers(queue, kind)
         return [judge_queue(queue, kind, pollers, installation=installation, restart=restart)]
 
     found = [ok("Temporal", f"connected to {server.address}")]
-    found += await _tried("Temporal namespace", find_namespace())
-    if found[-1].fix:
-        return found
+    try:
+        if not await server.has_namespace():
+            fix = f"temporal operator namespace create -n {namespace}, or set TEMPORAL_NAMESPACE"
+            return [*found, problem("Temporal namespace", f"namespace {namespace} does not exist", fix=fix)]
+        found.append(ok("Temporal namespace", namespace))
+    except TemporalUnavailable as error:
+        found.append(unknown("Temporal namespace", str(error)))
     found += await _tried("search attributes", _search_attributes(server))
     for kind in ("workflows", "activities"):
         found += await _tried(f"pollers of task queue {queue} ({kind})", find_pollers(kind))

@@ -87,7 +87,11 @@ def log_text(line: LogLine) -> Text:
         text.append(f"shard {line.shard} ", style="magenta")
     if line.attempt > 1:
         text.append(f"attempt {line.attempt} ", style="magenta")
-    fields = _json(line.text)
+    try:
+        value = json.loads(line.text)
+    except (ValueError, RecursionError):
+        value = None
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}  # Any: whatever a Pod writes
     text.append(f"{one_line(str(fields.get('time') or line.time), limit=64)[11:19]} ", style="dim")
     match fields.get("event"):
         case "log":
@@ -115,14 +119,6 @@ def _progress(records: dict[str, Any], pace: object) -> str:  # Any: whatever a 
 
 def _number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _json(text: str) -> dict[str, Any]:  # Any: whatever a Pod writes
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 async def top(

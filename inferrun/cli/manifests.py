@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -85,11 +86,9 @@ def _manifest(document: Any, *, number: int) -> CheckedManifest:  # Any: whateve
         return CheckedManifest(
             title, warnings=(f"not checked: apiVersion and kind are not of {wellknown.API_VERSION}",)
         )
-    problems = (
-        []
-        if is_subdomain(name)
-        else [f'metadata.name is "{one_line(name, limit=100)}"; it must be a DNS-1123 subdomain']
-    )
+    problems = []
+    if not is_subdomain(name):
+        problems.append(f'metadata.name is "{one_line(name, limit=100)}"; it must be a DNS-1123 subdomain')
     stored = {**document, "metadata": metadata}
     model = InferenceConfigSpec if kind == wellknown.CONFIG_KIND else InferenceRunSpec
     problems += map(str, unknown_fields(stored, model=model))
@@ -176,24 +175,18 @@ def _storage(text: str, *, is_input: bool) -> dict[str, object]:
     raise typer.BadParameter(f"allowed: {INPUT_FORMS if is_input else OUTPUT_FORMS}")
 
 
-def _input(text: str) -> dict[str, object]:
-    return _storage(text, is_input=True)
-
-
-def _output(text: str) -> dict[str, object]:
-    return _storage(text, is_input=False)
-
-
-def _secret(text: str) -> str:
-    return "" if text in ("", "none") else _name(text)
-
-
 QUESTIONS: Final[tuple[tuple[str, str, str, str, Callable[[str], object]], ...]] = (
     ("name", "Name of the config", "", "iris", _name),
     ("model", "Model", MODEL_FORMS, "", _model),
-    ("input", "Input", INPUT_FORMS, "", _input),
-    ("output", "Output", OUTPUT_FORMS, "", _output),
-    ("secret", "Secret with the credentials for the storage", "", "none", _secret),
+    ("input", "Input", INPUT_FORMS, "", partial(_storage, is_input=True)),
+    ("output", "Output", OUTPUT_FORMS, "", partial(_storage, is_input=False)),
+    (
+        "secret",
+        "Secret with the credentials for the storage",
+        "",
+        "none",
+        lambda text: "" if text in ("", "none") else _name(text),
+    ),
 )
 """Of each question: its option, the question, what is allowed, the default, and what parses the answer."""
 
@@ -220,7 +213,24 @@ def init(
     given = {"name": name, "model": model, "input": input_, "output": output, "secret": secret}
     answers: dict[str, Any] = {}  # Any: each question has its own type
     for key, question, forms, default, parse in QUESTIONS:
-        answers[key] = _answer(key, question, forms, default, parse, given=given[key], before=answers)
+
+        def check(text: str, key: str = key, parse: Callable[[str], object] = parse) -> object:
+            value = parse(text)
+            if problems := _manifest(_config_of({**answers, key: value}), number=1).problems:
+                raise typer.BadParameter("; ".join(problems))
+            return value
+
+        text = given[key]
+        if text is None:
+            if forms:
+                stderr().print(f"\n{question}: {forms}", style="dim")
+            answers[key] = typer.prompt(question, default=default or None, value_proc=check)
+            continue
+        try:
+            answers[key] = check(text)
+        except typer.BadParameter as error:
+            fail(f"--{key} {text!r} is not allowed", fix=error.message)
+            raise typer.Exit(CommandExit.USAGE) from error
     path = file or Path(f"{answers['name']}.yaml")
     if path.exists() and not force:
         fail(f"{path} exists already", fix="choose another file with --file, or overwrite it with --force")
@@ -232,35 +242,6 @@ def init(
         raise typer.Exit(CommandExit.USAGE) from error
     print(f"wrote {path}")
     stderr().print(f"  run it: {program()} run -f {path} --wait", style="dim")
-
-
-def _answer(
-    key: str,
-    question: str,
-    forms: str,
-    default: str,
-    parse: Callable[[str], object],
-    *,
-    given: str | None,
-    before: dict[str, Any],  # Any: as above
-) -> object:
-    """The answer in an option, or that of the person, who is asked until it makes a valid config."""
-
-    def check(text: str) -> object:
-        value = parse(text)
-        if problems := _manifest(_config_of({**before, key: value}), number=1).problems:
-            raise typer.BadParameter("; ".join(problems))
-        return value
-
-    if given is None:
-        if forms:
-            stderr().print(f"\n{question}: {forms}", style="dim")
-        return typer.prompt(question, default=default or None, value_proc=check)
-    try:
-        return check(given)
-    except typer.BadParameter as error:
-        fail(f"--{key} {given!r} is not allowed", fix=error.message)
-        raise typer.Exit(CommandExit.USAGE) from error
 
 
 def _config_of(answers: dict[str, Any]) -> dict[str, Any]:  # Any: as above

@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
+import typer
 from pydantic import ValidationError
 
 from inferrun import wellknown
-from inferrun.cli.app import CommandExit, CommandFailed
+from inferrun.cli.app import CommandExit, CommandFailed, ContextOption, KubeconfigOption, run_connected
 from inferrun.cli.migration import (
     SETTLE,
     MigrationAction,
@@ -25,6 +26,7 @@ from inferrun.cli.migration import (
     plan_run,
     plan_secrets,
 )
+from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
 from inferrun.kube.objects import CONFIGS, DEFINITIONS, DEPLOYMENTS, JOBS, PODS, RUNS, Object, Resource
@@ -78,7 +80,7 @@ async def read_plan(api: KubeClient, *, namespace: str | None) -> MigrationPlan:
     )
 
 
-async def apply(plan: MigrationPlan, api: KubeClient, *, report: Write) -> bool:
+async def apply_due(plan: MigrationPlan, api: KubeClient, *, report: Write) -> bool:
     """Execute what is due, per run until the first step that is not; returns whether anything was changed."""
     has_changed = False
     for actions in plan.runs:
@@ -101,14 +103,14 @@ async def apply(plan: MigrationPlan, api: KubeClient, *, report: Write) -> bool:
     return has_changed
 
 
-async def migrate(api: KubeClient, *, namespace: str | None, must_wait: bool, report: Write) -> list[MigrationAction]:
+async def apply_all(api: KubeClient, *, namespace: str | None, must_wait: bool, report: Write) -> list[MigrationAction]:
     """Apply until nothing is due any more; with `must_wait`, until Jobs that run have ended. Returns what is left."""
     changeless_passes = 0
     while True:
         plan = await read_plan(api, namespace=namespace)
         if plan.controllers:
             raise CommandFailed("the earlier controller is still running", fix=plan.controllers[0].why)
-        has_changed = await apply(plan, api, report=report)
+        has_changed = await apply_due(plan, api, report=report)
         changeless_passes = 0 if has_changed else changeless_passes + 1
         left = plan.actions
         is_unfinished = any(one.step.is_change for one in left)
@@ -145,14 +147,13 @@ def _by_owner(items: Sequence[Object]) -> defaultdict[str, list[Object]]:
 
 async def _all(api: KubeClient, resource: Resource, namespace: str | None) -> list[Object]:
     items: list[Object] = []
-    params = {"limit": PAGE}
+    more: dict[str, str] = {}
     while True:
-        page = await api.list(resource, namespace, **params)
+        page = await api.list(resource, namespace, limit=PAGE, **more)
         items += page.get("items") or []
-        token = (page.get("metadata") or {}).get("continue")
-        if not token:
+        if not (token := (page.get("metadata") or {}).get("continue")):
             return items
-        params = {"limit": PAGE, "continue": token}
+        more = {"continue": token}
 
 
 def _parsed(parse: Callable[[Object], Parsed], item: Object) -> Parsed | None:
@@ -163,18 +164,41 @@ def _parsed(parse: Callable[[Object], Parsed], item: Object) -> Parsed | None:
         return None
 
 
-async def migrate_or_plan(api: KubeClient, *, namespace: str | None, must_apply: bool, must_wait: bool) -> int:
-    """Migrate in a cluster and print what is, or would be, done; returns the exit code."""
+def migrate(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="With --apply: wait for the Jobs that are running.")] = False,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", "-n", metavar="NAME", help="Only this namespace. Default: all.", show_default=False
+        ),
+    ] = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Take over from the earlier Go controller (kserve-controller).
+
+    Records the outcomes of its runs, moves schedules from CronJobs to Temporal, and removes its finalizers, with your own
+    permissions. It never executes a run again and never ends a Job that runs. It can be interrupted and repeated.
+    """
     say = partial(print, flush=True)
-    if not must_apply:
-        actions = (await read_plan(api, namespace=namespace)).actions
-        say("\n".join(lines(actions)) if actions else "nothing to migrate")
-        if actions:
-            say("\nnothing was changed; inferrun migrate --apply does this")
-        return CommandExit.OK
-    left = await migrate(api, namespace=namespace, must_wait=must_wait, report=say)
-    say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
-    if all(action.step is MigrationStep.LEAVE or action.kind == "Secret" for action in left):
-        return CommandExit.OK
-    say("\nrun the same command again once these are resolved")
-    return CommandExit.FAILED
+
+    async def work(client: AsyncClient) -> int:
+        if dry_run == apply:
+            raise InvalidRequest("give either --dry-run or --apply")
+        if dry_run:
+            actions = (await read_plan(client.kube, namespace=namespace)).actions
+            say("\n".join(lines(actions)) if actions else "nothing to migrate")
+            if actions:
+                say("\nnothing was changed; inferrun migrate --apply does this")
+            return CommandExit.OK
+        left = await apply_all(client.kube, namespace=namespace, must_wait=wait, report=say)
+        say("\nleft as it is:\n" + "\n".join(lines(left)) if left else "nothing is left to migrate")
+        if all(action.step is MigrationStep.LEAVE or action.kind == "Secret" for action in left):
+            return CommandExit.OK
+        say("\nrun the same command again once these are resolved")
+        return CommandExit.FAILED
+
+    run_connected(work, namespace=namespace, context=context, kubeconfig=kubeconfig)

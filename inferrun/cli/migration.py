@@ -112,10 +112,9 @@ class _Planned:
         """Remove the earlier controller's finalizer, if the run has it."""
         finalizers = self.run.metadata.finalizers
         others = [name for name in finalizers if name != wellknown.LEGACY_FINALIZER]
+        change = {"metadata": {"finalizers": others}}
         is_held = len(others) < len(finalizers)
-        return (
-            [self.act(MigrationStep.STRIP, why, {"metadata": {"finalizers": others}}, is_due=is_due)] if is_held else []
-        )
+        return [self.act(MigrationStep.STRIP, why, change, is_due=is_due)] if is_held else []
 
 
 def plan_run(item: Object, run: InferenceRun, owned: Owned, *, now: datetime) -> list[MigrationAction]:
@@ -194,22 +193,26 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
             "to execute it again, create a run with another name"
         )
         return Outcome(Phase.FAILED, Reason.OUTCOME_UNKNOWN, message)
-    status = job.get("status") or {}
-    times = {"started_at": _time(status.get("startTime")), "finished_at": _time(status.get("completionTime"))}
+    status, failed = job.get("status") or {}, _condition(job, "Failed") or {}
+    begun, ended = status.get("startTime"), status.get("completionTime") or failed.get("lastTransitionTime")
+    times = {"started_at": parse(begun) if begun else None, "finished_at": parse(ended) if ended else None}
+    what = f"Job {_name(job)} of the earlier controller"
     if _condition(job, "Complete") is not None:
-        message = f"Job {_name(job)} of the earlier controller succeeded"
-        return Outcome(Phase.SUCCEEDED, Reason.SUCCEEDED, message, int(ExitCode.DONE), **times)
-    failed = _condition(job, "Failed") or {}
-    times["finished_at"] = times["finished_at"] or _time(failed.get("lastTransitionTime"))
-    code = _exit_code(pods)
+        return Outcome(Phase.SUCCEEDED, Reason.SUCCEEDED, f"{what} succeeded", int(ExitCode.DONE), **times)
+    ends = [  # of the container, in the order of the Pods' ends
+        (str(end.get("finishedAt", "")), int(end["exitCode"]))
+        for pod in pods
+        for one in (pod.get("status") or {}).get("containerStatuses") or []
+        if one.get("name") == CONTAINER
+        if (end := (one.get("state") or {}).get("terminated")) is not None
+    ]
+    code = max(ends)[1] if ends else None
     if failed.get("reason") == "DeadlineExceeded":
-        message = f"Job {_name(job)} of the earlier controller reached its time limit"
-        return Outcome(Phase.FAILED, Reason.DEADLINE_EXCEEDED, message, code, **times)
-    ended = (
-        f"exit code {meaning_of(code)}" if code is not None else str(failed.get("message") or "no exit code is known")
-    )
-    reason = reason_of(code) if code is not None else Reason.RUNNER_FAILED
-    return Outcome(Phase.FAILED, reason, f"Job {_name(job)} of the earlier controller failed: {ended}", code, **times)
+        return Outcome(Phase.FAILED, Reason.DEADLINE_EXCEEDED, f"{what} reached its time limit", code, **times)
+    if code is None:
+        message = f"{what} failed: {failed.get('message') or 'no exit code is known'}"
+        return Outcome(Phase.FAILED, Reason.RUNNER_FAILED, message, None, **times)
+    return Outcome(Phase.FAILED, reason_of(code), f"{what} failed: exit code {meaning_of(code)}", code, **times)
 
 
 def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig]) -> list[MigrationAction]:
@@ -262,18 +265,6 @@ def lines(actions: Sequence[MigrationAction]) -> Iterator[str]:
         yield f"{first:{widths[0]}}  {second:{widths[1]}}  {third}"
 
 
-def _exit_code(pods: Sequence[Object]) -> int | None:
-    """Of the container of the last Pod that ended."""
-    ends = [
-        (str(end.get("finishedAt", "")), int(end["exitCode"]))
-        for pod in pods
-        for status in (pod.get("status") or {}).get("containerStatuses") or []
-        if status.get("name") == CONTAINER
-        if (end := (status.get("state") or {}).get("terminated")) is not None
-    ]
-    return max(ends)[1] if ends else None
-
-
 def _condition(job: Object, kind: str) -> Object | None:
     conditions: list[Object] = (job.get("status") or {}).get("conditions") or []
     return next((one for one in conditions if one.get("type") == kind and one.get("status") == "True"), None)
@@ -281,7 +272,3 @@ def _condition(job: Object, kind: str) -> Object | None:
 
 def _name(item: Object) -> str:
     return str(item["metadata"]["name"])
-
-
-def _time(text: object) -> datetime | None:
-    return parse(str(text)) if text else None

@@ -1,15 +1,24 @@
-"""The commands for whoever operates an installation. Each is described here, and done in a module of its own."""
+"""The commands `doctor` and `copy-secret`, for whoever operates an installation.
+
+A Pod can only use Secrets of its own namespace, and the product itself has no access to Secrets: copying one is a task for its
+owner, with the owner's permissions. Values are neither printed nor logged.
+"""
 
 import re
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from inferrun.cli import copy_secret as copying
-from inferrun.cli import migrate as migrating
-from inferrun.cli.app import CommandExit, ContextOption, KubeconfigOption, run_connected
+from inferrun.cli.app import CommandExit, CommandFailed
 from inferrun.client import AsyncClient, InvalidRequest
+from inferrun.kube.errors import AlreadyExists, Forbidden, NotFound
+from inferrun.kube.objects import SECRETS
 from inferrun.names import LABEL_LIMIT, LABEL_PATTERN, is_subdomain
+
+BOUND_TYPES: Final = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
+"""Types of Secrets that only work in their own namespace."""
+
+ADMINISTRATOR_FIX: Final = "ask an administrator for this permission, or to run the command"
 
 
 async def doctor(
@@ -52,34 +61,31 @@ async def copy_secret(
     for place in (source, target):
         if len(place) > LABEL_LIMIT or not re.fullmatch(LABEL_PATTERN, place):
             raise InvalidRequest(f"{place!r} is not a valid namespace")
-    await copying.copy_secret(client.kube, name=name, source=source, target=target)
+    if source == target:
+        raise CommandFailed(f"--from and --to are both {source}", fix="name two different namespaces")
+    try:
+        secret = await client.kube.get(SECRETS, source, name)
+    except NotFound as error:
+        text = f"Secret {name} does not exist in namespace {source}"
+        raise CommandFailed(text, fix=f"check the name: kubectl get secrets -n {source}") from error
+    except Forbidden as error:
+        text = f"you are not allowed to read Secret {name} in namespace {source}"
+        raise CommandFailed(text, fix=ADMINISTRATOR_FIX) from error
+    kind = secret.get("type", "Opaque")
+    if kind in BOUND_TYPES:
+        text = f"Secret {name} has type {kind}, which cannot be used in another namespace"
+        raise CommandFailed(text, fix=f"create a Secret of another type in namespace {target}")
+    copy = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind}
+    try:
+        await client.kube.create(SECRETS, target, {**copy, "data": secret.get("data") or {}})
+    except AlreadyExists as error:
+        fix = f"to replace it, delete it first: kubectl delete secret {name} -n {target}"
+        raise CommandFailed(f"Secret {name} already exists in namespace {target}", fix=fix) from error
+    except NotFound as error:
+        fix = f"create it: kubectl create namespace {target}"
+        raise CommandFailed(f"namespace {target} does not exist", fix=fix) from error
+    except Forbidden as error:
+        text = f"Secret {name} cannot be created in namespace {target}: {error}"
+        raise CommandFailed(text, fix=ADMINISTRATOR_FIX) from error
     print(f"Secret {name} copied from namespace {source} to namespace {target}")
     return CommandExit.OK
-
-
-def migrate(
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
-    apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="With --apply: wait for the Jobs that are running.")] = False,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace", "-n", metavar="NAME", help="Only this namespace. Default: all.", show_default=False
-        ),
-    ] = None,
-    context: ContextOption = None,
-    kubeconfig: KubeconfigOption = None,
-) -> None:
-    """Take over from the earlier Go controller (kserve-controller).
-
-    Records the outcomes of its runs, moves schedules from CronJobs to Temporal, and removes its finalizers, with your own
-    permissions. It never executes a run again and never ends a Job that runs. It can be interrupted and repeated.
-    """
-
-    async def work(client: AsyncClient) -> int:
-        if dry_run == apply:
-            raise InvalidRequest("give either --dry-run or --apply")
-        return await migrating.migrate_or_plan(client.kube, namespace=namespace, must_apply=apply, must_wait=wait)
-
-    run_connected(work, namespace=namespace, context=context, kubeconfig=kubeconfig)

@@ -55,13 +55,9 @@ class Installed:
         )
 
 
-def judge_programs(deployments: list[Object], *, namespace: str, release: str) -> list[Finding]:
-    """One finding per program."""
-    by_component = {_component_of(item): item for item in deployments}
-    return [_judge(name, by_component.get(name), namespace=namespace, release=release) for name in COMPONENTS]
-
-
-def _judge(component: str, deployment: Object | None, *, namespace: str, release: str) -> Finding:
+def judge_program(component: str, deployments: list[Object], *, namespace: str, release: str) -> Finding:
+    """The finding about a program."""
+    deployment = next((item for item in deployments if _component_of(item) == component), None)
     if deployment is None:
         fix = (
             f"helm install {release} deploy/helm/inferrun -n {namespace} --create-namespace --set temporal.address=HOST:PORT\n"

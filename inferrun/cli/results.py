@@ -73,49 +73,39 @@ async def _read(
 ) -> Results:
     if output is not None and output.suffix not in SUFFIXES:
         raise InvalidRequest(f"--output {str(output)!r} has no known extension; allowed: {', '.join(SUFFIXES)}")
-    return await client.results(name, directory=_directory(directories), join_input=join_input)
-
-
-def _directory(given: list[str] | None) -> str | dict[str, str] | None:
-    pairs = [text.rpartition("=") for text in given or ()]
+    pairs = [text.rpartition("=") for text in directories or ()]
     if len(pairs) == 1 and not pairs[0][0]:
-        return pairs[0][2]
+        return await client.results(name, directory=pairs[0][2], join_input=join_input)
     if nameless := next((path for claim, _, path in pairs if not claim), ""):
         raise InvalidRequest(
             f"--directory {nameless!r} is not CLAIM=PATH; with several directories, each needs its claim"
         )
-    return {claim: path for claim, _, path in pairs} or None
+    directory = {claim: path for claim, _, path in pairs} or None
+    return await client.results(name, directory=directory, join_input=join_input)
 
 
 def _print(found: Results, output: Path | None) -> int:
     if output is not None:
         write_results(found, output)
         print(f"{len(found):,} rows written to {output}")
-    elif sys.stdout.isatty():
-        _print_table(found)
-    else:
+    elif not sys.stdout.isatty():
         for row in found:
             print(json.dumps(row, default=str))
-    return CommandExit.OK
-
-
-def _print_table(found: Results) -> None:
-    rows = list(islice(found, SHOWN))
-    if not rows:
+    elif rows := list(islice(found, SHOWN)):
+        names = dict.fromkeys(name for row in rows for name in row)
+        shown = [name for name in names if name == "prediction" or any(row.get(name) is not None for row in rows)]
+        print_table([name.upper() for name in shown], ([_text_of(row, name) for name in shown] for row in rows))
+        if len(found) > len(rows):
+            text = f"{len(found) - len(rows):,} more rows: write them to a file with -o results.csv"
+            stderr().print(f"  {text}", style="dim")
+    else:
         stderr().print("no rows")
-        return
-    names = dict.fromkeys(name for row in rows for name in row)
-    shown = [name for name in names if name == "prediction" or any(row.get(name) is not None for row in rows)]
-    print_table([name.upper() for name in shown], ([_text_of(row, name) for name in shown] for row in rows))
-    if len(found) > len(rows):
-        text = f"{len(found) - len(rows):,} more rows: write them to a file with -o results.csv"
-        stderr().print(f"  {text}", style="dim")
+    return CommandExit.OK
 
 
 def _text_of(row: Row, name: str) -> str:
     value = row.get(name)
     if name == "error" and isinstance(value, dict):
         return f"{value['code']}: {value['message']}"
-    return (
-        "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    )
+    text = value or "" if value is None or isinstance(value, str) else None
+    return json.dumps(value, ensure_ascii=False, default=str) if text is None else text

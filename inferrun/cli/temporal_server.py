@@ -1,10 +1,10 @@
-"""The queries to Temporal that doctor needs, and their implementation for a real server."""
+"""The queries to Temporal that doctor needs."""
 
 import asyncio
 import re
 from collections.abc import Awaitable
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
@@ -26,24 +26,8 @@ KINDS = {
 Response = TypeVar("Response")
 
 
-class TemporalServer(Protocol):
-    """The queries that doctor needs. They raise TemporalUnavailable if the server does not respond or does not allow them."""
-
-    address: str
-    namespace: str
-
-    async def has_namespace(self) -> bool:
-        """Whether the namespace exists."""
-
-    async def search_attributes(self) -> dict[str, str]:
-        """The custom search attributes with their types, such as Keyword."""
-
-    async def pollers(self, queue: str, kind: str) -> list[Poller]:
-        """The pollers of a task queue for `workflows` or `activities`."""
-
-
-class Frontend:
-    """The server of a connected client."""
+class TemporalServer:
+    """The server of a connected client. Requests raise TemporalUnavailable if it does not respond or does not allow them."""
 
     def __init__(self, client: Client, *, address: str) -> None:
         self._client = client
@@ -52,9 +36,8 @@ class Frontend:
 
     async def has_namespace(self) -> bool:
         """Whether the namespace exists."""
-        request = DescribeNamespaceRequest(namespace=self.namespace)
         try:
-            await self._client.workflow_service.describe_namespace(request)
+            await self._client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=self.namespace))
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return False
@@ -62,14 +45,14 @@ class Frontend:
         return True
 
     async def search_attributes(self) -> dict[str, str]:
-        """The custom search attributes with their types."""
+        """The custom search attributes with their types, such as Keyword."""
         request = ListSearchAttributesRequest(namespace=self.namespace)
         found = await _answered(self._client.operator_service.list_search_attributes(request))
         names = {name: IndexedValueType.Name(number) for name, number in found.custom_attributes.items()}
         return {name: kind.removeprefix("INDEXED_VALUE_TYPE_").title().replace("_", "") for name, kind in names.items()}
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
-        """The pollers of a task queue."""
+        """The pollers of a task queue for `workflows` or `activities`."""
         request = DescribeTaskQueueRequest(
             namespace=self.namespace, task_queue=TaskQueue(name=queue), task_queue_type=KINDS[kind]
         )
@@ -104,4 +87,4 @@ async def connect(*, address: str, namespace: str) -> TemporalServer:
         of_system = re.search(r'message: "([^"]+)"', str(error))  # that of the operating system, if there is one
         text = of_system[1] if of_system else str(error)[:300]
         raise TemporalUnavailable(f"{target}: {text or 'no response in time'}") from error
-    return Frontend(client, address=target)
+    return TemporalServer(client, address=target)

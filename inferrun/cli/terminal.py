@@ -93,11 +93,6 @@ def print_fields(rows: Iterable[Sequence[object]]) -> None:
         stdout().print(table, soft_wrap=False)
 
 
-def age(instant: datetime | None, *, now: datetime) -> str:
-    """For how long something exists; empty if that is not known."""
-    return "" if instant is None else duration_text(max(now, instant) - instant)
-
-
 def moment(instant: datetime | None, *, now: datetime) -> str:
     """A time with its distance from now; empty if there is none."""
     if instant is None:
@@ -148,6 +143,10 @@ def _manifest(run: InferenceRun) -> dict[str, Any]:  # Any: the JSON of a resour
 
 def _print_run_table(runs: Sequence[InferenceRun], *, now: datetime, is_wide: bool, has_namespaces: bool) -> None:
     """The columns that kubectl prints, and the numbers as they are read. Of a back-fill, runs are counted."""
+
+    def age(since: datetime | None) -> str:
+        return "" if since is None else duration_text(max(now, since) - since)
+
     columns: dict[str, Callable[[InferenceRun], object]] = {
         "NAMESPACE": lambda run: run.metadata.namespace,
         "NAME": lambda run: run.metadata.name,
@@ -155,11 +154,11 @@ def _print_run_table(runs: Sequence[InferenceRun], *, now: datetime, is_wide: bo
         "REASON": lambda run: run.status.reason,
         "CONFIG": lambda run: run.config_name,
         "DONE": _done,
-        "FAILED": _failed,
+        "FAILED": lambda run: f"{counts.failed:,}" if (counts := run.status.backfill or run.status.records) else "",
         "DURATION": lambda run: (
-            run.status.duration or (age(run.status.start_time, now=now) if run.status.phase is Phase.RUNNING else "")
+            run.status.duration or (age(run.status.start_time) if run.status.phase is Phase.RUNNING else "")
         ),
-        "AGE": lambda run: age(run.metadata.creation_timestamp, now=now),
+        "AGE": lambda run: age(run.metadata.creation_timestamp),
         "NEXT": lambda run: rfc3339(run.status.next_schedule_times[0]) if run.status.next_schedule_times else "",
         "ATTEMPT": lambda run: run.status.attempt,
         "INTERVAL": lambda run: str(run.spec.interval or ""),
@@ -180,8 +179,3 @@ def _done(run: InferenceRun) -> str:
     if records is None:
         return ""
     return f"{records.completed:,}" + (f"/{records.total:,}" if records.total and not run.status.is_terminal else "")
-
-
-def _failed(run: InferenceRun) -> str:
-    counts = run.status.backfill or run.status.records
-    return f"{counts.failed:,}" if counts is not None else ""

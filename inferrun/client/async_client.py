@@ -11,12 +11,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict, Unpack
 
 from pydantic import ValidationError
 
 from inferrun import wellknown
-from inferrun.client.access import RunAccess
 from inferrun.client.errors import (
     ClientError,
     InvalidRequest,
@@ -51,6 +50,9 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult, result_of
 from inferrun.submission import DEFAULT_TASK_QUEUE, InvalidSubmission, Submission, parse_submission
 from inferrun.timestamps import rfc3339, utc_now
+
+if TYPE_CHECKING:
+    from inferrun.client.temporal_runs import TemporalRuns
 
 Run = str | RunRef | InferenceRun
 """A run as an argument: its name in the client's namespace, `namespace/name`, or what the client has returned."""
@@ -87,7 +89,9 @@ class BackfillOptions(TypedDict, total=False):
 class AsyncClient:
     """Starts, finds, follows and controls runs. All methods raise `ClientError`; made by `connect`."""
 
-    def __init__(self, access: RunAccess, *, namespace: str, server: str, kube: KubeClient | None = None) -> None:
+    def __init__(
+        self, access: "KubernetesRuns | TemporalRuns", *, namespace: str, server: str, kube: KubeClient | None = None
+    ) -> None:
         self.namespace = namespace
         """Where runs are, if a name does not say it."""
 
@@ -283,11 +287,8 @@ class AsyncClient:
         labels = {key: text for key, text in ended.metadata.labels.items() if not key.startswith(wellknown.DOMAIN)}
         base = ended.metadata.name.partition("-retry-")[0]
         new = name or generated_name(f"{base}-retry")
-        return await self.create(
-            parse_run(
-                {"metadata": {"name": new, "namespace": ended.metadata.namespace, "labels": labels}, "spec": spec}
-            )
-        )
+        metadata = {"name": new, "namespace": ended.metadata.namespace, "labels": labels}
+        return await self.create(parse_run({"metadata": metadata, "spec": spec}))
 
     async def backfill(
         self,
@@ -301,9 +302,7 @@ class AsyncClient:
         """Start the runs of a schedule for its times from `start` to `end`, both included, with a run that can be waited for,
         suspended and cancelled. Raises InvalidRequest.
         """
-        found = await self.get(schedule)
-        if found.spec.schedule is None:
-            raise InvalidRequest(f"run {found.ref} is not a schedule: it has no spec.schedule")
+        found, _ = await self._schedule(schedule)
         given = {"schedule": found.metadata.name, "start": rfc3339(start), "end": rfc3339(end), **options}
         new = name or generated_name(f"{found.metadata.name}-backfill")
         metadata = {"name": new, "namespace": found.metadata.namespace}
@@ -317,10 +316,8 @@ class AsyncClient:
 
         Raises InvalidRequest.
         """
-        found = await self.get(schedule)
-        expression, zone = found.spec.schedule, found.spec.time_zone or DEFAULT_TIME_ZONE
-        if expression is None:
-            raise InvalidRequest(f"run {found.ref} is not a schedule: it has no spec.schedule")
+        found, expression = await self._schedule(schedule)
+        zone = found.spec.time_zone or DEFAULT_TIME_ZONE
         before = utc_now() if at is None else at + timedelta(seconds=1)
         time = previous_time(expression, time_zone=zone, before=before)
         if time is None or (at is not None and time != at):
@@ -393,6 +390,13 @@ class AsyncClient:
         run = await self._access.start(submission, name=name)
         await self.wait(run, timeout=timeout, progress=progress)
         return with_results(frame, await self.results(run, credentials=credentials))
+
+    async def _schedule(self, run: Run) -> tuple[InferenceRun, str]:
+        """A schedule and its expression. Raises InvalidRequest for a single run."""
+        found = await self.get(run)
+        if found.spec.schedule is None:
+            raise InvalidRequest(f"run {found.ref} is not a schedule: it has no spec.schedule")
+        return found, found.spec.schedule
 
     def _secret_reader(self, namespace: str) -> ReadSecret:
         """What reads a Secret from another thread."""

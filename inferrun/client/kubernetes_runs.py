@@ -46,16 +46,12 @@ class KubernetesRuns:
             try:
                 await self.get(submission.namespace, name)  # a repeated request finds its run without its config, too
             except RunNotFound:
-                raise await self._corrected(missing, run) from None
+                hint = ""
+                with suppress(KubeError):  # whoever may read one config need not be allowed to list all
+                    found = self._api.items(CONFIGS, run.config_namespace, page_size=100)
+                    hint = did_you_mean(run.config_name, [item["metadata"]["name"] async for item in found])
+                raise ConfigNotFound(f"{missing}{hint}", fix=missing.fix) from None
         return await self.create(run)
-
-    async def _corrected(self, missing: ConfigNotFound, run: InferenceRun) -> ConfigNotFound:
-        """The error with the name of the config that was probably meant."""
-        with suppress(KubeError):  # whoever may read one config need not be allowed to list all
-            found = self._api.items(CONFIGS, run.config_namespace, page_size=100)
-            hint = did_you_mean(run.config_name, [item["metadata"]["name"] async for item in found])
-            return ConfigNotFound(f"{missing}{hint}", fix=missing.fix)
-        return missing
 
     async def config(self, namespace: str, name: str) -> InferenceConfig:
         """A config. Raises ConfigNotFound."""
@@ -113,13 +109,10 @@ class KubernetesRuns:
 
     async def _changes(self, run: InferenceRun) -> AsyncGenerator[InferenceRun, None]:
         """The changes that one watch sees, until it ends or breaks."""
-        place, version, selector = (
-            run.metadata.namespace,
-            run.metadata.resource_version,
-            f"metadata.name={run.metadata.name}",
-        )
+        known, selector = run.metadata, f"metadata.name={run.metadata.name}"
         try:
-            async for kind, item in self._api.watch(RUNS, place, version=version, fieldSelector=selector):
+            changes = self._api.watch(RUNS, known.namespace, version=known.resource_version, fieldSelector=selector)
+            async for kind, item in changes:
                 if kind == "DELETED":
                     raise _deleted(run)
                 if kind in ("ADDED", "MODIFIED"):

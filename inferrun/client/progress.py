@@ -39,26 +39,29 @@ def progress_display(*, is_wanted: bool | None) -> Iterator[Show]:
     if console.is_jupyter and is_wanted is not False:
         yield _notebook_display()
     elif is_wanted or (is_wanted is None and console.is_terminal):
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield lambda run: live.update(_Progress(run))
+        shown: list[InferenceRun] = []
+
+        def view() -> RenderableType:  # rendered anew as time passes
+            return progress_view(shown[-1], now=utc_now()) if shown else ""
+
+        with Live(console=console, refresh_per_second=4, transient=True, get_renderable=view):
+            yield lambda run: shown.__setitem__(slice(None), [run])
     else:
         yield lambda _: None
 
 
-class _Progress:
-    """The progress of a run, which is rendered anew as time passes."""
-
-    def __init__(self, run: InferenceRun) -> None:
-        self._run = run
-
-    def __rich__(self) -> RenderableType:
-        return progress_view(self._run, now=utc_now())
-
-
 def progress_view(run: InferenceRun, *, now: datetime) -> RenderableType:
     """Two lines: phase and bar, and the facts below."""
+    done, total = done_and_total(run)
+    bar: list[RenderableType] = []
+    if total:  # as soon as the number of records is known
+        bar = [
+            ProgressBar(total=total, completed=done, width=BAR_WIDTH),
+            f"{done * 100 // total}%",
+            f"{done:,}/{total:,}",
+        ]
     line = Table.grid(padding=(0, 2))
-    line.add_row(Text(run.metadata.name, style="bold", overflow="fold"), phase_text(run), *progress_bar(run))
+    line.add_row(Text(run.metadata.name, style="bold", overflow="fold"), phase_text(run), *bar)
     facts = Text(f"  {run_facts(run, now=now)}", style="dim", overflow="fold")
     return Group(line, facts) if facts.plain.strip() else line
 
@@ -68,15 +71,6 @@ def phase_text(run: InferenceRun) -> Text:
     phase, reason = run.status.phase or Phase.PENDING, run.status.reason or ""
     words = phase if reason in ("", phase, "DryRunSucceeded") else f"{phase} ({one_line(reason, limit=64)})"
     return Text(words, style=PHASE_STYLES[phase])
-
-
-def progress_bar(run: InferenceRun) -> list[RenderableType]:
-    """A bar and the numbers, or nothing as long as the number of records is not known."""
-    done, total = done_and_total(run)
-    if not total:
-        return []
-    bar = ProgressBar(total=total, completed=done, width=BAR_WIDTH)
-    return [bar, Text(f"{done * 100 // total}%"), Text(f"{done:,}/{total:,}")]
 
 
 def done_and_total(run: InferenceRun) -> tuple[int, int]:

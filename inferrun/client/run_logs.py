@@ -45,11 +45,9 @@ class LogLine:
 
 async def read_logs(api: KubeClient, run: InferenceRun, *, tail: int | None) -> AsyncGenerator[LogLine, None]:
     """The lines that the Pods have written so far, one Pod after the other, oldest first; of each the last `tail`."""
-    pods = sorted(await _pods(api, run), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
-    for pod in pods:
-        if _has_started(pod):
-            async for line in _lines(api, pod, tail=tail, must_follow=False):
-                yield line
+    for pod in sorted(await _started_pods(api, run), key=lambda pod: str(pod["metadata"]["creationTimestamp"])):
+        async for line in _lines(api, pod, tail=tail, must_follow=False):
+            yield line
 
 
 async def follow_logs(api: KubeClient, run: InferenceRun, *, tail: int | None) -> AsyncGenerator[LogLine, None]:
@@ -80,14 +78,17 @@ async def _read_all(api: KubeClient, run: InferenceRun, lines: "asyncio.Queue[Lo
         async for line in _lines(api, pod, tail=tail, must_follow=True):
             await lines.put(line)
 
+    async def wait_for_end() -> None:
+        async for _ in KubernetesRuns(api).follow(run.metadata.namespace, run.metadata.name):
+            pass
+
     async with asyncio.TaskGroup() as tasks:
-        ending = tasks.create_task(_end_of(api, run))
+        ending = tasks.create_task(wait_for_end())
         while True:
             has_ended = ending.done()
             with _patience(has_ended=has_ended):
-                for pod in await _pods(api, run):
-                    uid = str(pod["metadata"]["uid"])
-                    if uid not in known and _has_started(pod):
+                for pod in await _started_pods(api, run):
+                    if (uid := str(pod["metadata"]["uid"])) not in known:
                         known.add(uid)
                         tasks.create_task(read(pod))
             if has_ended:
@@ -97,7 +98,7 @@ async def _read_all(api: KubeClient, run: InferenceRun, lines: "asyncio.Queue[Lo
 
 @contextmanager
 def _patience(*, has_ended: bool) -> Iterator[None]:
-    """Whether a server that does not respond ends everything decides `_end_of`, until the run has ended."""
+    """Whether a server that does not respond ends everything decides `wait_for_end`, until the run has ended."""
     try:
         yield
     except KubeError as error:
@@ -105,24 +106,17 @@ def _patience(*, has_ended: bool) -> Iterator[None]:
             raise
 
 
-async def _end_of(api: KubeClient, run: InferenceRun) -> None:
-    async for _ in KubernetesRuns(api).follow(run.metadata.namespace, run.metadata.name):
-        pass
-
-
-async def _pods(api: KubeClient, run: InferenceRun) -> list[Object]:
+async def _started_pods(api: KubeClient, run: InferenceRun) -> list[Object]:
+    """The Pods of the run whose container has started."""
     selector = f"{wellknown.LABEL_RUN_UID}={run.metadata.uid}"
-    return [pod async for pod in api.items(PODS, run.metadata.namespace, page_size=100, labelSelector=selector)]
+    pods = api.items(PODS, run.metadata.namespace, page_size=100, labelSelector=selector)
+    return [pod async for pod in pods if not {"running", "terminated"}.isdisjoint(_state(pod))]
 
 
 def _state(pod: Object) -> Object:
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     state: Object = next((one.get("state") or {} for one in statuses if one.get("name") == CONTAINER), {})
     return state
-
-
-def _has_started(pod: Object) -> bool:
-    return "running" in _state(pod) or "terminated" in _state(pod)
 
 
 async def _lines(api: KubeClient, pod: Object, *, tail: int | None, must_follow: bool) -> AsyncGenerator[LogLine, None]:

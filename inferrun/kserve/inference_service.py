@@ -59,6 +59,7 @@ REVISION_LIMIT: Final = 253
 _SPEAKS: Final = ("v2", "openai", "v1", GRPC)
 """What the built-in runner speaks, preferred first."""
 
+_CLUSTER_RUNTIMES: Final = "clusterservingruntimes"
 _SERVER_TYPE: Final = "serving.kserve.io/server-type"
 _SERVER_TYPES: Final = {"kserve-torchserve": "torchserve", "kserve-vllmserver": "vllmserver"}
 """By the name of a runtime without the annotation, as in KServe before 0.17."""
@@ -165,10 +166,12 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
     if model is None:
         offered: tuple[str, ...] = (declared,) if declared else _SPEAKS[:1]
     else:
-        runtime = _runtime(item)
-        found = needed(others, runtime) if runtime is not None else None
-        annotated = text(found, "metadata", "annotations", _SERVER_TYPE)
-        server = annotated or _SERVER_TYPES.get(runtime.name if runtime else "", "")
+        own, of_cluster = text(item, "status", "servingRuntimeName"), text(item, "status", "clusterServingRuntimeName")
+        name, found = own or of_cluster or text(model, "runtime"), None
+        if name:
+            plural, place = ("servingruntimes", text(item, "metadata", "namespace")) if own else (_CLUSTER_RUNTIMES, "")
+            found = needed(others, Other(plural, place, name))
+        server = text(found, "metadata", "annotations", _SERVER_TYPE) or _SERVER_TYPES.get(name, "")
         listed = tuple(str(one).lower() for one in items(found, "spec", "protocolVersions"))
         if is_vllm:
             offered = (declared,) if declared in listed and server != "vllmserver" else ("openai",)
@@ -185,16 +188,6 @@ def _protocol(item: Stored, wanted: Wanted, others: Others) -> str:
         )
         raise Answered(Never(message))
     return spoken
-
-
-def _runtime(item: Stored) -> Other | None:
-    namespace = text(item, "metadata", "namespace")
-    if own := text(item, "status", "servingRuntimeName"):
-        return Other("servingruntimes", namespace, own)
-    if shared := text(item, "status", "clusterServingRuntimeName"):
-        return Other("clusterservingruntimes", "", shared)
-    named = text(item, "spec", "predictor", "model", "runtime")
-    return Other("clusterservingruntimes", "", named) if named else None
 
 
 def _model_name(item: Stored) -> str:
@@ -221,10 +214,11 @@ def _model_name(item: Stored) -> str:
 def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResult, str]:
     """The first address in the status or that of the predictor's Service, and the certificates of its authorities."""
     status, mode = member(item, "status"), _mode(item)
-    of_component = member(status, "components", _component(item))
+    component = "transformer" if member(item, "spec", "transformer") is not None else "predictor"
+    of_component = member(status, "components", component)
     is_internal = bool(text(status, "address", "url") or text(of_component, "address", "url"))
     if mode in RAW_MODES and not is_internal:  # the URLs are those of an ingress
-        service = _predictor_service(item, others, protocol=protocol)
+        service = _predictor_service(item, others, component, protocol=protocol)
         if service is not None:
             return service, ""
     addresses = [member(status, "address"), member(of_component, "address")]
@@ -250,22 +244,18 @@ def _address(item: Stored, others: Others, *, protocol: str) -> tuple[SplitResul
         found = needed(others, Other("services", namespace, name))
         if found is not None or parts.port is not None:
             return with_port(parts, found, protocol=protocol), authorities
-    service = _predictor_service(item, others, protocol=protocol)
+    service = _predictor_service(item, others, component, protocol=protocol)
     if service is None:
-        missing = f"its status has no address and Service {_workload_names(item, _component(item))[0]} does not exist"
+        missing = f"its status has no address and Service {_workload_names(item, component)[0]} does not exist"
         message = f"{name_of(item)} is ready, but {missing}; the run starts when KServe has written one"
         raise Answered(NotYet(message, is_other=True))
     return service, ""
 
 
-def _component(item: Stored) -> str:
-    return "transformer" if member(item, "spec", "transformer") is not None else "predictor"
-
-
-def _predictor_service(item: Stored, others: Others, *, protocol: str) -> SplitResult | None:
-    """The address of the Service that KServe makes for the predictor, or the transformer before it; None if it does not exist."""
+def _predictor_service(item: Stored, others: Others, component: str, *, protocol: str) -> SplitResult | None:
+    """The address of the Service that KServe makes for the component; None if it does not exist."""
     namespace = text(item, "metadata", "namespace")
-    for name in _workload_names(item, _component(item)):
+    for name in _workload_names(item, component):
         service = needed(others, Other("services", namespace, name))
         parts = parts_of(f"http://{name}.{namespace}.svc.cluster.local")
         if service is not None and parts is not None:

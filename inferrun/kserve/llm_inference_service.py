@@ -54,8 +54,18 @@ _Bases: TypeAlias = Mapping[str, "Stored | Unreadable"]
 
 def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, *, now: datetime) -> ModelAddress:
     """The address of the model of an LLMInferenceService. Raises Answered."""
+    wrong = (
+        kind
+        for kind in _CONFIGURED_BY
+        if (found := condition(item, kind)) and text(found, "reason") in CONFIGURATION_ERRORS
+        if text(found, "status") == "False"
+    )
+    misconfigured = None
+    if kind := next(wrong, ""):
+        fix = "fix it, then delete and recreate the run"
+        misconfigured = Never(f"{name_of(item)} has an invalid configuration: {shown(item, kind)}; {fix}")
     unready = not_ready(item, ("WorkloadsReady", "RouterReady"), pods="app.kubernetes.io/name")
-    closed = stopped(item) or _misconfigured(item) or unready or outdated(item, now=now)
+    closed = stopped(item) or misconfigured or unready or outdated(item, now=now)
     primary = member(item, "status", "workloads", "primary")
     if closed is None and text(primary, "kind") == "Deployment":  # Pods of the previous spec may still serve
         deployment = Other("deployments", text(item, "metadata", "namespace"), text(primary, "name"))
@@ -98,17 +108,6 @@ def resolve_llm_inference_service(item: Stored, wanted: Wanted, others: Others, 
     )
 
 
-def _misconfigured(item: Stored) -> Never | None:
-    for kind in _CONFIGURED_BY:
-        found = condition(item, kind)
-        if text(found, "status") == "False" and text(found, "reason") in CONFIGURATION_ERRORS:
-            return Never(
-                f"{name_of(item)} has an invalid configuration: {shown(item, kind)}; fix it, then "
-                "delete and recreate the run"
-            )
-    return None
-
-
 def _bases(item: Stored, others: Others) -> _Bases:
     """The objects in `baseRefs` by name, the one that takes precedence first; none if the status lists the models itself."""
     if _listed(item):
@@ -147,17 +146,15 @@ def _address(item: Stored, bases: _Bases, model: str) -> tuple[Stored, SplitResu
     if not found:
         message = f"{name_of(item)} is ready, but its status has no address yet; the run starts when it has one"
         raise Answered(NotYet(message))
-    return min(found, key=lambda one: (not is_internal(one[1]), _rank(*one, model=model)))
 
+    def rank(one: tuple[Stored, SplitResult]) -> tuple[bool, int]:
+        """How well the address suits the model. Without a path it routes by qualified names, and only by those that it lists."""
+        names = [text(listed, "name") for listed in items(one[0], "models")]
+        is_qualified = _name_at(one[0], model) != model
+        suits = 0 if not names or model in names else 1 if is_qualified else 2 if one[1].path.strip("/") else 3
+        return not is_internal(one[1]), suits
 
-def _rank(entry: Stored, parts: SplitResult, *, model: str) -> int:
-    """How well the address suits the model, 0 is best. One without a path routes by qualified names, and only by those it lists."""
-    names = [text(one, "name") for one in items(entry, "models")]
-    if not names or model in names:
-        return 0
-    if _name_at(entry, model) != model:
-        return 1
-    return 2 if parts.path.strip("/") else 3
+    return min(found, key=rank)
 
 
 def _name_at(entry: Stored, model: str) -> str:

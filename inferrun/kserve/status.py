@@ -148,8 +148,5 @@ def rollout_failed(deployment: Stored) -> bool:
 
 def _is_observed(deployment: Stored) -> bool:
     """Whether the Deployment's status is about its latest template."""
-    observed, generation = (
-        number(deployment, "status", "observedGeneration"),
-        number(deployment, "metadata", "generation"),
-    )
-    return (observed or 0) >= (generation or 0)
+    observed = number(deployment, "status", "observedGeneration") or 0
+    return observed >= (number(deployment, "metadata", "generation") or 0)

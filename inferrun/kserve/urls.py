@@ -65,8 +65,14 @@ def with_port(parts: SplitResult, service: Stored | Unreadable | None, *, protoc
     """
     if service is None or isinstance(service, Unreadable):
         return parts
+
+    def is_grpc(port: Stored) -> bool:
+        name, spoken = text(port, "name").lower(), text(port, "appProtocol").lower()
+        is_other = member(port, "protocol") not in (None, "TCP")
+        return is_other or "grpc" in name or name.startswith("h2c") or "grpc" in spoken or spoken.endswith("h2c")
+
     given = [one for one in items(service, "spec", "ports") if isinstance(one, dict)]
-    ports = [one for one in given if _is_grpc(one) == (protocol == GRPC)]
+    ports = [one for one in given if is_grpc(one) == (protocol == GRPC)]
     if not ports and protocol == GRPC:
         ports = given  # a server with one protocol may not say in the name of its port which one
     targets = [number(one, "targetPort") if text(service, "spec", "clusterIP") == "None" else None for one in ports]
@@ -76,9 +82,3 @@ def with_port(parts: SplitResult, service: Stored | Unreadable | None, *, protoc
     if parts.port is not None and targets[0] is None and protocol != GRPC:
         return parts
     return parts._replace(netloc=f"{parts.hostname}:{numbers[0]}")
-
-
-def _is_grpc(port: Stored) -> bool:
-    name, protocol = text(port, "name").lower(), text(port, "appProtocol").lower()
-    is_other = member(port, "protocol") not in (None, "TCP")
-    return is_other or "grpc" in name or name.startswith("h2c") or "grpc" in protocol or protocol.endswith("h2c")

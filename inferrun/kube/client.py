@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import TypedDict, Unpack
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -49,6 +50,12 @@ SILENCE_SECONDS = 90.0
 """Seconds without an event or a bookmark after which a watch counts as broken; the server sends bookmarks every minute."""
 CLOCK_STEP_SECONDS = 2.0
 """By more than this, an answer is not late, but the server's clock was set back. Answers give whole seconds."""
+
+
+class _Options(TypedDict, total=False):
+    body: Object | None
+    params: Mapping[str, str] | None
+    content_type: str
 
 
 class KubeClient:
@@ -240,22 +247,12 @@ class KubeClient:
             async for line in answer.content:
                 yield read_event(line, resource)
 
-    async def _json(
-        self, method: str, path: str, *, body: Object | None = None, params: Mapping[str, str] | None = None
-    ) -> Object:
-        value: Object = orjson.loads(await self._request(method, path, body=body, params=params))
+    async def _json(self, method: str, path: str, **options: Unpack["_Options"]) -> Object:
+        value: Object = orjson.loads(await self._request(method, path, **options))
         return value
 
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Object | None = None,
-        params: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-    ) -> bytes:
-        async with self._answer(method, path, body=body, params=params, content_type=content_type) as answer:
+    async def _request(self, method: str, path: str, **options: Unpack["_Options"]) -> bytes:
+        async with self._answer(method, path, **options) as answer:
             return await answer.read()
 
     @asynccontextmanager

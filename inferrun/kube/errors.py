@@ -88,7 +88,12 @@ class NotConfigured(KubeError):
 
 def error_of(status: int, body: bytes) -> KubeError:
     """The error for a response other than 2xx; `body` is a `Status` object or arbitrary text."""
-    reason, message = _read_status(body)
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = {"message": body[:512].decode(errors="replace")}
+    value = value if isinstance(value, dict) else {"message": value}
+    reason, message = str(value.get("reason", "")), str(value.get("message", ""))
     # Admission denies with any code: a webhook that gives none is answered with 400, a policy that gives no reason with 422.
     is_denied_by_webhook = "admission webhook" in message and "denied the request" in message
     is_denied_by_policy = "ValidatingAdmissionPolicy" in message and "denied request" in message
@@ -108,13 +113,3 @@ def error_of(status: int, body: bytes) -> KubeError:
     else:
         kind = Invalid
     return kind(message, status=status, reason=reason)
-
-
-def _read_status(body: bytes) -> tuple[str, str]:
-    try:
-        value = json.loads(body)
-    except ValueError:
-        return "", body[:512].decode(errors="replace")
-    if not isinstance(value, dict):
-        return "", str(value)
-    return str(value.get("reason", "")), str(value.get("message", ""))

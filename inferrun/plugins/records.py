@@ -8,12 +8,10 @@ than a small run.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     import pyarrow
-
-T = TypeVar("T")
 
 _BYTES_PER_OBJECT = 41
 """Memory of an empty bytes object with its reference."""
@@ -50,8 +48,9 @@ class JsonRecords:
         """Append other records of the same kind. Where all are null, they may be joined with columns."""
         if table := next((one for one in others if isinstance(one, ArrowRecords)), None):
             return table.part(0, 0).join([self, *others])
-        parts = (self, *_all_of(JsonRecords, others))
-        return JsonRecords(list(chain.from_iterable(part.texts for part in parts)))
+        return JsonRecords(
+            [*self.texts, *chain.from_iterable(one.texts for one in others if isinstance(one, JsonRecords))]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +94,3 @@ class ArrowRecords:
 
 
 Records: TypeAlias = JsonRecords | ArrowRecords
-
-
-def _all_of(kind: type[T], parts: Sequence[object]) -> list[T]:
-    found = [part for part in parts if isinstance(part, kind)]
-    if len(found) != len(parts):
-        raise TypeError("JSON texts and columns cannot be joined")
-    return found

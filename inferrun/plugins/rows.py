@@ -29,17 +29,13 @@ def width_of(rows: Sequence[object]) -> int:
         widths = set(map(len, lists))
         if len(widths) == 1 and 0 not in widths and set(map(type, chain.from_iterable(lists))) <= NUMBERS:
             return widths.pop()
-    raise _first_fault(rows)
-
-
-def _first_fault(rows: Sequence[object]) -> RowFault:
     width = 0
     for index, row in enumerate(rows):
         text = _fault_of(row)
         length = len(row) if isinstance(row, list) else 0
         width = width or length
         if text or length != width:
-            return RowFault(index, text or f"has {length} numbers, previous rows have {width}")
+            raise RowFault(index, text or f"has {length} numbers, previous rows have {width}")
     raise AssertionError("all rows are valid")
 
 

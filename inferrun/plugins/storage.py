@@ -11,16 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inferrun.plugins.errors import ContractError, RunnerError
 
-__all__ = [
-    "MountedRef",
-    "MountedSecret",
-    "StorageSpec",
-    "authorization_of",
-    "describe_invalid",
-    "naming_secret_field",
-    "read_spec",
-]
-
 _CONFIDENTIAL = {"headers", "payload", "modelUrl", "endpoint"}
 """Members whose values may contain credentials; only their names are shown."""
 

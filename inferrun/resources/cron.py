@@ -94,8 +94,9 @@ class CronTimes:
     days_of_month: tuple[int, ...]
     months: tuple[int, ...]
     days_of_week: tuple[int, ...]
-    restricts_days_of_month: bool
-    restricts_days_of_week: bool
+    either_day_matches: bool
+    """Whether a match of one of the two day fields is sufficient."""
+
     years: tuple[int, ...] = ()
     """Empty, which means every year, for all expressions; set in a part of the schedule that Temporal gets."""
 
@@ -105,11 +106,6 @@ class CronTimes:
         minutes = [60 * hour + minute for hour in self.hours for minute in self.minutes]
         following = [*minutes[1:], minutes[0] + _MINUTES_PER_DAY]
         return 60 * min(later - earlier for earlier, later in zip(minutes, following, strict=True))
-
-    @property
-    def either_day_matches(self) -> bool:
-        """Whether a match of one of the two day fields is sufficient."""
-        return self.restricts_days_of_month and self.restricts_days_of_week
 
     @property
     def is_hourly(self) -> bool:
@@ -137,27 +133,31 @@ class Every:
 
 def parse_schedule(expression: str) -> CronTimes | Every:
     """The values in `expression`. Raises InvalidSchedule if it is invalid or never fires."""
-    if expression.strip().lower().startswith("@every"):
-        return _every(expression.strip())
-    words = _five_fields(expression)
+    text = expression.strip()
+    if text.lower().startswith("@every"):
+        found = _EVERY.fullmatch(text)
+        parts = found.groups(default="0") if found is not None else ("0", "0", "0")
+        total = sum(int(part) * seconds for part, seconds in zip(parts, (3600, 60, 1), strict=True))
+        if not 0 < total <= MAX_EVERY_SECONDS:
+            raise InvalidSchedule("after @every, a duration of at most a year is required, such as 90m or 1h30m")
+        return Every(seconds=total)
+    words = _five_fields(text)
     minutes, hours, days, months, weekdays = (
         tuple(sorted({value for item in word.split(",") for value in _item(item, field=field)}))
         for word, field in zip(words, FIELDS, strict=True)
     )
     is_either = _restricts(words[2]) and _restricts(words[4])
     if not is_either and not any(days[0] <= _LONGEST_MONTHS.get(month, 31) for month in months):
-        raise InvalidSchedule(
-            f'"{expression}" never fires: no month in "{words[3]}" has a day "{words[2]}"; '
-            "choose a day that exists in one of the months"
-        )
+        why = f'no month in "{words[3]}" has a day "{words[2]}"; choose a day that exists in one of the months'
+        raise InvalidSchedule(f'"{expression}" never fires: {why}')
+    days_of_week = tuple(sorted({day % 7 for day in weekdays}))
     return CronTimes(
         minutes=minutes,
         hours=hours,
         days_of_month=days,
         months=months,
-        days_of_week=tuple(sorted({day % 7 for day in weekdays})),
-        restricts_days_of_month=_restricts(words[2]),
-        restricts_days_of_week=_restricts(words[4]),
+        days_of_week=days_of_week,
+        either_day_matches=is_either,
     )
 
 
@@ -175,26 +175,13 @@ def check_time_zone(name: str) -> None:
         raise InvalidTimeZone(f"must be a name in the IANA database, such as Europe/Rome or Etc/UTC{hint}")
 
 
-def _every(text: str) -> Every:
-    found = _EVERY.fullmatch(text)
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found is not None else (0, 0, 0)
-    total = hours * 3600 + minutes * 60 + seconds
-    if not 0 < total <= MAX_EVERY_SECONDS:
-        raise InvalidSchedule("after @every, a duration of at most a year is required, such as 90m or 1h30m")
-    return Every(seconds=total)
-
-
-def _five_fields(expression: str) -> list[str]:
-    text = expression.strip()
+def _five_fields(text: str) -> list[str]:
     if text.upper().startswith(("TZ=", "CRON_TZ=")):
         raise InvalidSchedule(f"set the time zone in spec.timeZone; the schedule has five fields, such as {EXAMPLE}")
-    if text.startswith("@"):
-        if text.lower() not in MACROS:
-            raise InvalidSchedule(
-                f"allowed macros are {', '.join(MACROS)} and @every with a duration, such as @every 90m"
-            )
-        text = MACROS[text.lower()]
-    words = text.split()
+    if text.startswith("@") and text.lower() not in MACROS:
+        every = "@every with a duration, such as @every 90m"
+        raise InvalidSchedule(f"allowed macros are {', '.join(MACROS)} and {every}")
+    words = MACROS.get(text.lower(), text).split()
     if len(words) != len(FIELDS):
         titles = ", ".join(field.title for field in FIELDS)
         raise InvalidSchedule(f"it has {len(words)} fields; five are required ({titles}), such as {EXAMPLE}")
@@ -207,9 +194,8 @@ def _item(item: str, *, field: _Field) -> range:
     step = 1
     if slash:
         if not (step_text.isascii() and step_text.isdigit() and int(step_text) > 0):
-            raise InvalidSchedule(
-                f'the step of the {field.title} is "{step_text}"; must be a whole number of at least 1'
-            )
+            allowed = "must be a whole number of at least 1"
+            raise InvalidSchedule(f'the step of the {field.title} is "{step_text}"; {allowed}')
         step = int(step_text)
     if span in {"*", "?"}:
         # Sunday is both 0 and 7; a star includes each day once.

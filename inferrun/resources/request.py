@@ -193,20 +193,16 @@ def request_problems(request: RequestTemplate, *, protocol: str) -> Iterator[Pro
         if one in given and other in given:
             allowed = f"but spec.request.{other} is set, too; set only one of them"
             yield invalid(f"spec.request.{one}", given[one], allowed)
-    if (
-        "images" in given
-        and all(one.role is not MessageRole.USER for one in request.messages or ())
-        and request.messages
-    ):
+    roles = {one.role for one in request.messages or ()}
+    if "images" in given and roles and MessageRole.USER not in roles:
         yield invalid("spec.request.images", given["images"], "but no message is of the user, of which they are part")
     kind = (request.response_schema or {"type": "object"}).get("type")
     if kind != "object":
         yield invalid("spec.request.responseSchema.type", kind, "must be object, whose properties become columns")
     for name, allowed_value in (("stream", False), ("n", 1)):
         if (value := (request.body or {}).get(name)) not in (None, allowed_value):
-            yield invalid(
-                f"spec.request.body.{name}", value, f"must be {json.dumps(allowed_value)}: a record has one answer"
-            )
+            allowed = f"must be {json.dumps(allowed_value)}: a record has one answer"
+            yield invalid(f"spec.request.body.{name}", value, allowed)
 
 
 def _http_problems(given: Mapping[str, JsonValue]) -> Iterator[Problem]:

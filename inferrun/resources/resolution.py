@@ -79,6 +79,5 @@ def _problem_of(fault: TemplateFault, *, config: str) -> Problem:
     placeholder = cause.placeholder
     name = {PARAMS: f"spec.parameters.{placeholder.member}", RUN: f"metadata.{placeholder.member}"}
     blamed = name.get(placeholder.group, "spec.interval")
-    return invalid(
-        blamed, cause.value, f"{cause.why}: {fault.field} of InferenceConfig {config} contains {placeholder}"
-    )
+    allowed = f"{cause.why}: {fault.field} of InferenceConfig {config} contains {placeholder}"
+    return invalid(blamed, cause.value, allowed)

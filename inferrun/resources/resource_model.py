@@ -5,21 +5,23 @@ server prunes unknown keys of new objects. The string under a field is its docum
 from the source.
 """
 
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 
+def model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a field
+    """The model of an object, or of the items of a list."""
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return kind if issubclass(kind, BaseModel) else None
+    return next(filter(None, map(model_in, get_args(kind))), None)
+
+
 class ResourceModel(BaseModel):
     """A part of a resource."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        frozen=True,
-        extra="ignore",
-    )
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     # Any: the JSON of a resource is free-form below the storage labels.
     def to_manifest(self) -> dict[str, Any]:

@@ -124,25 +124,12 @@ class DatasetStorage(ResourceModel):
     """Input: whether a run whose input has no records succeeds. Default: false."""
 
 
-class PartitionedStorage(DatasetStorage):
-    """What an input with nested folders says about them."""
+class FolderStorage(DatasetStorage):
+    """Folders of files, as an input or an output."""
 
     partitions: ColumnTypes | None = None
     """Input: types of the columns in the names of nested folders, such as dt=2026-11-23, by their names. Default: integers and
     dates where all values are such, otherwise strings."""
-
-
-class FileStorage(PartitionedStorage):
-    """Files on a PersistentVolumeClaim in the namespace of the run."""
-
-    claim_name: ResourceName
-    """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted read-only. Input and output may use
-    the same claim."""
-
-    path: Annotated[str, Field(min_length=1, max_length=1024)]
-    """Path relative to the root of the claim, without "..". Input: a file of records; a directory, whose files with the format's
-    extensions are read, also in nested directories such as dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for
-    results and manifest."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
@@ -156,6 +143,19 @@ class FileStorage(PartitionedStorage):
     """Output: how the results are divided into files, when the run ends."""
 
 
+class FileStorage(FolderStorage):
+    """Files on a PersistentVolumeClaim in the namespace of the run."""
+
+    claim_name: ResourceName
+    """Name of the PersistentVolumeClaim in the namespace of the run. The input is mounted read-only. Input and output may use
+    the same claim."""
+
+    path: Annotated[str, Field(min_length=1, max_length=1024)]
+    """Path relative to the root of the claim, without "..". Input: a file of records; a directory, whose files with the format's
+    extensions are read, also in nested directories such as dt=2026-11-23; or a pattern with *, ? and **. Output: the directory for
+    results and manifest."""
+
+
 class SecretRef(ResourceModel):
     """Reference to a Secret in the namespace of the run."""
 
@@ -163,7 +163,7 @@ class SecretRef(ResourceModel):
     """Name of the Secret."""
 
 
-class S3Storage(PartitionedStorage):
+class S3Storage(FolderStorage):
     """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
 
     bucket: Annotated[str, Field(min_length=3, max_length=63)]
@@ -182,17 +182,6 @@ class S3Storage(PartitionedStorage):
     credentials_ref: SecretRef | None = None
     """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed, sessionToken. Default: requests are not
     signed."""
-
-    format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
-    OpenAI's Batch API) or files (input only: each file is a record)."""
-
-    flatten: bool | None = None
-    """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
-    prediction."""
-
-    layout: OutputLayout | None = None
-    """Output: how the results are divided into files, when the run ends."""
 
 
 class HttpStorage(DatasetStorage):

@@ -5,19 +5,19 @@ The runner checks the same; a config that says so itself needs no Pod to be foun
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from inferrun.resources.config import SIZE
+from inferrun.resources.problems import Problem, invalid
 from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
     DatasetStorage,
-    FileStorage,
+    FolderStorage,
     HttpStorage,
     RunStorage,
     S3Storage,
@@ -38,81 +38,63 @@ _INPUT_FIELDS: Final = ("allow_empty", "missing_columns", "partitions")
 _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
 
-@dataclass(frozen=True)
-class SettingFault:
-    """An invalid setting; `field` is empty for the whole storage object, `value` is None if it is missing."""
-
-    field: str
-    value: str | None
-    allowed: str
-
-
-def store_faults(storage: BaseModel, *, end: End) -> Iterator[SettingFault]:
-    """The faults of the settings at that end."""
+def store_problems(storage: BaseModel, *, end: End, path: str) -> Iterator[Problem]:
+    """The problems of the settings at that end, in the object at `path`."""
     if isinstance(storage, DatasetStorage):
         other, fields = ("input", _INPUT_FIELDS) if end == "output" else ("output", ("flatten", "layout"))
         for field in fields:
             if getattr(storage, field, None) is not None:
-                yield SettingFault(type(storage).model_fields[field].alias or field, "set", f"is for an {other}")
-    layout = storage.layout if isinstance(storage, FileStorage | S3Storage) else None
+                yield invalid(f"{path}.{type(storage).model_fields[field].alias}", "set", f"is for an {other}")
+    layout = storage.layout if isinstance(storage, FolderStorage) else None
     if layout and layout.part_size is not None and not re.fullmatch(SIZE, str(layout.part_size)):
-        yield SettingFault("layout.partSize", str(layout.part_size), "must be a size such as 128Mi or 1Gi")
+        yield invalid(f"{path}.layout.partSize", layout.part_size, "must be a size such as 128Mi or 1Gi")
     match storage:
-        case HttpStorage():
-            yield from _http(storage, end=end)
+        case HttpStorage() | RunStorage() if end == "output":
+            yield invalid(path, "set", f"the label {path.rpartition('.')[2]} is for the input only")
+        case HttpStorage(url=url) if url:
+            yield from _url_problems(f"{path}.url", url)
+        case HttpStorage(credentials_ref=None):
+            allowed = "it is required, unless the Secret of credentialsRef has a key url"
+            yield invalid(f"{path}.url", None, allowed)
         case S3Storage(endpoint=str(endpoint)):
-            yield from _url("endpoint", endpoint)
-        case SqlStorage():
-            yield from _sql(storage, end=end)
-        case RunStorage() if end == "output":
-            yield SettingFault("", "set", "the label run is for the input only")
+            yield from _url_problems(f"{path}.endpoint", endpoint)
         case RunStorage(name=name, schedule=schedule) if (name is None) == (schedule is None):
-            yield SettingFault(
-                "name", name, "set either name, of a run, or schedule, whose run of the same interval is read"
-            )
+            allowed = "set either name, of a run, or schedule, whose run of the same interval is read"
+            yield invalid(f"{path}.name", name, allowed)
+        case SqlStorage():
+            yield from _sql_problems(storage, end=end, path=path)
 
 
-def _http(storage: HttpStorage, *, end: End) -> Iterator[SettingFault]:
-    if end == "output":
-        yield SettingFault("", "set", "the label http is for the input only")
-    elif not storage.url and storage.credentials_ref is None:
-        yield SettingFault("url", None, "it is required, unless the Secret of credentialsRef has a key url")
-    elif storage.url:
-        yield from _url("url", storage.url)
-
-
-def _url(field: str, url: str) -> Iterator[SettingFault]:
+def _url_problems(field: str, url: str) -> Iterator[Problem]:
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         parts, is_valid = urlsplit(""), False
     if not is_valid or not url.isascii() or any(char <= " " for char in url):
-        yield SettingFault(
-            field, public_url(url), "must be an http or https URL, such as https://files.example/rows.jsonl"
-        )
+        allowed = "must be an http or https URL, such as https://files.example/rows.jsonl"
+        yield invalid(field, public_url(url), allowed)
     elif "@" in parts.netloc:
-        yield SettingFault(field, public_url(url), "must not contain user information; use credentialsRef")
+        yield invalid(field, public_url(url), "must not contain user information; use credentialsRef")
 
 
-def _sql(storage: SqlStorage, *, end: End) -> Iterator[SettingFault]:
+def _sql_problems(storage: SqlStorage, *, end: End, path: str) -> Iterator[Problem]:
     if end == "input":
         if not (storage.query or "").strip().removesuffix(";"):
-            yield SettingFault(
-                "query", storage.query, "it is required for an input: the query whose rows are the records"
-            )
+            allowed = "it is required for an input: the query whose rows are the records"
+            yield invalid(f"{path}.query", storage.query, allowed)
         for field, found in (("table", storage.table), ("types", storage.types), ("flatten", storage.flatten)):
             if found is not None:
-                yield SettingFault(field, str(found), "is for an output; an input has a query")
+                yield invalid(f"{path}.{field}", str(found), "is for an output; an input has a query")
         return
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:
-            yield SettingFault(field, str(value), "is for an input; an output has a table")
+            yield invalid(f"{path}.{field}", str(value), "is for an input; an output has a table")
     if storage.table is None:
-        yield SettingFault("table", None, "it is required for an output: the table of the predictions")
+        yield invalid(f"{path}.table", None, "it is required for an output: the table of the predictions")
     elif _TABLE.fullmatch(storage.table) is None:
-        text = "must be a name of letters, digits and underscores, such as predictions or results.predictions"
-        yield SettingFault("table", storage.table, text)
+        allowed = "must be a name of letters, digits and underscores, such as predictions or results.predictions"
+        yield invalid(f"{path}.table", storage.table, allowed)
 
 
 def shard_obstacle(

@@ -105,11 +105,10 @@ class _Resolution:
         pieces = list(self._checked(text))
         for piece, placeholder in pieces:
             if placeholder is not None and re.search(r"[*?]", piece):
-                raise UnfitValue(
-                    placeholder, piece, "must not contain * or ?, which are wildcards in the path of an input"
-                )
+                why = "must not contain * or ?, which are wildcards in the path of an input"
+                raise UnfitValue(placeholder, piece, why)
         _check_segments(pieces)
-        return "".join(piece for piece, _ in pieces)
+        return _joined(pieces)
 
     def url_path(self, text: str) -> str:
         """A path of a URL, with or without a query."""
@@ -125,7 +124,7 @@ class _Resolution:
                 is_query = placeholder is None and "?" in part
                 of_path.append((part.partition("?")[0], placeholder))
         _check_segments(of_path)
-        return "".join(piece for piece, _ in encoded)
+        return _joined(encoded)
 
     def url(self, text: str) -> str:
         """A URL, whose server has no placeholders."""
@@ -139,7 +138,7 @@ class _Resolution:
         """A header, whose name has no placeholders."""
         if ":" not in text.partition("$(")[0]:
             raise InvalidPlaceholder("placeholders may only stand in the value of a header, after the colon")
-        return "".join(piece for piece, _ in self._printable(text))
+        return _joined(self._printable(text))
 
     def json(self, text: str) -> str:
         """A JSON object, in whose strings placeholders stand. The rest of it stays as it is: numbers could lose digits."""
@@ -149,31 +148,45 @@ class _Resolution:
         except ValueError:
             is_object = False
         if not is_object:
-            raise InvalidPlaceholder(
-                'placeholders may only stand in the strings of a JSON object, as in {"day": "$(params.day)"}'
-            )
-        return _JSON_STRING.sub(self._json_string, text)
+            example = '{"day": "$(params.day)"}'
+            raise InvalidPlaceholder(f"placeholders may only stand in the strings of a JSON object, as in {example}")
+
+        def resolved(found: re.Match[str]) -> str:
+            inner = json.loads(found["text"])
+            if not has_placeholders(inner):
+                return found[0]
+            if found["colon"]:
+                raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=inner)
+            return json.dumps(_joined(self._pieces(inner)), ensure_ascii=False)
+
+        return _JSON_STRING.sub(resolved, text)
 
     def object_name(self, text: str) -> str:
         """The name of an object, whose form is checked with its values."""
-        return "".join(piece for piece, _ in self._checked(text))
+        return _joined(self._checked(text))
 
     def table(self, text: str) -> str:
         """The name of a table."""
         pieces = list(self._pieces(text))
         for piece, placeholder in pieces:
             if placeholder is not None and re.fullmatch("[A-Za-z0-9_]+", piece) is None:
-                raise UnfitValue(
-                    placeholder, piece, "must consist of letters, digits and underscores in the name of a table"
-                )
-        return "".join(piece for piece, _ in pieces)
+                why = "must consist of letters, digits and underscores in the name of a table"
+                raise UnfitValue(placeholder, piece, why)
+        return _joined(pieces)
 
     def query(self, text: str) -> str:
         """The text of an SQL query, which reads the values from its session."""
-        found = []
+        found: list[str] = []
         for kind, part in parts_of(text):
             if kind is PartKind.CODE:
-                found += [piece if isinstance(piece, str) else self._bind(piece) for piece in self._templates(part)]
+                for piece in self._templates(part):
+                    if isinstance(piece, str):
+                        found.append(piece)
+                        continue
+                    if piece not in self.bound:
+                        self.values.append(self._value_of(piece))
+                        self.bound[piece] = len(self.values)
+                    found.append(f"current_setting('{SETTING}{self.bound[piece]}')")
             elif kind is PartKind.COMMENT:
                 found.append(part)
             else:
@@ -200,18 +213,11 @@ class _Resolution:
             raise UnfitValue(placeholder, value, f"is too long, because a contract has at most {MAX_BYTES} bytes")
         return value
 
-    def _bind(self, placeholder: Placeholder) -> str:
-        if placeholder not in self.bound:
-            self.values.append(self._value_of(placeholder))
-            self.bound[placeholder] = len(self.values)
-        return f"current_setting('{SETTING}{self.bound[placeholder]}')"
-
     def _printable(self, text: str) -> Iterator[_Piece]:
         for piece, placeholder in self._pieces(text):
             if placeholder is not None and not piece.isprintable():
-                raise UnfitValue(
-                    placeholder, piece, "must not contain line breaks and other characters that are not printed"
-                )
+                why = "must not contain line breaks and other characters that are not printed"
+                raise UnfitValue(placeholder, piece, why)
             yield piece, placeholder
 
     def _checked(self, text: str) -> Iterator[_Piece]:
@@ -219,19 +225,14 @@ class _Resolution:
             if placeholder is not None and not piece:
                 raise UnfitValue(placeholder, piece, "must not be empty")
             if placeholder is not None and _SEPARATOR.search(piece) and not self.given.may_have_slashes(placeholder):
-                remedy = "; the config may declare the parameter with allowSlashes: true"
-                raise UnfitValue(
-                    placeholder, piece, f"must not contain / or \\{remedy if placeholder.group == PARAMS else ''}"
-                )
+                is_parameter = placeholder.group == PARAMS
+                remedy = "; the config may declare the parameter with allowSlashes: true" if is_parameter else ""
+                raise UnfitValue(placeholder, piece, f"must not contain / or \\{remedy}")
             yield piece, placeholder
 
-    def _json_string(self, found: re.Match[str]) -> str:
-        text = json.loads(found["text"])
-        if not has_placeholders(text):
-            return found[0]
-        if found["colon"]:
-            raise InvalidPlaceholder("is the name of a member, which must not contain placeholders", found=text)
-        return json.dumps("".join(piece for piece, _ in self._pieces(text)), ensure_ascii=False)
+
+def _joined(pieces: Iterable[_Piece]) -> str:
+    return "".join(piece for piece, _ in pieces)
 
 
 _PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolution, str], str]]]] = {
@@ -304,9 +305,6 @@ def _check_literal(kind: PartKind, part: str) -> None:
     """Raise InvalidPlaceholder if there is a placeholder in what is not code."""
     text = part if kind is PartKind.DOLLAR_LITERAL else part.replace("$$(", "")
     if (found := re.search(r"\$\([A-Za-z]+\.[^()]*\)", text)) is not None:
-        fix = (
-            "a value cannot name a column or a table"
-            if kind is PartKind.NAME
-            else f"remove the quotes around it, as in = {found[0]}"
-        )
+        unquoted = f"remove the quotes around it, as in = {found[0]}"
+        fix = "a value cannot name a column or a table" if kind is PartKind.NAME else unquoted
         raise InvalidPlaceholder(f"stands between quotes; {fix}", found=found[0])

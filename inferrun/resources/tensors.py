@@ -19,9 +19,8 @@ def _scalars(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for name, value in values.items():
         is_number = isinstance(value, int) and -(1 << 63) <= value < 1 << 63
         if not (is_number or (isinstance(value, str) and len(value) <= PARAMETER_LIMIT)):
-            raise ValueError(
-                f"{name[:80]!r} must be a string of at most {PARAMETER_LIMIT} characters, an integer or a boolean"
-            )
+            allowed = f"a string of at most {PARAMETER_LIMIT} characters, an integer or a boolean"
+            raise ValueError(f"{name[:80]!r} must be {allowed}")
     return values
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from itertools import chain, islice
-from typing import Any, Final, get_args, get_origin
+from typing import Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -32,7 +32,6 @@ from inferrun.resources.config import (
     InferenceConfigSpec,
     JoinSource,
     ResourceRequirements,
-    RunnerLimits,
 )
 from inferrun.resources.connection import connection_problems
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
@@ -40,6 +39,7 @@ from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
 from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
 from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
+from inferrun.resources.resource_model import model_in
 from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.storage import (
     HTTP_VERBS,
@@ -49,7 +49,7 @@ from inferrun.resources.storage import (
     FileStorage,
     KrateoStorage,
 )
-from inferrun.resources.store_rules import End, shard_obstacle, store_faults
+from inferrun.resources.store_rules import End, shard_obstacle, store_problems
 from inferrun.resources.templates import TemplateFault, UnfitValue, resolve_storage, sample_of
 from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
@@ -58,7 +58,6 @@ from inferrun.timestamps import rfc3339
 API_SERVER_AUDIENCE: Final = re.compile(r"(https?://)?kubernetes(\.default(\.svc(\..*)?)?)?(:443)?/?$")
 """Audiences that API servers accept by default: the names of their Service."""
 
-OWN_RUNNER_VERSIONS: Final = ("v1", "v2")
 GRPC: Final = "grpc-v2"
 TENSOR_PROTOCOLS: Final = ("v1", "v2", GRPC)
 REQUEST_PROTOCOLS: Final = ("openai", HTTP)
@@ -112,34 +111,30 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
     """The first problems of a config, whatever the operator's settings are."""
     spec = config.spec
     problems = chain(
-        _placement_problems(spec),
         _model_problems(spec),
+        _address_problems(spec),
         declaration_problems(spec.parameters or ()),
         _storage_problems(spec),
         _threshold_problems(spec.error_threshold),
         _shard_problems(spec),
         _column_problems(spec),
         _request_problems(spec),
-        _resource_problems(spec.resources or ResourceRequirements()),
-        _limit_problems(spec.limits or RunnerLimits()),
+        _resource_problems(spec),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
 
 def config_warnings(config: InferenceConfig) -> tuple[str, ...]:
     """What is valid and should be changed: headers with credentials, which everyone who may read the config can see."""
-    found = []
+    found, seen = [], "can be seen by everyone who may read this config"
     for end in ("input", "output"):
         headers = _at(getattr(config.spec.storage, end), KRATEO_LABEL, "api", "headers")
         for index, header in enumerate(headers if isinstance(headers, list) else ()):
             if isinstance(header, str) and is_credential(name := split_header(header)[0]):
-                found.append(
-                    f"spec.storage.{end}.krateo.api.headers.{index} ({shown(name)}) can be seen by everyone who may read this "
-                    "config; use headersFrom with a Secret"
-                )
+                field = f"spec.storage.{end}.krateo.api.headers.{index} ({shown(name)})"
+                found.append(f"{field} {seen}; use headersFrom with a Secret")
     if len(found) > MAX_PROBLEMS:
-        more = len(found) - MAX_PROBLEMS
-        found[MAX_PROBLEMS:] = [f"{more} more headers can be seen by everyone who may read this config"]
+        found[MAX_PROBLEMS:] = [f"{len(found) - MAX_PROBLEMS} more headers {seen}"]
     return tuple(found)
 
 
@@ -152,20 +147,17 @@ def _at(value: object, *keys: str) -> object:
 
 def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem]:
     if spec.backfill is not None and spec.backfill.start > spec.backfill.end:
-        given = rfc3339(spec.backfill.start)
-        yield invalid(
-            "spec.backfill.start", given, f"must not be after spec.backfill.end ({rfc3339(spec.backfill.end)})"
-        )
+        allowed = f"must not be after spec.backfill.end ({rfc3339(spec.backfill.end)})"
+        yield invalid("spec.backfill.start", rfc3339(spec.backfill.start), allowed)
     if spec.backfill is None and spec.config_ref is None:
         yield invalid("spec.configRef", None, "it is required, such as {name: iris}")
     if spec.schedule is not None:
         try:
             seconds = parse_schedule(spec.schedule).shortest_interval_seconds
             if seconds < min_interval:
-                raise InvalidSchedule(
-                    f"it fires every {seconds} s; at least {min_interval} s are required in this installation "
-                    "(setting minScheduleIntervalSeconds)"
-                )
+                required = f"at least {min_interval} s are required in this installation"
+                allowed = f"it fires every {seconds} s; {required} (setting minScheduleIntervalSeconds)"
+                yield invalid("spec.schedule", spec.schedule, allowed)
         except InvalidSchedule as wrong:
             yield invalid("spec.schedule", spec.schedule, str(wrong))
     if spec.time_zone is not None:
@@ -269,41 +261,27 @@ def _size_problems(field: str, value: object, *, limit: int = MAX_BYTES) -> Iter
         yield Problem(field=field, value=f"{size} bytes of JSON", allowed=f"at most {limit} bytes are allowed")
 
 
-def _placement_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    model, own_runner = spec.model, spec.image is None
+    protocol = model.protocol_version
     flat = spec.model_dump(by_alias=True, include=MODEL_FIELDS)
     nested = spec.kserve.model_dump(by_alias=True) if spec.kserve is not None else {}
     for name, value in flat.items():
-        other = nested.get(name)
+        public, other = public_url if name == "modelUrl" else str, nested.get(name)
         if value and other and value != other:
-            public = public_url if name == "modelUrl" else str
-            allowed = (
-                f'but spec.kserve.{name} is "{shown(public(other))}"; set only one of them, or both to the same value'
-            )
-            yield invalid(f"spec.{name}", public(value), allowed)
-
-
-def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    model, own_runner = spec.model, spec.image is None
-    protocol, url = model.protocol_version, model.model_url
-    is_grpc = protocol == GRPC
-    for name, value in model.model_dump(by_alias=True, include=MODEL_FIELDS).items() if own_runner else ():
-        if value and has_placeholders(value):
-            public = public_url(value) if name == "modelUrl" else value
-            yield invalid(
-                f"spec.kserve.{name}", public, "must not contain placeholders; they are allowed in spec.storage"
-            )
+            conflict = f'but spec.kserve.{name} is "{shown(public(other))}"'
+            yield invalid(f"spec.{name}", public(value), f"{conflict}; set only one of them, or both to the same value")
+        if own_runner and has_placeholders(used := other or value or ""):
+            allowed = "must not contain placeholders; they are allowed in spec.storage"
+            yield invalid(f"spec.kserve.{name}", public(used), allowed)
     if own_runner and protocol and protocol not in OWN_RUNNER_PROTOCOLS:
-        yield invalid(
-            "spec.kserve.protocolVersion",
-            protocol,
-            f"the built-in runner supports {', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
-            f"{did_you_mean(protocol, OWN_RUNNER_PROTOCOLS)}; any other protocol requires an image in spec.image that "
-            "provides it",
-        )
-    versions = OWN_RUNNER_VERSIONS if own_runner and not protocol else MODEL_VERSIONS
-    if model.model_version and model.model_version not in versions:
+        supported = f"{', '.join(OWN_RUNNER_PROTOCOLS[:-1])} and {OWN_RUNNER_PROTOCOLS[-1]}"
+        hint = did_you_mean(protocol, OWN_RUNNER_PROTOCOLS)
+        fix = "any other protocol requires an image in spec.image that provides it"
+        yield invalid("spec.kserve.protocolVersion", protocol, f"the built-in runner supports {supported}{hint}; {fix}")
+    if model.model_version and model.model_version not in MODEL_VERSIONS:
         whose = " with the built-in runner" if own_runner else ""
-        yield invalid("spec.kserve.modelVersion", model.model_version, f"must be {' or '.join(versions)}{whose}")
+        yield invalid("spec.kserve.modelVersion", model.model_version, f"must be {' or '.join(MODEL_VERSIONS)}{whose}")
     audience = model.token_audience
     if audience and not spec.service_account_name:
         reason = "but serviceAccountName is not set, whose token it would be"
@@ -312,12 +290,17 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         reason = "is an audience of the API server: with the token, the model server could act as the service account"
         yield invalid("spec.kserve.tokenAudience", audience, reason)
     yield from connection_problems(
-        model.headers or (), model.proxy_url, is_grpc=is_grpc, has_token=audience is not None
+        model.headers or (), model.proxy_url, is_grpc=protocol == GRPC, has_token=audience is not None
     )
+
+
+def _address_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    model, own_runner = spec.model, spec.image is None
+    protocol, url = model.protocol_version, model.model_url
+    is_grpc = protocol == GRPC
     if model.service_ref is not None and url:
-        yield invalid(
-            "spec.kserve.serviceRef", model.service_ref.name, "but modelUrl is set, too; set only one of them"
-        )
+        reason = "but modelUrl is set, too; set only one of them"
+        yield invalid("spec.kserve.serviceRef", model.service_ref.name, reason)
     elif own_runner and model.service_ref is not None and is_grpc:
         reason = "grpc-v2 requires modelUrl with the server's host and gRPC port instead of serviceRef"
         yield invalid("spec.kserve.protocolVersion", protocol, reason)
@@ -327,27 +310,22 @@ def _model_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
     elif own_runner and protocol == HTTP and spec.request is None:
         yield invalid("spec.request", None, "the protocol http requires it, with body and outputs")
     elif own_runner and not url and model.service_ref is None:
-        yield invalid(
-            "spec.kserve.modelUrl",
-            None,
-            "the built-in runner requires it, for example sklearn-iris-predictor.models/v2/models/iris/infer, or "
-            "spec.kserve.serviceRef with the name of an object of KServe",
-        )
-    elif own_runner and url and not _is_server_url(url, is_grpc=is_grpc):
-        address = "must be host and port of the server, such as iris-predictor.models:8081, or grpcs://… for TLS"
-        http = "must be an http or https URL; the default scheme is http"
-        yield invalid("spec.kserve.modelUrl", public_url(url), address if is_grpc else http)
-
-
-def _is_server_url(url: str, *, is_grpc: bool) -> bool:
-    """Whether `url` is valid for a model server; the default scheme is http, or grpc, which has a port and no path."""
-    scheme = "grpc" if is_grpc else "http"
-    try:
-        parts = urlsplit(url if "://" in url else f"{scheme}://{url}")
-        is_complete = bool(parts.port) and not parts.path.strip("/") if is_grpc else parts.port != 0
-    except ValueError:
-        return False
-    return parts.scheme in {scheme, f"{scheme}s"} and bool(parts.hostname) and is_complete and " " not in url
+        example = "sklearn-iris-predictor.models/v2/models/iris/infer"
+        other_field = "spec.kserve.serviceRef with the name of an object of KServe"
+        allowed = f"the built-in runner requires it, for example {example}, or {other_field}"
+        yield invalid("spec.kserve.modelUrl", None, allowed)
+    elif own_runner and url:
+        scheme = "grpc" if is_grpc else "http"
+        try:
+            parts = urlsplit(url if "://" in url else f"{scheme}://{url}")
+            is_complete = bool(parts.port) and not parts.path.strip("/") if is_grpc else parts.port != 0
+            is_valid = parts.scheme in {scheme, f"{scheme}s"} and bool(parts.hostname) and is_complete
+        except ValueError:
+            is_valid = False
+        if not is_valid or " " in url:
+            address = "must be host and port of the server, such as iris-predictor.models:8081, or grpcs://… for TLS"
+            http = "must be an http or https URL; the default scheme is http"
+            yield invalid("spec.kserve.modelUrl", public_url(url), address if is_grpc else http)
 
 
 def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
@@ -363,12 +341,9 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
             yield invalid(path, None, f"the built-in runner requires one of the labels {known}")
         for label in end if own_runner else ():
             if label not in KNOWN_LABELS:
-                yield invalid(
-                    f"{path}.{label}",
-                    shown(end[label]),
-                    f"the built-in runner supports {known}{did_you_mean(label, KNOWN_LABELS)}; any other label requires a custom "
-                    "image in spec.image",
-                )
+                supported = f"the built-in runner supports {known}{did_you_mean(label, KNOWN_LABELS)}"
+                allowed = f"{supported}; any other label requires a custom image in spec.image"
+                yield invalid(f"{path}.{label}", shown(end[label]), allowed)
         if own_runner and len(end) > 1:
             yield Problem(field=path, value=", ".join(end), allowed="the built-in runner supports only one label")
         for label, value in end.items():
@@ -417,8 +392,7 @@ def storage_problems(value: JsonValue, *, model: type[BaseModel], end: End, path
         yield invalid(f"{path}.path", file_path, 'must be a path relative to the root of the claim, without ".."')
     if isinstance(verb, str) and verb.upper() not in HTTP_VERBS:
         yield invalid(f"{path}.api.verb", verb, f"must be one of {', '.join(HTTP_VERBS)}")
-    for wrong in store_faults(storage, end=end):
-        yield invalid(f"{path}.{wrong.field}" if wrong.field else path, wrong.value, wrong.allowed)
+    yield from store_problems(storage, end=end, path=path)
 
 
 def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Iterator[Problem]:
@@ -432,45 +406,31 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
                 value=shown(inner) if issubclass(model, FileStorage) else HIDDEN,  # it may be a misplaced credential
                 allowed=f"unknown key{did_you_mean(key, below)}; allowed are {', '.join(below)}",
             )
-        elif (kind := _model_in(below[key])) is not None and isinstance(inner, list):
+        elif (kind := model_in(below[key])) is not None and isinstance(inner, list):
             for at, one in enumerate(inner):
                 yield from _unknown_keys(one, model=kind, path=f"{path}.{key}.{at}")
         elif kind is not None:
             yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
 
 
-def _model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a field
-    """The model of an object, or of the items of a list."""
-    if isinstance(kind, type) and get_origin(kind) is None:
-        return kind if issubclass(kind, BaseModel) else None
-    return next(filter(None, map(_model_in, get_args(kind))), None)
-
-
-def _resource_problems(resources: ResourceRequirements) -> Iterator[Problem]:
+def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
+    resources = spec.resources or ResourceRequirements()
     requests, limits = resources.requests or {}, resources.limits or {}
     for name, quantities in (("requests", requests), ("limits", limits)):
         for resource, value in quantities.items():
             field = f"spec.resources.{name}.{resource}"
             if "/" not in resource and resource not in STANDARD_RESOURCES and not resource.startswith("hugepages-"):
-                yield invalid(
-                    field,
-                    value,
-                    f"unknown resource{did_you_mean(resource, STANDARD_RESOURCES)}; allowed are "
-                    f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu",
-                )
+                names = f"{', '.join(STANDARD_RESOURCES)}, hugepages-SIZE and names such as nvidia.com/gpu"
+                hint = did_you_mean(resource, STANDARD_RESOURCES)
+                yield invalid(field, value, f"unknown resource{hint}; allowed are {names}")
             if not re.fullmatch(QUANTITY, str(value)):
-                yield invalid(
-                    field, value, "must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits"
-                )
+                allowed = "must be a quantity such as 2, 500m or 256Mi; an exponent has at most two digits"
+                yield invalid(field, value, allowed)
     for resource, value in requests.items():
         if resource in limits and amount(value) > amount(limits[resource]):
-            yield invalid(
-                f"spec.resources.requests.{resource}", value, f"must be at most the limit, {limits[resource]}"
-            )
-
-
-def _limit_problems(limits: RunnerLimits) -> Iterator[Problem]:
-    for name, value in limits.to_manifest().items():
+            allowed = f"must be at most the limit, {limits[resource]}"
+            yield invalid(f"spec.resources.requests.{resource}", value, allowed)
+    for name, value in (spec.limits.to_manifest() if spec.limits is not None else {}).items():
         least = LEAST_WINDOW if name == "window" else LEAST_SIZE
         if not re.fullmatch(SIZE, str(value)) or not amount(least) <= amount(value) <= amount(LARGEST_SIZE):
             yield invalid(f"spec.limits.{name}", value, f"must be a size from {least} to {LARGEST_SIZE}, such as 64Mi")

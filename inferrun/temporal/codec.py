@@ -104,10 +104,8 @@ class EncryptionCodec(PayloadCodec):
         key_id = payload.metadata.get(KEY_ID, b"").decode(errors="replace")
         key = self._current(needs=key_id).by_id.get(key_id)
         if key is None:
-            text = (
-                f"a payload is encrypted with key {key_id[:64]!r}, which is not in {self._folder}; add it there again"
-            )
-            raise CannotDecrypt(text)
+            text = f"a payload is encrypted with key {key_id[:64]!r}, which is not in {self._folder}"
+            raise CannotDecrypt(f"{text}; add it there again")
         nonce, sealed = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
         try:
             return Payload.FromString(AESGCM(key).decrypt(nonce, sealed, key_id.encode()))

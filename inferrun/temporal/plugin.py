@@ -102,31 +102,29 @@ def inferrun_plugin() -> SimplePlugin:
 
     Without the sandbox, in which the tests execute workflow code (docs/decisions/0016-workflows-are-sandboxed-in-tests-only.md).
     """
-    return SimplePlugin("inferrun", data_converter=_converter, workflow_runner=UnsandboxedWorkflowRunner())
 
+    def bounded(given: DataConverter | None) -> DataConverter:
+        given = given or DataConverter.default
+        failures = BoundedFailureConverter if given.payload_codec is None else EncodedFailureConverter
+        return replace(given, payload_converter_class=BoundedPayloadConverter, failure_converter_class=failures)
 
-def _converter(given: DataConverter | None) -> DataConverter:
-    given = given or DataConverter.default
-    is_encoded = given.payload_codec is not None
-    return replace(
-        given,
-        payload_converter_class=BoundedPayloadConverter,
-        failure_converter_class=EncodedFailureConverter if is_encoded else BoundedFailureConverter,
-    )
+    return SimplePlugin("inferrun", data_converter=bounded, workflow_runner=UnsandboxedWorkflowRunner())
 
 
 def shorten(data: bytes) -> bytes:
     """JSON of at most 16 KiB: with truncated texts, and with fewer of the oldest attempts. Raises PayloadTooLarge."""
     value = json.loads(data)
-    for limit in _TEXT_LIMITS:
-        value = _truncated(value, limit)
-        if len(data := _dump(value)) <= MAX_PAYLOAD_BYTES:
+    limits = list(_TEXT_LIMITS)
+    while True:
+        if limits:
+            value = _truncated(value, limits.pop(0))
+        elif isinstance(value, dict) and value.get(_HISTORY):
+            value[_HISTORY] = value[_HISTORY][1:]
+        else:
+            raise PayloadTooLarge(len(data))
+        data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        if len(data) <= MAX_PAYLOAD_BYTES:
             return data
-    while isinstance(value, dict) and value.get(_HISTORY):
-        value[_HISTORY] = value[_HISTORY][1:]
-        if len(data := _dump(value)) <= MAX_PAYLOAD_BYTES:
-            return data
-    raise PayloadTooLarge(len(data))
 
 
 def _truncated(value: Any, limit: int) -> Any:  # Any: JSON
@@ -137,10 +135,6 @@ def _truncated(value: Any, limit: int) -> Any:  # Any: JSON
     if isinstance(value, dict):
         return {key: item if key in _WHOLE else _truncated(item, limit) for key, item in value.items()}
     return value
-
-
-def _dump(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _bound(exception: BaseException, failure: Failure) -> None:

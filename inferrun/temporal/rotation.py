@@ -90,6 +90,6 @@ class CredentialRotation:
 
 
 def rotations_of(client: Client, *, on_change: Callable[[], None] = lambda: None) -> list[CredentialRotation]:
-    """The rotation of a client's credentials; none for a client whose connection cannot be replaced."""
+    """The rotation of a client's credentials; empty for a client whose connection cannot be replaced."""
     service = client.service_client
     return [CredentialRotation(service, on_change=on_change)] if isinstance(service, RotatingService) else []

@@ -9,8 +9,7 @@ from contextlib import suppress
 from activities.judging.job_marks import end_job, watch_again
 from activities.launching.config_maps import find_config_map
 from activities.launching.launch_blocked import LaunchBlocked
-from activities.objects.object_metadata import uid_of
-from activities.objects.presence import delete_if_present, get_if_present
+from activities.objects.object_metadata import delete_if_present, get_if_present, uid_of
 from activities.watching import job_state
 from activities.watching.observation import Launch, is_launch_left_over
 from inferrun.kube.client import KubeClient

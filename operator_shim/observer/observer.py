@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from activities.judging.pod_end import write_ends
-from activities.objects.signing_key import SigningKey
+from activities.objects.installation import SigningKey
 from activities.watching.job_objects import list_events, read_log
 from activities.watching.trimming import slim_event
 from control.leases import LeaderElection

@@ -57,7 +57,6 @@ class EventReader:
         self._queue: WorkQueue[str] = WorkQueue(self._read, workers=EVENT_READERS)
 
     async def run(self) -> None:
-        """Read until cancelled."""
         await self._queue.run()
 
     def request(self, key: Key, subject_uid: str, on_events: OnEvents) -> None:
@@ -125,7 +124,6 @@ class LogReader:
         self._queue: WorkQueue[Key] = WorkQueue(self._read, workers=LOG_READERS, group=lambda key: key[0])
 
     async def run(self) -> None:
-        """Read until cancelled."""
         await self._queue.run()
 
     def follow(self, key: Key, pod_name: str, container: str, on_log: OnLog) -> None:
@@ -136,7 +134,6 @@ class LogReader:
             self._queue.add_later(key, LOG_SECONDS)
 
     def forget(self, key: Key) -> None:
-        """Stop reading."""
         self._followed.pop(key, None)
 
     async def _read(self, key: Key) -> None:

@@ -2,7 +2,7 @@
 
 from temporalio.client import Client
 
-from control.run_workflows import signal_run, wake_run
+from control.temporal_calls import signal_run, wake_run
 from inferrun.run_ref import RunRef
 from workflows.messages import LOOK_AGAIN_SIGNAL
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started

@@ -13,16 +13,15 @@ from activities.objects.object_metadata import controller_of
 from activities.watching import pod_state
 from activities.watching.trimming import IS_FULL, JOB_NAME_LABEL, trim_job, trim_pod, trim_quota
 from control.informer import Key
-from control.memo import is_of_same_cluster
 from control.namespaced_informers import NamespacedInformers
+from control.temporal_calls import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from operator_shim.run_terms import UNFINISHED, has_ended
-from operator_shim.run_watch import RunWatch, SharedParts
+from operator_shim.run_watch import UNFINISHED, RunWatch, SharedParts, has_ended
 
 JOBS_LIMIT = 5_000
 """Jobs of which the ends of Pods are remembered, for as long as a stop may ask how a container ended: with a termination message
@@ -81,7 +80,6 @@ class WorkloadWatch:
         )
 
     async def run(self) -> None:
-        """Follow the collections until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in (self._jobs, self._pods, self.quotas):
                 tasks.create_task(informer.run())
@@ -106,15 +104,12 @@ class WorkloadWatch:
         return None if run is None or has_ended(run) or run["spec"].get("schedule") is not None else run
 
     def job_keys(self) -> Iterable[Key]:
-        """The keys of all live Jobs."""
         return self._jobs.keys()
 
     def all_runs(self) -> list[Object]:
-        """The runs that have not finished, without schedules."""
         return [run for _, run in self._runs.find(UNFINISHED) if run["spec"].get("schedule") is None]
 
     def pods_of(self, job_uid: str) -> tuple[Object, ...]:
-        """The Job's Pods that are not terminal."""
         return self._pods_by_job.get(job_uid, ())
 
     def remembered_ends(self, job_uid: str) -> tuple[PodEnd, ...]:
@@ -139,7 +134,6 @@ class WorkloadWatch:
             on_room(namespace)
 
     def unsubscribe(self) -> None:
-        """Call nothing any more."""
         self._subscriber = None
 
     def _take_job(self, job: Object) -> Object | None:
@@ -230,7 +224,6 @@ class PodEnds:
             del self._jobs[next(iter(self._jobs))]
 
     def has(self, pod: Object) -> bool:
-        """Whether the Pod's end is remembered."""
         return pod["metadata"]["uid"] in self._jobs.get(controller_of(pod) or "", ())
 
     def of(self, job_uid: str) -> tuple[PodEnd, ...]:

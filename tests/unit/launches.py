@@ -4,7 +4,7 @@ from typing import Any
 
 from activities.judging.pod_end import PodEnd, write_ends
 from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
-from activities.objects.signing_key import SigningKey
+from activities.objects.installation import SigningKey
 from inferrun import wellknown
 from inferrun.names import job_base_name
 from tests.unit.objects import RUN, Json, at

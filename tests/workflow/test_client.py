@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from control.run_workflows import signal_workflow
+from control.temporal_calls import signal_workflow
 from inferrun.client import (
     AsyncClient,
     Client,

@@ -9,7 +9,7 @@ from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from inferrun.cli.temporal_server import Frontend
+from inferrun.cli.temporal_server import TemporalServer
 from inferrun.installation import RECORD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import LEASES
@@ -109,7 +109,7 @@ async def test_queues_without_workers_are_reported(kubeconfig: Path, installed: 
 
 async def until_polled(client: Client, task_queue: str) -> None:
     """Wait until the server lists the workers."""
-    server = Frontend(client, address="")
+    server = TemporalServer(client, address="")
     deadline = time.monotonic() + 30
     for kind in ("workflows", "activities"):
         while not await server.pollers(task_queue, kind):

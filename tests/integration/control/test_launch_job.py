@@ -191,37 +191,6 @@ async def test_the_next_launch_has_its_own_name_and_the_same_snapshot(
     assert status["jobStatus"]["name"] == second.job_name
 
 
-async def test_the_time_used_by_earlier_launches_is_subtracted(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
-) -> None:
-    run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
-    result = await launch(launcher, run, launch=2, seconds_used=40)
-    job = await api.get(JOBS, namespace, result.job_name)
-    pod = job["spec"]["template"]["spec"]
-    assert {"name": "INFERRUN_SECONDS_LEFT", "value": "60"} in pod["containers"][0]["env"]
-    assert pod["activeDeadlineSeconds"] == 660
-    assert "activeDeadlineSeconds" not in job["spec"]
-
-
-@pytest.mark.parametrize(("edited", "limit"), [(7, 7), (0, 0), (None, 0)], ids=["lowered", "zero", "removed"])
-async def test_each_launch_reads_the_timeout_from_the_spec(
-    launcher: JobLauncher,
-    api: KubeClient,
-    make_run: MakeRun,
-    make_config: MakeConfig,
-    *,
-    edited: int | None,
-    limit: int,
-) -> None:
-    run = await make_run(configRef={"name": await make_config()}, timeoutSeconds=100)
-    assert (await launch(launcher, run)).timeout_seconds == 100
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"spec": {"timeoutSeconds": edited}})
-    result = await launch(launcher, run, launch=2, attempt=2)
-    job = await api.get(JOBS, run.metadata.namespace, result.job_name)
-    assert result.timeout_seconds == limit
-    assert ("activeDeadlineSeconds" in job["spec"]["template"]["spec"]) is bool(limit)
-
-
 async def test_a_suspended_run_gets_neither_a_job_nor_a_contract(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, proxy: Proxy
 ) -> None:
@@ -551,28 +520,6 @@ async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned
     )
     result = await launch(launcher, run)
     assert (result.state, result.job_name, result.job_uid) == (LaunchState.CANCELLED, "inf-left", "job-uid")
-
-
-async def test_a_workflow_that_takes_over_starts_with_the_next_launch(
-    launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    attempts = [
-        {
-            "launch": number,
-            "attempt": number,
-            "jobName": f"j{number}",
-            "reason": "InputFailed",
-            "startTime": "2026-11-21T08:00:00Z",
-            "completionTime": "2026-11-21T08:00:30Z",
-        }
-        for number in (1, 2)
-    ]
-    run = await make_run(
-        configRef={"name": await make_config()}, status={"phase": "Pending", "attempt": 3, "attempts": attempts}
-    )
-    result = await launch(launcher, run)
-    assert (result.launch, result.attempt, result.seconds_used) == (3, 3, 60)
-    assert [item.reason for item in result.attempts] == [Reason.INPUT_FAILED, Reason.INPUT_FAILED]
 
 
 async def test_a_forged_config_map_grants_no_service_account(

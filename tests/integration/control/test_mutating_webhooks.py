@@ -13,9 +13,8 @@ from temporalio.testing import ActivityEnvironment
 from activities.judging.verify_output import OutputVerifier
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.launch_job import JobLauncher
-from activities.objects.installation import Installation
+from activities.objects.installation import Installation, SigningKey
 from activities.objects.signatures import MAX_SIGNERS, RECORD, record_signer
-from activities.objects.signing_key import SigningKey
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound

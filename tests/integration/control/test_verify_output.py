@@ -243,15 +243,6 @@ async def test_a_deleted_config_map_is_written_again(verifier: OutputVerifier, o
 
 
 @pytest.mark.thorough
-async def test_nothing_is_created_for_a_custom_image(verifier: OutputVerifier, job: Launched, proxy: Proxy) -> None:
-    before = len(proxy.sent("POST"))
-    finding = (await verify(verifier, job)).finding
-    assert finding is not None
-    assert (finding.state, finding.message) == (OutputState.UNKNOWN, "only the custom image knows its output")
-    assert len(proxy.sent("POST")) == before
-
-
-@pytest.mark.thorough
 async def test_nothing_is_created_for_a_run_that_was_deleted(
     verifier: OutputVerifier, ours: Launched, api: KubeClient
 ) -> None:

@@ -1,4 +1,4 @@
-"""Typical manifests: valid ones, ones that `kubectl apply` rejects, and ones that only the shim can reject.
+"""Typical manifests: valid ones, and ones that `kubectl apply` rejects. Those that only the shim can reject are in unit tests.
 
 Each entry of a table is one mistake. `field` is the JSON name that the error message must contain.
 """
@@ -221,6 +221,18 @@ REJECTED: Final = (
         config(f"an error threshold of {value!r}", errorThreshold=value, field="errorThreshold", value=str(value))
         for value in (-1, "-1", "101%", "5 %", "many", "1e3", 10**9)
     ),
+    *(
+        config(f"parameters with {title}", parameters=declared, field=field, value=said)
+        for title, declared, field, said in (
+            ("two of a name", [{"name": "a"}, {"name": "a"}], "parameters[1]", "Duplicate"),
+            ("a space in a name", [{"name": "a b"}], "parameters[0].name", "a b"),
+            ("too many members", [{"name": f"p{number}"} for number in range(65)], "parameters", "64"),
+            ("no name", [{"default": "a"}], "parameters[0].name", "Required"),
+            ("a number as default", [{"name": "a", "default": 5}], "parameters[0].default", "integer"),
+        )
+    ),
+    config("a claim by a placeholder", storage=file_input(claimName="$(params.c)", path="a"), field="claimName"),
+    config("a verb by a placeholder", storage=krateo_output(verb="$(params.v)"), field="verb", value="$(params.v)"),
     config("a canary of nothing", canaryRecords=0, field="canaryRecords", value="0"),
     # InferenceRun
     run("a retry by a schedule", retryOf="earlier", schedule="@daily", field="retryOf", value="earlier"),
@@ -256,8 +268,17 @@ REJECTED: Final = (
             ("a start that is a number", "start", 1700000000, "integer"),
             ("a start on the 30th of February", "start", "2026-02-30T00:00:00Z", "2026-02-30"),
             ("a start in the year 0", "start", "0000-01-01T00:00:00Z", "0000-01-01"),
+            ("a start before 1970", "start", "1969-12-31T23:59:59Z", "1969"),
+            ("a start with an impossible offset", "start", "2026-11-21T00:00:00+99:00", "+99:00"),
+            ("a start with a fraction of a second", "start", "2026-11-21T00:00:00.5Z", "00:00.5Z"),
+            ("a start that is a placeholder", "start", "$(interval.start)", "$(interval.start)"),
+            ("a start at the hour 24", "start", "2026-11-21T24:00:00Z", "times such as"),
+            ("an end in a leap second", "end", "2026-12-31T23:59:60Z", "times such as"),
+            ("an end in a year of five digits", "end", "12026-11-21T00:00:00Z", "12026"),
             ("an end in the year 9999", "end", "9999-12-31T23:59:59-12:00", "9999-12-31"),
             ("the time zone Local", "timeZone", "Local", "Local"),
+            ("a path as its time zone", "timeZone", "../../etc/localtime", "IANA"),
+            ("an offset as its time zone", "timeZone", "+01:00", "IANA"),
         )
     ),
     run("an interval of a schedule", interval=DAY, schedule="@daily", field="interval", value="@daily"),
@@ -284,86 +305,3 @@ REJECTED: Final = (
         "a deadline too short", schedule="@daily", startingDeadlineSeconds=5, field="startingDeadlineSeconds", value="5"
     ),
 )
-
-REPORTED_ON_STATUS: Final = (
-    config("a misspelt key", storage=krateo_output(pth="/x"), field="spec.storage.output.krateo.api.pth", value="path"),
-    config(
-        "a misspelt key of an endpoint",
-        storage=krateo_output(endpointRef={"name": "a", "nmespace": "b"}),
-        field="spec.storage.output.krateo.api.endpointRef.nmespace",
-        value="namespace",
-    ),
-    config(
-        "a misspelt key of a file",
-        storage=file_input(claimName="a", path="b", formt="jsonl"),
-        field="spec.storage.input.file.formt",
-        value="format",
-    ),
-    config(
-        "a label that the built-in runner does not know",
-        storage={**FILE_STORAGE, "input": {"gcs": {"bucket": "b"}}},
-        field="spec.storage.input.gcs",
-        value="file, krateo, s3",
-    ),
-    config(
-        "a misspelt label",
-        storage={**FILE_STORAGE, "input": {"flie": FILE_STORAGE["input"]["file"]}},
-        field="spec.storage.input.flie",
-        value="file",
-    ),
-    config(
-        "a label with a string",
-        image="mine:1",
-        storage={"output": {"s3": "s3://bucket"}},
-        field="spec.storage.output.s3",
-        value="object",
-    ),
-    config(
-        "two labels at one end",
-        storage={**FILE_STORAGE, "input": {**FILE_STORAGE["input"], **KRATEO_STORAGE["input"]}},
-        field="spec.storage.input",
-    ),
-    config("no input", storage={"output": FILE_STORAGE["output"]}, field="spec.storage.input"),
-    config("no URL for the built-in runner", kserve={"modelName": "a"}, field="spec.kserve.modelUrl"),
-    config("a URL that cannot be called", kserve={"modelUrl": "ftp://a/b"}, field="spec.kserve.modelUrl", value="ftp"),
-    config(
-        "a protocol that the built-in runner does not speak",
-        kserve={**MODEL, "protocolVersion": "grpc"},
-        field="spec.kserve.protocolVersion",
-        value="did you mean grpc-v2",
-    ),
-    config(
-        "a misspelt resource",
-        resources={"limits": {"cpus": 1}},
-        field="spec.resources.limits.cpus",
-        value="did you mean cpu",
-    ),
-    config(
-        "a request beyond its limit",
-        resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}},
-        field="spec.resources.requests.memory",
-        value="at most the limit, 1Gi",
-    ),
-    run("a schedule that never fires", schedule="0 0 30 2 *", field="spec.schedule", value="never fires"),
-    run("a range that ends before it begins", schedule="30-10 * * * *", field="spec.schedule", value="30-10"),
-    run(
-        "a time zone that does not exist",
-        schedule="@daily",
-        timeZone="Europe/Berlinn",
-        field="spec.timeZone",
-        value="Europe/Berlin",
-    ),
-    run(
-        "an interval in a time zone that does not exist",
-        interval={**DAY, "timeZone": "Europe/Roma"},
-        field="spec.interval.timeZone",
-        value="Europe/Rome",
-    ),
-    run(
-        "parameters beyond the contract's size",
-        parameters={f"p{number}": "x" * 60_000 for number in range(5)},
-        field="spec.parameters",
-        value="bytes",
-    ),
-)
-"""Mistakes that the API server cannot detect; the shim reports them on the resource's status."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from control.kserve_absence import missing, not_installed
+from control.kserve_kinds import missing, not_installed
 from inferrun.kserve import NotYet, Wanted, resolve
 from inferrun.kserve.status import SETTLED_AFTER
 from inferrun.kube.client import KubeClient

@@ -2,16 +2,13 @@
 
 import asyncio
 import time
-from secrets import token_hex
 
 import pytest
 from temporalio.client import Client
 
 from control.informer import Informer, Key
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import KubeError
-from inferrun.kube.namespaces import ALL
-from inferrun.kube.objects import NAMESPACES, RUNS, Object
+from inferrun.kube.objects import RUNS, Object
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.gateway import Gateway
 from tests.integration.shim.runs import create, read, workflow_status, write_status
@@ -101,31 +98,6 @@ async def test_a_new_run_starts_before_those_of_an_earlier_shim(
             return all([await workflow_status(temporal, run) is not None for run in old[-5:]])
 
         await until(all_are_started)
-
-
-async def test_five_hundred_deletions_do_not_delay_a_new_run_of_another_namespace(
-    api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
-) -> None:
-    other = f"other-{token_hex(4)}"
-    stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
-    crowd = [await create(api, namespace, f"run-{number}", status=OLD) for number in range(500)]
-    async with start_shim(watched=ALL):
-
-        async def delete(name: str, uid: str) -> None:
-            try:
-                await api.delete(RUNS, namespace, name, uid=uid)
-            except KubeError as error:
-                raise AssertionError(name) from error
-
-        deletions = [asyncio.create_task(delete(run.metadata.name, run.metadata.uid)) for run in crowd]
-        await asyncio.sleep(0.2)
-        began = time.monotonic()
-        run = await create(api, other, "lone")
-        await until(lambda: workflow_status(temporal, run), lambda found: found is not None)
-        delay = time.monotonic() - began
-        await asyncio.gather(*deletions)
-    await api.delete(NAMESPACES, "", other, uid=stored["metadata"]["uid"])
-    assert delay < 30, f"the run's workflow started after {delay:.1f} s"
 
 
 async def test_when_nothing_changes_nothing_is_written(

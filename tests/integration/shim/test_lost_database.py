@@ -110,28 +110,6 @@ async def test_a_server_that_does_not_answer_makes_the_process_unready_until_it_
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_starts_that_fail_make_the_process_unready_until_one_succeeds(
-    *, api: KubeClient, namespace: str, far_side: Client, wire: Gateway, until: Until
-) -> None:
-    attributes = SearchAttributes(far_side, installation=namespace)
-    workflows = RunWorkflows(
-        far_side, installation=namespace, task_queue=namespace, attributes=attributes, tolerated_seconds=0.5
-    )
-    run = await create(api, namespace, "run")
-    assert workflows.is_ready
-    wire.stall()
-    with pytest.raises(TimeoutError):
-        await workflows.ensure(run)
-
-    async def is_unready() -> bool:
-        return not workflows.is_ready
-
-    await until(is_unready, seconds=SECONDS)
-    wire.resume()
-    await workflows.ensure(run)
-    assert workflows.is_ready
-
-
 def environment_of(plane: ControlPlane, namespace: str, wire: Gateway, *, port: int, defaults: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],

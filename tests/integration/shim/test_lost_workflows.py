@@ -8,16 +8,14 @@ from functools import partial
 
 import pytest
 from temporalio import workflow
-from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.common import RawValue
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from benchmarks.control_plane import ControlPlane
 from control.informer import Key
-from control.run_workflows import workflow_ids
 from control.search_attributes import SearchAttributes
+from control.temporal_calls import workflow_ids
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS
@@ -96,28 +94,6 @@ async def test_a_terminated_workflow_is_replaced_within_seconds(
             lambda found: found is WorkflowExecutionStatus.RUNNING,
             seconds=within,
         )
-
-
-@pytest.mark.parametrize("encoding", ["json/plain", "binary/encrypted", "binary/unknown"])
-async def test_a_memo_that_cannot_be_decoded_does_not_keep_other_workflows_from_being_listed(
-    *, api: KubeClient, namespace: str, temporal: Client, workflows: RunWorkflows, until: Until, encoding: str
-) -> None:
-    """Whoever may start workflows chooses the memo."""
-    garbage = RawValue(Payload(metadata={"encoding": encoding.encode()}, data=b"[[["))
-    foreign = await temporal.start_workflow(
-        messages.RUN_WORKFLOW,
-        id=f"foreign-{namespace}-{encoding}",
-        task_queue=namespace,
-        memo={"installation": garbage, "run": garbage},
-    )
-    run = await create(api, namespace, "run")
-    await workflows.ensure(run)
-
-    async def are_listed() -> bool:
-        return await workflows.count_open() == 2 and await workflows.list_open() == [run.ref]
-
-    await until(are_listed)
-    await foreign.terminate()
 
 
 @workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)

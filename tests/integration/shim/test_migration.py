@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from benchmarks.control_plane import ControlPlane
 from inferrun import wellknown
-from inferrun.cli.migrate import CRON_JOBS, apply, read_plan
+from inferrun.cli.migrate import CRON_JOBS, apply_due, read_plan
 from inferrun.cli.migration import ANNOTATION_SUSPENDED
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
@@ -199,7 +199,7 @@ async def test_an_interrupted_migration_continues(
     run = await scheduled(krateo)
     cron_job = await krateo.cron_job(run)
     done: list[str] = []
-    await apply(await read_plan(api, namespace=namespace), api, report=done.append)
+    await apply_due(await read_plan(api, namespace=namespace), api, report=done.append)
     assert [line.split(":")[0] for line in done] == ["suspend"]
     assert (await read(api, run)).status.contract
     assert migrate("--apply").code == 0

@@ -6,7 +6,6 @@ import time
 from temporalio.client import Client
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Invalid
 from inferrun.kube.objects import CONFIGS, RUNS, Object
 from inferrun.names import run_workflow_id
 from inferrun.reasons import Reason
@@ -26,11 +25,8 @@ def body(kind: str, name: str, spec: Json) -> Object:
 
 async def answer_to(api: KubeClient, namespace: str, name: str, misuse: Misuse) -> str:
     """Where the misuse was reported, and what was said."""
-    try:
-        await api.create(CONFIGS, namespace, body("InferenceConfig", name, misuse.config_spec))
-        created = await api.create(RUNS, namespace, body("InferenceRun", name, misuse.run_spec(name)))
-    except Invalid as error:
-        return f"api: {error}"
+    await api.create(CONFIGS, namespace, body("InferenceConfig", name, misuse.config_spec))
+    created = await api.create(RUNS, namespace, body("InferenceRun", name, misuse.run_spec(name)))
     ready = await condition_of(api, namespace, name)
     if ready["status"] == "False":
         return f"config: {ready['message']}"

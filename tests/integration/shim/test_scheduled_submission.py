@@ -34,24 +34,6 @@ def late(seconds: float) -> datetime:
     return datetime.now(UTC) - timedelta(seconds=seconds)
 
 
-async def test_a_run_that_is_hours_late_is_missed(api: KubeClient, namespace: str, submitter: RunSubmitter) -> None:
-    schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
-    status = await submit(submitter, schedule, late(3 * 3600))
-    assert (status.standing, status.reason) == (SubmissionState.REFUSED, Reason.MISSED)
-    assert len(await children(api, schedule)) == 0
-    assert await event_reasons(api, namespace) == ["Missed"]
-
-
-async def test_a_run_of_a_schedule_that_was_suspended_since_is_missed(
-    api: KubeClient, namespace: str, submitter: RunSubmitter
-) -> None:
-    schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
-    await edit(api, schedule, suspend=True)
-    status = await submit(submitter, schedule, late(1))
-    assert (status.standing, status.reason) == (SubmissionState.REFUSED, Reason.SUSPENDED)
-    assert len(await children(api, schedule)) == 0
-
-
 async def test_a_run_that_was_created_before_is_found_however_late_the_retry_is(
     api: KubeClient, namespace: str, submitter: RunSubmitter
 ) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from control.memo import read_run
+from control.temporal_calls import read_run
 from tests.unit.objects import RUN
 
 

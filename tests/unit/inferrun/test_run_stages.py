@@ -13,7 +13,7 @@ from inferrun.run_status import (
     ended_status,
     status_after,
 )
-from operator_shim.trimming import trim_run
+from operator_shim.run_watch import trim_run
 from tests.unit.objects import NOW, Json, run
 
 JOB = {"contract": "e30=", "jobStatus": {"name": "inf-iris", "uid": "job-uid"}}

@@ -5,8 +5,8 @@ import pytest
 from activities.objects.events import EventRecorder
 from inferrun.kube.objects import Object, Resource
 from inferrun.run_defaults import Defaults
-from operator_shim.config_digest import digest_config
 from operator_shim.configs import ConfigStatuses
+from operator_shim.decisions import digest_config
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.objects import Json
 

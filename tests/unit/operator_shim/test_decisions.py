@@ -6,9 +6,9 @@ import pytest
 
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
-from operator_shim.config_digest import ConfigDigest
 from operator_shim.decisions import (
     ActionKind,
+    ConfigDigest,
     cancellation_notice,
     config_verdict,
     decide,

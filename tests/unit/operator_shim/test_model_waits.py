@@ -1,16 +1,14 @@
 """Which runs wait for which model, and when they look again."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from control.kserve_absence import too_large
 from inferrun.contract import ServiceRef
-from inferrun.kube.objects import UNREADABLE
-from operator_shim.model_waits import ModelWaits, awaited_service, digest_model, seconds_left
-from operator_shim.trimming import trim_run
-from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
+from operator_shim.models import ModelWaits, awaited_service, digest_model
+from operator_shim.run_watch import trim_run
+from tests.unit.inferrun.kserve.stored import Json, knative, recorded
 
 NOW = datetime(2026, 11, 21, 3, 0, 0, tzinfo=UTC)
 IRIS = ServiceRef(kind="InferenceService", namespace="kserve-test", name="sklearn-iris")
@@ -78,24 +76,3 @@ def test_of_an_object_only_its_identity_and_the_wait_are_kept() -> None:
     assert set(digest) == {"metadata", "wait", "until"}
     ready = knative(metadata={"uid": "u", "resourceVersion": "8"})
     assert digest_model(ready, now=NOW)["wait"] is None
-
-
-def test_an_object_that_is_too_large_to_be_parsed_is_waited_for_with_the_message_of_a_launch() -> None:
-    names = {"name": "iris", "namespace": "team", "uid": "u", "resourceVersion": "7"}
-    stub = {"metadata": names, "kind": "InferenceService", UNREADABLE: "it has 700000 bytes; reduce spec.storage"}
-    digest = digest_model(stub, now=NOW)
-    assert digest["wait"] == too_large("InferenceService team/iris", "it has 700000 bytes; reduce spec.storage")
-    assert "reduce spec.storage" not in digest["wait"]
-    assert digest["metadata"] == names
-
-
-def test_the_message_about_an_edit_is_true_for_a_minute() -> None:
-    """KServe copies observedGeneration from another object, so the object may never change again."""
-    edit = {"manager": "kubectl", "time": "2026-11-21T02:59:30Z", "fieldsV1": {"f:spec": {}}}
-    metadata = {"uid": "u", "resourceVersion": "9", "generation": 2, "managedFields": [edit]}
-    edited = standard(metadata=metadata)
-    digest = digest_model(edited, now=NOW)
-    assert "was edited" in digest["wait"]
-    assert seconds_left(digest, now=NOW) == 30
-    later = digest_model(edited, now=NOW + timedelta(seconds=30))
-    assert (later["wait"], seconds_left(later, now=NOW)) == (None, None)

@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from control.informer import Key
-from control.kserve_absence import missing, not_installed, too_large
+from control.kserve_kinds import missing, not_installed, too_large
 from inferrun.kserve import GROUP
 from inferrun.kube.errors import NotFound
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import UNREADABLE
-from operator_shim.model_waits import digest_model
-from operator_shim.models import DISCOVERY_SECONDS, ModelWatches
+from operator_shim.models import DISCOVERY_SECONDS, ModelWatches, digest_model
 from tests.unit.inferrun.kserve.stored import Json, knative, recorded, standard
 from tests.unit.operator_shim.collections import Collections
 from tests.unit.operator_shim.observer.fakes import FakeTime, settle

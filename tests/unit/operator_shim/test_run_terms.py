@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 
 from inferrun import wellknown
-from operator_shim.run_terms import TO_DELETE, UNFINISHED, created_by, reading, sees_change, terms_of, unfinished_with
-from operator_shim.trimming import trim_run
+from operator_shim.run_watch import (
+    TO_DELETE,
+    UNFINISHED,
+    created_by,
+    reading,
+    sees_change,
+    terms_of,
+    trim_run,
+    unfinished_with,
+)
 from tests.unit.objects import Json
 
 

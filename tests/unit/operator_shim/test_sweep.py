@@ -14,12 +14,10 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
-from operator_shim.run_terms import UNFINISHED
-from operator_shim.run_watch import RunWatch
+from operator_shim.run_watch import UNFINISHED, RunWatch, trim_run
 from operator_shim.stuck_workflows import CHECKS_PER_ROUND, StuckWorkflows
 from operator_shim.sweep import FIRST_SWEEP_SECONDS, SWEEP_SECONDS, Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
-from operator_shim.trimming import trim_run
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import live_run

@@ -9,7 +9,6 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.runner_report import RecordCounts
 from tests.unit.objects import RUN, STARTED
-from workflows.launch_signals import LaunchSignals
 from workflows.messages import (
     LaunchInput,
     LaunchReport,
@@ -22,7 +21,7 @@ from workflows.messages import (
     VerdictKind,
 )
 from workflows.run_state import RunState
-from workflows.signals import Ended
+from workflows.signals import Ended, LaunchSignals
 
 NOW = datetime(2026, 11, 21, 8, 1, 0, tzinfo=UTC)
 FAILED = Verdict(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from workflows.launch_signals import JOBS_LIMIT, LaunchSignals
-from workflows.signals import Ended, Started
+from workflows.signals import JOBS_LIMIT, Ended, LaunchSignals, Started
 
 
 @pytest.mark.parametrize("told", ["", "soon", "2026-11-21T25:00:00Z", "0001-01-01T00:00:00+23:59"])

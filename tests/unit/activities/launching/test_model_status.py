@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.launching.model_status import drift
+from activities.launching.snapshot import drift
 from inferrun.resources import ModelStatus
 
 SUBJECT = "InferenceService models/iris changed while the run used it"

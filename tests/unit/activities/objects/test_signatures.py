@@ -6,8 +6,8 @@ import pytest
 
 from activities.launching import manifests
 from activities.launching.snapshot import CompiledRun
+from activities.objects.installation import SigningKey
 from activities.objects.signatures import signed, signer_of_object
-from activities.objects.signing_key import SigningKey
 from inferrun.run_ref import RunRef
 from tests.unit.objects import RUN, Json, snapshot
 

@@ -11,6 +11,7 @@ from activities.submitting.child_runs import (
     overlapping,
     schedule_of,
     scheduled_run,
+    status_of,
     submitted_run,
     to_prune,
 )
@@ -184,6 +185,27 @@ def test_a_submitted_run_carries_its_workflows_id_and_the_requests_hash() -> Non
 def test_the_same_id_with_a_different_request_is_detected(*, changes: dict[str, object], is_same: bool) -> None:
     status = adopted(submission(**changes), stored(submission()))
     assert (status.reason is not Reason.REQUEST_MISMATCH) is is_same
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [
+        (None, SubmissionState.GONE),
+        ("Running", SubmissionState.UNDER_WAY),
+        ("Succeeded", SubmissionState.ENDED),
+    ],
+)
+def test_only_a_run_that_has_ended_has_a_result(phase: str | None, state: SubmissionState) -> None:
+    status = status_of(RUN, stored(submission(), phase=phase, reason=phase) if phase else None)
+    assert (status.standing, status.result is not None) == (state, state is SubmissionState.ENDED)
+
+
+def test_a_run_of_that_name_that_is_being_deleted_or_is_not_the_submissions_is_not_adopted() -> None:
+    wanted = submission()
+    deleted = {**wanted, "metadata": {**wanted["metadata"], "deletionTimestamp": "2026-11-21T08:00:00Z"}}
+    assert adopted(wanted, stored(deleted)).standing is SubmissionState.GONE
+    foreign = {**wanted, "metadata": {**wanted["metadata"], "annotations": {}}}
+    assert adopted(wanted, stored(foreign)).reason is Reason.NAME_TAKEN
 
 
 def test_history_keeps_the_newest_runs_of_each_phase() -> None:

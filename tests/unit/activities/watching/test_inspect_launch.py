@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from activities.judging.pod_end import PodEnd, write_ends
-from activities.objects.installation import Installation
-from activities.objects.signing_key import SigningKey
+from activities.objects.installation import Installation, SigningKey
 from activities.watching.inspect_launch import LOG_SECONDS, LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.pod_shape import shape_of_pod

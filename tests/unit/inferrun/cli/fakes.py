@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from inferrun.cli.programs import Poller
+from inferrun.cli.temporal_server import TemporalServer
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.objects import Object, Resource
 
@@ -93,7 +94,7 @@ class FakeCluster:
         return {**body, "status": {"allowed": f"{right['verb']} {name}" not in self.denied}}
 
 
-class FakeTemporal:
+class FakeTemporal(TemporalServer):
     """A server whose namespace exists, with one live worker on every queue."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from inferrun.cli import main
 from inferrun.cli.app import CommandExit
 from inferrun.cli.commands import COMMANDS
-from inferrun.kube.kubeconfig import find_kubeconfig
+from inferrun.kube.kubeconfig import selected_kubeconfig
 
 ELSEWHERE = """
 apiVersion: v1
@@ -104,14 +104,17 @@ def test_invalid_arguments_are_reported_before_the_server_is_asked(
     assert problem in capsys.readouterr().err
 
 
-def test_the_kubeconfig_is_found_as_in_kubectl(tmp_path: Path) -> None:
-    usual = tmp_path / ".kube" / "config"
-    assert find_kubeconfig(None, environment={}, home=tmp_path) is None
+def test_the_kubeconfig_is_found_as_in_kubectl(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, named = home / ".kube" / "config", home / "named"
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert selected_kubeconfig(None) is None
     usual.parent.mkdir()
     usual.touch()
-    assert find_kubeconfig(None, environment={}, home=tmp_path) == usual
-    assert find_kubeconfig(None, environment={"KUBECONFIG": "a:b"}, home=tmp_path) == Path("a:b")
-    assert find_kubeconfig(Path("named"), environment={"KUBECONFIG": "a:b"}, home=tmp_path) == Path("named")
+    named.touch()
+    assert selected_kubeconfig(None) == usual
+    monkeypatch.setenv("KUBECONFIG", f"{home}/none:{usual}")
+    assert selected_kubeconfig(None) == Path(f"{home}/none:{usual}")
+    assert selected_kubeconfig(named) == named
 
 
 @pytest.mark.parametrize(

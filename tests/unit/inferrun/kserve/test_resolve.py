@@ -54,14 +54,6 @@ def found(item: Json, others: dict[Other, Any] | None = None, **wanted: Any) -> 
     ("name", "message"),
     [
         (
-            "isvc-standard-starting",
-            (
-                "InferenceService kserve-test/broken is not ready: PredictorReady is False (MinimumReplicasUnavailable: Deployment "
-                "does not have minimum availability.); the run starts when it is; to see its Pods: kubectl -n kserve-test get pods "
-                "-l serving.kserve.io/inferenceservice=broken"
-            ),
-        ),
-        (
             "isvc-standard-crashing",
             (
                 "InferenceService kserve-test/broken is not ready: PredictorReady is False (MinimumReplicasUnavailable: Deployment "
@@ -221,6 +213,26 @@ def test_a_legacy_address_whose_service_does_not_exist_is_replaced_by_that_of_th
     assert found(item, gone | older).url.startswith(
         "http://sklearn-iris-predictor-default.kserve-test.svc.cluster.local/"
     )
+
+
+def test_the_urls_of_an_ingress_are_used_only_if_the_predictor_has_no_service() -> None:
+    """Early versions of KServe wrote nothing else in the mode RawDeployment, which only an annotation named."""
+    ingress = "http://sklearn-iris-predictor-default-kserve-test.example.com"
+    item = standard(
+        metadata={"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}},
+        status={
+            "address": None,
+            "deploymentMode": None,
+            "components": {"predictor": {"address": None, "url": ingress}},
+        },
+    )
+    older = Other("services", "kserve-test", "sklearn-iris-predictor-default")
+    assert found(item).url.startswith(f"http://{HOST}/")
+    assert found(item, {PREDICTOR: None, older: service(port(80))}).url.startswith(
+        f"http://{older.name}.kserve-test.svc"
+    )
+    assert found(item, {PREDICTOR: None, older: None}).url.startswith(f"{ingress}/")
+    assert found(with_model(item, protocolVersion="grpc-v2")).url == f"grpc://{HOST}:80"
 
 
 def test_a_ready_object_without_any_address_uses_the_predictors_service_or_waits_for_it() -> None:

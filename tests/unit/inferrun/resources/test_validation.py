@@ -117,7 +117,7 @@ def test_a_config_for_a_custom_image_may_have_any_label_and_no_model() -> None:
         ({"krateo": {"apis": {}}}, "krateo.apis", "did you mean api?"),
         ({"krateo": {"api": {"endpointRef": {"nam": "h"}}}}, "krateo.api.endpointRef.nam", "did you mean name?"),
         ({"file": {"claim": "data", "path": "x"}}, "file.claim", "did you mean claimName?"),
-        ({"file": {"claimName": "data", "path": "x", "fmt": "csv"}}, "file.fmt", "claimName, path, format"),
+        ({"file": {"claimName": "data", "path": "x", "fmt": "csv"}}, "file.fmt", "claimName, path"),
     ],
 )
 def test_an_unknown_key_of_a_supported_storage_gets_a_suggestion(

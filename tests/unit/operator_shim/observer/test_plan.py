@@ -17,7 +17,7 @@ from operator_shim.observer.plan import (
     View,
     plan,
 )
-from operator_shim.trimming import trim_run
+from operator_shim.run_watch import trim_run
 from tests.unit.launches import UNSCHEDULED, live_job, live_pod, live_run, running
 from tests.unit.objects import NOW, Json, at, waiting
 
