@@ -121,16 +121,16 @@ def _embedded(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def _split_port(text: str) -> tuple[str, int | None]:
+    host, colon, port = text.rpartition(":")
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         if not closed:
             raise ValueError(f"{text!r} has no closing bracket")
-        return host, _port(rest.removeprefix(":"), text) if rest else None
-    host, colon, port = text.rpartition(":")
-    return (host, _port(port, text)) if colon and ":" not in host else (text, None)
-
-
-def _port(digits: str, text: str) -> int:
-    if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits) < 65536:
+        port = rest.removeprefix(":")
+        if not rest:
+            return host, None
+    elif not colon or ":" in host:
+        return text, None
+    if not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
         raise ValueError(f"{text!r} has an invalid port")
-    return int(digits)
+    return host, int(port)

@@ -6,10 +6,9 @@ recorded in a Lease when a program starts for the first time, so that it remains
 release is renamed.
 """
 
-from typing import Protocol
-
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
-from inferrun.kube.objects import LEASES, Object, Resource
+from inferrun.kube.objects import LEASES
 from inferrun.names import LABEL_LIMIT
 
 RECORD = "inferrun-cluster"
@@ -19,19 +18,12 @@ CLUSTER_ID_LIMIT = 36
 """Length of a UID."""
 
 
-class Objects(Protocol):
-    """Where the record is read; `KubeClient` implements it."""
-
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
-        """One object. Raises KubeError."""
-
-
 def join_id(*, release: str, cluster: str) -> str:
     """The id of a release in a cluster."""
     return f"{release[: LABEL_LIMIT - CLUSTER_ID_LIMIT - 1]}.{cluster}"
 
 
-async def recorded_cluster(api: Objects, namespace: str) -> str:
+async def recorded_cluster(api: KubeClient, namespace: str) -> str:
     """The cluster's part as recorded in the release's namespace; empty if it is not."""
     try:
         lease = await api.get(LEASES, namespace, RECORD)

@@ -129,14 +129,10 @@ def _latest(stored: int | None, read: int | None) -> int | None:
 def duration_text(span: timedelta) -> str:
     """A duration as kubectl formats ages: `7s`, `1m5s`, `2h3m`, `3d4h`."""
     seconds = max(0, round(span.total_seconds()))
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}d{hours}h"
-    if hours:
-        return f"{hours}h{minutes}m"
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+    for unit, smaller, size, part in (("d", "h", 86_400, 3600), ("h", "m", 3600, 60), ("m", "s", 60, 1)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // part}{smaller}"
+    return f"{seconds}s"
 
 
 def _conditions(

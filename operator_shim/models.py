@@ -30,6 +30,16 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.text import one_line
 
+logger = logging.getLogger(__name__)
+
+DISCOVERY_SECONDS: Final = 20.0
+"""Between two questions about the kinds that are served, while runs wait."""
+
+SETTLING_MARGIN: Final = 2.0
+"""Seconds that are added to the time at which an object is looked at again: the API server's is known to a second."""
+
+WORKERS: Final = 2
+
 MODEL_WAITS: Final = (Reason.MODEL_NOT_READY, Reason.KSERVE_NOT_INSTALLED)
 """The reasons of a run that a change of its model may unblock."""
 
@@ -40,6 +50,7 @@ WAIT: Final = "wait"
 """The message in a digest; None if a launch would not wait, or fail, because of the object."""
 
 _UNTIL: Final = "until"
+"""The time in a digest until which its message is true if the object does not change; None: for ever."""
 
 
 def awaited_service(run: Object) -> ServiceRef | None:
@@ -70,12 +81,6 @@ def digest_model(item: Object, *, now: datetime) -> Object:
     return {"metadata": metadata, WAIT: one_line(answer.message, limit=MESSAGE_LIMIT), _UNTIL: answer.until}
 
 
-def seconds_left(digest: Object, *, now: datetime) -> float | None:
-    """For how long the message in a digest is true if the object does not change; None: for ever."""
-    until: datetime | None = digest[_UNTIL]
-    return (until - now).total_seconds() if until is not None else None
-
-
 class ModelWaits:
     """The waiting runs by object."""
 
@@ -100,17 +105,6 @@ class ModelWaits:
 
     def services(self) -> list[ServiceRef]:
         return list(self._runs)
-
-
-logger = logging.getLogger(__name__)
-
-DISCOVERY_SECONDS: Final = 20.0
-"""Between two questions about the kinds that are served, while runs wait."""
-
-SETTLING_MARGIN: Final = 2.0
-"""Seconds that are added to the time at which an object is looked at again: the API server's is known to a second."""
-
-WORKERS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -245,9 +239,12 @@ class ModelWatches:
         if held is None:
             return "missing", missing(str(service))
         digest = self._digest(service.kind, held) if unreadable_because(held) else held
-        wait, left = digest[WAIT], seconds_left(digest, now=self._now())
-        if left is not None and left > 0:
-            self._queue.add_later(service, left + SETTLING_MARGIN)
-        elif left is not None:
-            wait = None  # a launch finds out what follows
+        wait: str | None = digest[WAIT]
+        until: datetime | None = digest[_UNTIL]
+        if until is not None:
+            left = (until - self._now()).total_seconds()
+            if left > 0:
+                self._queue.add_later(service, left + SETTLING_MARGIN)
+            else:
+                wait = None  # a launch finds out what follows
         return f"{digest['metadata']['resourceVersion']} {wait}", wait

@@ -37,6 +37,14 @@ from inferrun.submission import Submission
 from inferrun.timestamps import rfc3339
 from workflows.messages import SubmissionState, SubmissionStatus
 
+logger = logging.getLogger(__name__)
+
+LIST_PAGE = 100
+
+KEPT = timedelta(seconds=30)
+"""For how long a finished run is kept after its outcome was written, whatever the history limits: its own workflow closes, and the
+submission reads how it ended, which takes more than 10 seconds if a worker is killed meanwhile."""
+
 
 @dataclass(frozen=True)
 class DueTime:
@@ -77,15 +85,6 @@ def interval_start(
     if earlier:
         return earlier[0].time
     return account.until if account.recent else start
-
-
-logger = logging.getLogger(__name__)
-
-LIST_PAGE = 100
-
-KEPT = timedelta(seconds=30)
-"""For how long a finished run is kept after its outcome was written, whatever the history limits: its own workflow closes, and the
-submission reads how it ended, which takes more than 10 seconds if a worker is killed meanwhile."""
 
 
 def submitted_run(submission: Submission, *, workflow_id: str) -> Object:

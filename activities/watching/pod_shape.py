@@ -90,12 +90,10 @@ def _mounts(container: Object, spec: Object) -> list[list[object]]:
         if not any(path == ours or path.startswith(f"{ours}/") for ours in _OUR_MOUNTS):
             continue
         volume = volumes.get(mount.get("name")) or {}
-        sources = {kind: _source(source) for kind, source in volume.items() if kind != "name"}
+        sources = {
+            kind: {key: value for key, value in source.items() if key != "defaultMode"}
+            for kind, source in volume.items()
+            if isinstance(source, dict)
+        }
         found.append([path, mount.get("subPath", ""), bool(mount.get("readOnly")), sources])
     return sorted(found, key=lambda one: str(one[0]))
-
-
-def _source(source: object) -> object:
-    if not isinstance(source, dict):
-        return source
-    return {key: value for key, value in source.items() if key != "defaultMode"}

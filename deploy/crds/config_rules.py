@@ -78,11 +78,26 @@ HEADER: Final = Rule(
     holds="self.matches('^[^: \\t]+:')",
     message="""'headers has an item that does not have the form "Name: value"'""",
 )
+CSV_DELIMITER: Final = Rule(
+    holds=r"self.matches('^[\t -~]$')",
+    message="""'the delimiter is "' + self + '"; allowed is one ASCII character; a tab is "\\\\t" in double quotes'""",
+)
+CSV_SIGN: Final = Rule(
+    holds=r"self.matches('^[\t -~]?$')",
+    message="""'the value is "' + self + '"; allowed is one ASCII character, or none: ""'""",
+)
 
 STORAGE_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     f"spec.storage.{end}.{path}": (rule,)
     for end in ("input", "output")
-    for path, rule in (("file.path", FILE_PATH), ("krateo.api.verb", VERB), ("krateo.api.headers[]", HEADER))
+    for path, rule in (
+        ("file.path", FILE_PATH),
+        ("file.csv.delimiter", CSV_DELIMITER),
+        ("file.csv.quote", CSV_SIGN),
+        ("file.csv.escape", CSV_SIGN),
+        ("krateo.api.verb", VERB),
+        ("krateo.api.headers[]", HEADER),
+    )
 }
 
 CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {

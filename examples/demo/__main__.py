@@ -1,4 +1,4 @@
-"""The demo: installs the product and an example application on a cluster, and plays eight scenes.
+"""The demo: installs the product and an example application on a cluster, and plays nine scenes.
 
     python -m examples.demo up       install and play (`make demo`)
     python -m examples.demo scene 2  play one scene again; requires a previous `up`
@@ -28,6 +28,7 @@ from examples.demo import (
     schedule,
     summary,
     temporal_client,
+    typed_data,
     wrong_image,
 )
 from examples.demo.terminal import DemoFailed, Terminal, seconds_since
@@ -54,6 +55,7 @@ SCENES: tuple[Scene, ...] = (
     crowd,
     language_model,
     nightly,
+    typed_data,
 )
 
 
@@ -74,14 +76,15 @@ def play_all() -> None:
     terminal = Terminal(checkout=CHECKOUT, environment=cluster_environment())
     with terminal.scene(installation.TITLE, story=installation.STORY):
         installation.install(terminal)
-    for scene in SCENES:
-        play(scene, terminal)
+    for number in range(1, len(SCENES) + 1):
+        play(number, terminal)
     summary.print_summary(terminal)
     terminal.info(f"All checks passed in {seconds_since(began)}.")
 
 
-def play(scene: Scene, terminal: Terminal) -> None:
-    with terminal.scene(scene.TITLE, story=scene.STORY):
+def play(number: int, terminal: Terminal) -> None:
+    scene = SCENES[number - 1]
+    with terminal.scene(f"Scene {number} of {len(SCENES)} · {scene.TITLE}", story=scene.STORY):
         scene.play(terminal)
 
 
@@ -89,7 +92,7 @@ def play_one(number: int, terminal: Terminal) -> None:
     installation.remove_runs(terminal)
     if number != 1:
         installation.apply_result_of_scene_1(terminal)
-    play(SCENES[number - 1], terminal)
+    play(number, terminal)
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ import json
 from examples.demo import model, pods, runs
 from examples.demo.terminal import Terminal
 
-TITLE = "Scene 2 of 8 · The worker and the Pod are killed during a run"
+TITLE = "The worker and the Pod are killed during a run"
 STORY = """
 20,000 records in a file on a PersistentVolumeClaim, and a slow model. During the run, the worker, which follows the run, and the
 Pod, which computes the predictions, are killed. The run continues in a new Pod after the last committed chunk.

@@ -9,7 +9,7 @@ from datetime import datetime
 from examples.demo import runs
 from examples.demo.terminal import Terminal, seconds_since
 
-TITLE = "Scene 6 of 8 · Fifty runs that wait forever"
+TITLE = "Fifty runs that wait forever"
 STORY = """
 The Pods of these fifty runs request a thousand CPUs, which no node has. They wait, and each status says why. A waiting run
 occupies nothing: no thread, no slot of a worker, no open request. Another run starts as if they were not there.

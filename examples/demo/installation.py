@@ -28,6 +28,10 @@ RUN_MANIFESTS = (
     "llm-batch/run",
     "nightly/configs",
     "nightly/schedules",
+    "tickets/config",
+    "tickets/run",
+    "images/config",
+    "images/run",
 )
 OTHER_RUNS = ("iris-from-", crowd.BESIDE, "nightly-")
 """Beginnings of the names of runs that no manifest contains."""

@@ -8,7 +8,7 @@ import re
 from examples.demo import pods, runs
 from examples.demo.terminal import DemoFailed, Terminal
 
-TITLE = "Scene 7 of 8 · A batch of requests to a language model"
+TITLE = "A batch of requests to a language model"
 STORY = """
 An input file of OpenAI's Batch API in an S3 bucket: 1,500 chat completions and embeddings, one of which is invalid. llama.cpp's
 server answers them (the model is tiny and its weights are random, so its answers are noise). The Pod is killed midway; what is

@@ -9,7 +9,7 @@ import re
 from examples.demo import model, runs
 from examples.demo.terminal import DemoFailed, Terminal
 
-TITLE = "Scene 1 of 8 · A run waits for a missing Secret"
+TITLE = "A run waits for a missing Secret"
 STORY = """
 There is a model server with a scikit-learn model, a PostgreSQL table with 150 irises, and a data handler that serves the table
 over HTTP. An InferenceConfig describes how they are connected; an InferenceRun starts a run. The data handler's URL and token are

@@ -7,7 +7,7 @@ import json
 from examples.demo import runs
 from examples.demo.terminal import Terminal
 
-TITLE = "Scene 8 of 8 · A nightly batch, ten days late"
+TITLE = "A nightly batch, ten days late"
 STORY = """
 Each night, a schedule classifies the flowers of the day before, which are in a file of their own, and a second schedule has another
 model look at the results. Both are new, and ten days are missing. Back-fills start their runs as the schedules would have done.

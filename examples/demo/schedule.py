@@ -7,7 +7,7 @@ import json
 from examples.demo import runs
 from examples.demo.terminal import DemoFailed, Terminal
 
-TITLE = "Scene 4 of 8 · A schedule"
+TITLE = "A schedule"
 STORY = """
 An InferenceRun with spec.schedule is a schedule. It is executed by Temporal, and creates an InferenceRun each time.
 """

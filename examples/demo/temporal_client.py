@@ -8,7 +8,7 @@ import time
 from examples.demo import runs
 from examples.demo.terminal import Terminal, quoted
 
-TITLE = "Scene 5 of 8 · Start a run from a program"
+TITLE = "Start a run from a program"
 STORY = """
 Any Temporal client can start runs: a program, another workflow, the command line. The first command below is a short program that
 uses the plain Temporal client; the second is Temporal's own command line.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from examples.demo import runs
 from examples.demo.terminal import Terminal
 
-TITLE = "Scene 3 of 8 · A wrong image name"
+TITLE = "A wrong image name"
 STORY = """
 A common mistake. Kubernetes would retry forever, and the reason is only visible in the Pod's status. Here it is in the status of
 the run, together with the image's name.

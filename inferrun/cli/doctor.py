@@ -1,6 +1,6 @@
 """`inferrun doctor`: diagnoses an installation in a cluster and its Temporal server. It changes nothing.
 
-`examine` queries through two seams and evaluates the responses with pure functions; `diagnose` uses the real servers.
+`examine` queries the servers and evaluates the responses with pure functions; `diagnose` prints what it finds.
 """
 
 import os
@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from inferrun.cli import temporal_server
 from inferrun.cli.definitions import FIX as DEFINITIONS_FIX
@@ -17,11 +17,11 @@ from inferrun.cli.findings import Finding, exit_code, lines, ok, problem, summar
 from inferrun.cli.permissions import AT_HOME, PERSON, SHIM, WORKER, access_review, judge_permissions
 from inferrun.cli.programs import COMPONENTS, SHIMS, Installed, judge_program, judge_queue
 from inferrun.cli.temporal_server import TemporalServer
-from inferrun.installation import Objects, join_id, recorded_cluster
+from inferrun.installation import join_id, recorded_cluster
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.namespaces import SERVED_TWICE_FIX
-from inferrun.kube.objects import CONFIG_MAPS, DEFINITIONS, DEPLOYMENTS, Object, Resource
+from inferrun.kube.objects import CONFIG_MAPS, DEFINITIONS, DEPLOYMENTS, Resource
 from inferrun.run_defaults import Defaults, parse_defaults
 from inferrun.submission import DEFAULT_TASK_QUEUE
 from inferrun.temporal.connection import ATTRIBUTES, TemporalUnavailable
@@ -48,24 +48,11 @@ class Question:
     namespace: str
 
 
-class Cluster(Objects, Protocol):
-    """The requests that doctor needs; `KubeClient` implements them."""
-
-    async def version(self) -> Object:
-        """The server's version."""
-
-    async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
-        """A list object."""
-
-    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:
-        """Create an access review, which is not stored."""
-
-
 Connect = Callable[[Installed], Awaitable[TemporalServer]]
 """Connects to Temporal with the settings of the installation. Raises TemporalUnavailable."""
 
 
-async def examine(question: Question, cluster: Cluster, connect_temporal: Connect) -> list[Finding]:
+async def examine(question: Question, cluster: KubeClient, connect_temporal: Connect) -> list[Finding]:
     """All findings; checks that are not possible are reported as unknown."""
     version = await _version(cluster)
     if version.fix:  # nothing else can be checked
@@ -100,7 +87,7 @@ async def _tried(what: str, check: Awaitable[list[Finding]]) -> list[Finding]:
         return [unknown(what, str(error))]
 
 
-async def _version(cluster: Cluster) -> Finding:
+async def _version(cluster: KubeClient) -> Finding:
     try:
         answer = await cluster.version()
     except KubeError as error:
@@ -113,7 +100,7 @@ async def _version(cluster: Cluster) -> Finding:
     return ok("cluster", f"Kubernetes {version}")
 
 
-async def _definition(cluster: Cluster, name: str) -> Finding:
+async def _definition(cluster: KubeClient, name: str) -> Finding:
     what = f"definition {name}"
     try:
         return judge_definition(name, await cluster.get(DEFINITIONS, None, name))
@@ -131,7 +118,7 @@ async def _definition(cluster: Cluster, name: str) -> Finding:
         return unknown(what, str(error))
 
 
-async def _settings(what: str, question: Question, cluster: Cluster) -> list[Finding]:
+async def _settings(what: str, question: Question, cluster: KubeClient) -> list[Finding]:
     try:
         stored = await cluster.get(CONFIG_MAPS, question.install_namespace, SETTINGS)
     except NotFound:
@@ -141,7 +128,7 @@ async def _settings(what: str, question: Question, cluster: Cluster) -> list[Fin
     return [problem(what, text, fix=fix) for text in problems] or [ok(what, "all values are valid")]
 
 
-async def _permissions(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
+async def _permissions(question: Question, cluster: KubeClient, installed: Installed) -> list[Finding]:
     """The findings about the user, and about the service accounts in each namespace; empty means all namespaces."""
     home, shim, worker = question.install_namespace, installed.accounts.get("shim"), installed.accounts.get("worker")
     findings = []
@@ -173,18 +160,15 @@ async def _permissions(question: Question, cluster: Cluster, installed: Installe
     return findings
 
 
-async def _installation(cluster: Cluster, installed: Installed, question: Question) -> str:
+async def _installation(cluster: KubeClient, installed: Installed, question: Question) -> str:
     """The id of this installation, which its workers carry; empty if unknown."""
-    if not installed.release:
-        return ""
-    try:
-        known = await recorded_cluster(cluster, question.install_namespace)
-    except KubeError:
-        return ""
+    known = ""
+    with suppress(KubeError):
+        known = await recorded_cluster(cluster, question.install_namespace) if installed.release else ""
     return join_id(release=installed.release, cluster=known) if known else ""
 
 
-async def _other_installations(question: Question, cluster: Cluster, installed: Installed) -> list[Finding]:
+async def _other_installations(question: Question, cluster: KubeClient, installed: Installed) -> list[Finding]:
     shims = (await cluster.list(DEPLOYMENTS, labelSelector=SHIMS)).get("items") or []
     own, found = (question.install_namespace, question.release), []
     for shim in shims:

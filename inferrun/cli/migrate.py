@@ -6,7 +6,7 @@ the version of the object that was read as its condition, so that a change in be
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, TypeVar
@@ -63,14 +63,19 @@ async def read_plan(api: KubeClient, *, namespace: str | None) -> MigrationPlan:
     """Read the objects and plan. Raises CommandFailed, KubeError."""
     await _require_definitions(api)
     runs = [(item, run) for item in await _all(api, RUNS, namespace) if (run := _parsed(parse_run, item)) is not None]
-    jobs, pods, cron_jobs = [_by_owner(await _all(api, resource, namespace)) for resource in (JOBS, PODS, CRON_JOBS)]
+    owned_by: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
+    for resource in (JOBS, PODS, CRON_JOBS):
+        for item in await _all(api, resource, namespace):
+            for owner in item["metadata"].get("ownerReferences") or []:
+                if owner.get("controller"):
+                    owned_by[resource.plural, owner["uid"]].append(item)
     plans = []
     for item, run in runs:
-        cron_job = next(iter(cron_jobs[run.metadata.uid]), None)
-        of_cron_job = jobs[cron_job["metadata"]["uid"]] if cron_job is not None else []
-        own = [*jobs[run.metadata.uid], *of_cron_job]
-        owned = Owned(own, [pod for job in own for pod in pods[job["metadata"]["uid"]]], cron_job)
-        plans.append(tuple(plan_run(item, run, owned, now=utc_now())))
+        cron_job = next(iter(owned_by["cronjobs", run.metadata.uid]), None)
+        owners = [run.metadata.uid, *([cron_job["metadata"]["uid"]] if cron_job is not None else [])]
+        jobs = [job for owner in owners for job in owned_by["jobs", owner]]
+        pods = [pod for job in jobs for pod in owned_by["pods", job["metadata"]["uid"]]]
+        plans.append(tuple(plan_run(item, run, Owned(jobs, pods, cron_job), now=utc_now())))
     configs = [_parsed(parse_config, item) for item in await _all(api, CONFIGS, None)]
     waiting = [run for _, run in runs if not run.status.is_terminal]
     return MigrationPlan(
@@ -134,15 +139,6 @@ async def _require_definitions(api: KubeClient) -> None:
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     if "phase" not in (schema.get("status", {}).get("properties") or {}):
         raise CommandFailed(f"the definition {name} is that of the earlier controller", fix=fix)
-
-
-def _by_owner(items: Sequence[Object]) -> defaultdict[str, list[Object]]:
-    found: defaultdict[str, list[Object]] = defaultdict(list)
-    for item in items:
-        for owner in item["metadata"].get("ownerReferences") or []:
-            if owner.get("controller"):
-                found[owner["uid"]].append(item)
-    return found
 
 
 async def _all(api: KubeClient, resource: Resource, namespace: str | None) -> list[Object]:

@@ -186,7 +186,7 @@ def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, 
 
 
 def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
-    """The outcome of a run from its Job; unknown if there is none. Such a run is never executed again."""
+    """The outcome of a run from its Job; unknown without a Job. Such a run is never executed again."""
     if job is None:
         message = (
             "the earlier controller executed this run, and its Job no longer exists, so that its outcome is unknown; "

@@ -90,7 +90,7 @@ def access_review(permission: Permission, *, namespace: str, account: str = "", 
 
 
 def judge_permissions(what: str, denied: Sequence[Permission], *, namespace: str) -> Finding:
-    """The finding about the permissions of the user in a namespace, or of a service account if there is none."""
+    """The finding about the permissions of the user in a namespace, or without a namespace those of a service account."""
     if not denied:
         return ok(what, "sufficient for configs and runs" if namespace else "sufficient")
     fix = "helm upgrade with the chart of this version, which contains the roles; or add the permissions to the existing role"

@@ -116,7 +116,7 @@ async def cancel(client: AsyncClient, names: Names) -> int:
 async def suspend(client: AsyncClient, names: Names) -> int:
     """Suspend runs or schedules.
 
-    The Pods of a run are stopped, and what it has committed is kept. A suspended schedule starts no runs.
+    The Pods of a run are stopped, and its committed records are kept. A suspended schedule starts no runs.
     """
     for name in names:
         changed = await client.suspend(name)

@@ -94,7 +94,7 @@ def print_fields(rows: Iterable[Sequence[object]]) -> None:
 
 
 def moment(instant: datetime | None, *, now: datetime) -> str:
-    """A time with its distance from now; empty if there is none."""
+    """A time with its distance from now; empty without a time."""
     if instant is None:
         return ""
     distance = f"{duration_text(now - instant)} ago" if instant <= now else f"in {duration_text(instant - now)}"

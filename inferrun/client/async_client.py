@@ -118,12 +118,15 @@ class AsyncClient:
         `namespace` is by default that of the kubeconfig's context or of this Pod. With Temporal, `codec_keys` is the folder of the
         keys with which the installation encrypts payloads. Raises NotConnected, ServerUnreachable.
         """
-        if through is None:
-            through = "temporal" if kubeconfig is None and context is None and _only_temporal() else "kubernetes"
-        if through == "temporal":
-            return await cls._connect_temporal(namespace or "default", task_queue=task_queue, codec_keys=codec_keys)
         with kubernetes_errors("the kubeconfig"):
-            path = selected_kubeconfig(kubeconfig)
+            try:
+                path = None if through == "temporal" else selected_kubeconfig(kubeconfig)
+            except NotConfigured:
+                if through or kubeconfig or context or not _selects_temporal():
+                    raise
+                through = "temporal"
+            if through == "temporal":
+                return await cls._connect_temporal(namespace or "default", task_queue=task_queue, codec_keys=codec_keys)
             try:
                 kube = await connect(kubeconfig=path, context=context)
             except OSError as error:
@@ -468,12 +471,7 @@ def generated_name(stem: str) -> str:
     return f"{stem[: SUBDOMAIN_LIMIT - 6].rstrip('-.')}-{suffix}"
 
 
-def _only_temporal() -> bool:
-    """Whether a Temporal server is selected, and no cluster."""
-    try:
-        selected_kubeconfig(None)
-    except NotConfigured:
-        from temporalio.envconfig import ClientConfig  # noqa: PLC0415 -- as above
+def _selects_temporal() -> bool:
+    from temporalio.envconfig import ClientConfig  # noqa: PLC0415 -- as above
 
-        return bool(ClientConfig.load_client_connect_config().get("target_host"))
-    return False
+    return bool(ClientConfig.load_client_connect_config().get("target_host"))

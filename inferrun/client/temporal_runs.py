@@ -142,13 +142,8 @@ class TemporalRuns:
 
 def _run(submission: Submission, name: str) -> InferenceRun:
     """What a submission says about its run."""
-    annotations = {wellknown.ANNOTATION_WORKFLOW_ID: name}
-    metadata = {
-        "name": name,
-        "namespace": submission.namespace,
-        "labels": submission.labels,
-        "annotations": annotations,
-    }
+    metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels}
+    metadata["annotations"] = {wellknown.ANNOTATION_WORKFLOW_ID: name}
     return parse_run({"metadata": metadata, "spec": submission.run_spec(), "status": {"phase": Phase.PENDING}})
 
 

@@ -10,6 +10,7 @@ GROUP: Final = "inferrun.formats"
 
 BUILT_IN: Final = (
     EntryPoint("jsonl", "inferrun.formats.jsonl.format:JSONL", GROUP),
+    EntryPoint("json", "inferrun.formats.json_array:JSON_ARRAY", GROUP),
     EntryPoint("csv", "inferrun.formats.csv.format:CSV", GROUP),
     EntryPoint("openai", "inferrun.formats.openai:OPENAI", GROUP),
     EntryPoint("parquet", "inferrun.formats.parquet.format:PARQUET", GROUP),

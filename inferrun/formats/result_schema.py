@@ -5,7 +5,7 @@ the columns that are copied, `prediction` (or one column per output), and `error
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -54,6 +54,11 @@ class ResultSchema:
     def names(self, role: Role) -> tuple[str, ...]:
         """Return the columns with a role."""
         return tuple(one.name for one in self.arrow if (one.metadata or {}).get(_ROLE) == role.encode())
+
+    @property
+    def failed(self) -> pyarrow.Schema:
+        """The columns of error files: all except those of the predictions."""
+        return pyarrow.schema([one for one in self.arrow if one.name not in self.names(Role.PREDICTION)])
 
     @cached_property
     def is_flat(self) -> bool:
@@ -144,21 +149,10 @@ def with_role(field: pyarrow.Field, role: Role) -> pyarrow.Field:
     return field.with_metadata({**(field.metadata or {}), _ROLE: role.encode()})
 
 
-_SIMPLE: Final[dict[str, Callable[[], pyarrow.DataType]]] = {
-    "bool": pyarrow.bool_,
-    **{f"{sign}int{bits}": getattr(pyarrow, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    "float16": pyarrow.float16,
-    "float": pyarrow.float32,
-    "float32": pyarrow.float32,
-    "double": pyarrow.float64,
-    "float64": pyarrow.float64,
-    "string": pyarrow.string,
-    "large_string": pyarrow.large_string,
-    "binary": pyarrow.binary,
-    "large_binary": pyarrow.large_binary,
-    "date32": pyarrow.date32,
-    "json": pyarrow.json_,
-}
+_SIMPLE: Final = (
+    "bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float", "float32", "double",
+    "float64", "string", "large_string", "binary", "large_binary", "date32", "json",
+)  # fmt: skip
 
 _ALLOWED: Final = (
     f"allowed are {', '.join(_SIMPLE)}, decimal(precision, scale), timestamp[unit], timestamp[unit, zone], time32[unit], "
@@ -193,7 +187,7 @@ def _type_at(text: str, at: int) -> tuple[pyarrow.DataType, int]:
     """Return the type that begins at a position, and where it ends. Raises ValueError."""
     name, at = _word_at(text, at)
     if name in _SIMPLE:
-        found = _SIMPLE[name]()
+        found = pyarrow.json_() if name == "json" else pyarrow.type_for_alias(name)
     elif name == "decimal" and (given := _DECIMAL.match(text, at)):
         precision, scale = int(given[1]), int(given[2])
         found, at = (pyarrow.decimal128 if precision <= 38 else pyarrow.decimal256)(precision, scale), given.end()

@@ -15,6 +15,7 @@ import pyarrow
 from inferrun.formats.columns import PARTITION, ROWS_PER_BLOCK, block_of
 from inferrun.formats.partitions import partition_of, scalar_of
 from inferrun.formats.record_errors import not_sent
+from inferrun.formats.typed_values import divided
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -201,16 +202,7 @@ class _Cursor:
 
 def cast_exactly(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
     """Return a column with another type, and the positions of the values that do not fit, which are null. None is rounded."""
-    if column.type == kind:
-        return column, []
-    try:
-        return column.cast(kind), []
-    except pyarrow.ArrowInvalid:
-        if len(column) == 1:
-            return pyarrow.nulls(1, kind), [0]
-    middle = len(column) // 2
-    first, second = cast_exactly(column[:middle], kind), cast_exactly(column[middle:], kind)
-    return pyarrow.concat_arrays([first[0], second[0]]), [*first[1], *(middle + at for at in second[1])]
+    return divided(column, lambda part: part.cast(kind), kind)
 
 
 def _path_columns(file: InputFile) -> dict[str, pyarrow.Scalar]:

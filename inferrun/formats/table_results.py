@@ -4,7 +4,7 @@ A result that does not fit the schema is an error of its record: a prediction `i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import BinaryIO, Final, Literal, Protocol, Self
 
@@ -14,7 +14,6 @@ from pyarrow import compute
 
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.json_text import array_of, copied_texts, error_of, text_of, texts_of
-from inferrun.formats.jsonl.results import error_line
 from inferrun.formats.record_errors import INVALID_PREDICTION, NOT_SENT
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
 from inferrun.formats.typed_values import array_of_column, array_of_texts, is_json
@@ -79,7 +78,7 @@ class TableResults(ABC):
         """Return a writer of one table."""
         if schema is None:
             raise ValueError("a table needs a schema")
-        return TableWriter(schema, self.create_table(out, schema), errors)
+        return TableWriter(schema, self.create_table, out, errors)
 
     def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: pyarrow.Schema | None = None) -> None:
         """Write the rows of tables to one table."""
@@ -102,10 +101,18 @@ class TableResults(ABC):
 class TableWriter:
     """Converts results piece by piece."""
 
-    def __init__(self, schema: pyarrow.Schema, file: TableFile, errors: BinaryIO) -> None:
+    def __init__(
+        self,
+        schema: pyarrow.Schema,
+        create: Callable[[BinaryIO, pyarrow.Schema], TableFile],
+        out: BinaryIO,
+        errors: BinaryIO,
+    ) -> None:
         self._schema = ResultSchema(schema)
-        self._file = file
+        self._create = create
+        self._file = create(out, schema)
         self._errors = errors
+        self._error_file: TableFile | None = None
         self._held: list[tuple[Batch, Results]] = []
         self._size = 0
         self._counts = ResultCounts(0)
@@ -121,6 +128,8 @@ class TableWriter:
         """Write what is held, and complete the file."""
         self._convert()
         self._file.close()
+        if self._error_file:
+            self._error_file.close()
         return self._counts
 
     def _convert(self) -> None:
@@ -128,13 +137,15 @@ class TableWriter:
         if not held:
             return
         piece = _Piece(held, self._schema)
-        self._file.write_batch(piece.table())
-        self._counts += ResultCounts(len(piece.indexes) - len(piece.failures), len(piece.failures))
+        table = piece.table()
+        self._file.write_batch(table)
+        self._counts += ResultCounts(len(table) - len(piece.failures), len(piece.failures))
         if piece.failures:
-            ids = [one for batch, _ in held for one in (batch.ids or [None] * len(batch))]
-            texts = [text for batch, _ in held for text in (copied_texts(batch) or [b""] * len(batch))]
-            for row, error in sorted(piece.failures.items()):
-                self._errors.write(error_line(piece.indexes[row], ids[row], texts[row], error))
+            schema = self._schema.failed
+            self._error_file = self._error_file or self._create(self._errors, schema)
+            self._error_file.write_batch(
+                table.take(pyarrow.array(sorted(piece.failures))).select(schema.names).cast(schema)
+            )
 
 
 class _Piece:

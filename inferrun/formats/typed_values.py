@@ -42,8 +42,8 @@ def array_of_texts(texts: Sequence[bytes], kind: pyarrow.DataType) -> tuple[pyar
         return compute.if_else(compute.equal(column, "null"), pyarrow.scalar(None, pyarrow.string()), column), []
     readable = _readable(kind)
     if readable is None:
-        return _divided(texts, lambda part: _from_python(part, kind), kind)
-    return _divided(texts, lambda part: _parsed(part, readable, kind), kind)
+        return divided(texts, lambda part: _from_python(part, kind), kind)
+    return divided(texts, lambda part: _parsed(part, readable, kind), kind)
 
 
 def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
@@ -52,25 +52,26 @@ def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyar
         return column, []
     if is_json(kind):
         return array_of_texts([orjson.dumps(value, default=str) for value in column.to_pylist()], kind)
-    return _divided(column, lambda part: _checked(part.cast(kind)), kind)
+    return divided(column, lambda part: _checked(part.cast(kind)), kind)
 
 
 def array_of_values(values: Sequence[object], kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
     """Return Python's values in a type, and the positions of those that do not fit."""
-    return _divided(values, lambda part: pyarrow.array(part, kind), kind)
+    return divided(values, lambda part: pyarrow.array(part, kind), kind)
 
 
-def _divided(
+def divided(
     values: V, convert: Callable[[V], pyarrow.Array], kind: pyarrow.DataType
 ) -> tuple[pyarrow.Array, list[int]]:
+    """Return converted values, and the positions of those that cannot be converted, which are null."""
     try:
         return convert(values), []
     except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):
         if len(values) <= 1:
             return pyarrow.nulls(len(values), stored_type(kind)), list(range(len(values)))
     half = len(values) // 2
-    first, faults = _divided(values[:half], convert, kind)
-    second, more = _divided(values[half:], convert, kind)
+    first, faults = divided(values[:half], convert, kind)
+    second, more = divided(values[half:], convert, kind)
     return pyarrow.concat_arrays([first, second]), faults + [half + at for at in more]
 
 

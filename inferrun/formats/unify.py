@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow
 from pyarrow import types as kinds
 
-from inferrun.formats.columns import PARTITION, check_types, needed_columns
+from inferrun.formats.columns import PARTITION, check_types, is_list, needed_columns
 from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.plugins import ColumnSelection, InputError, InputFile
 from inferrun.suggestions import did_you_mean
@@ -23,7 +23,9 @@ _DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 _MANTISSA: Final = {16: 11, 32: 24, 64: 53}
 """The bits of the largest integer up to which a floating number has all."""
 
-_FLOATS: Final = {16: pyarrow.float16(), 32: pyarrow.float32(), 64: pyarrow.float64()}
+_SIZES: Final = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64)}
+_NUMBERS: Final = [pyarrow.type_for_alias(f"{name}{size}") for name, sizes in _SIZES.items() for size in sizes]
+"""From the narrowest to the widest of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def common_type(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.Da
         return pyarrow.time32(unit) if unit in ("s", "ms") else pyarrow.time64(unit)
     if kinds.is_duration(first) and kinds.is_duration(second):
         return pyarrow.duration(_finest(first, second))
-    if _is_list(first) and _is_list(second):
+    if is_list(first) and is_list(second):
         return _list(first, second)
     if kinds.is_struct(first) and kinds.is_struct(second):
         return _struct(first, second)
@@ -203,10 +205,6 @@ _WIDTHS: Final = (
 )
 
 
-def _is_list(kind: pyarrow.DataType) -> bool:
-    return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
-
-
 def _is_number(kind: pyarrow.DataType) -> bool:
     return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind))
 
@@ -214,23 +212,19 @@ def _is_number(kind: pyarrow.DataType) -> bool:
 def _number(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataType | None:
     if kinds.is_decimal(first) or kinds.is_decimal(second):
         return _decimal(first, second)
-    if kinds.is_integer(first) and kinds.is_integer(second):
-        return _integer(first, second)
-    bits = 16
-    for one in (first, second):
-        needed = one.bit_width
-        if kinds.is_integer(one):
-            needed = next((width for width, exact in _MANTISSA.items() if one.bit_width <= exact), 128)
-        bits = max(bits, needed)
-    return _FLOATS.get(bits)
+    return next((wide for wide in _NUMBERS if _holds(wide, first) and _holds(wide, second)), None)
 
 
-def _integer(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataType | None:
-    signs = {kinds.is_signed_integer(first), kinds.is_signed_integer(second)}
-    if len(signs) == 1:
-        return first if first.bit_width >= second.bit_width else second
-    bits = max(one.bit_width * (1 if kinds.is_signed_integer(one) else 2) for one in (first, second))
-    return {16: pyarrow.int16(), 32: pyarrow.int32(), 64: pyarrow.int64()}.get(bits)
+def _holds(wide: pyarrow.DataType, one: pyarrow.DataType) -> bool:
+    """Whether a type of numbers has all values of another one."""
+    if kinds.is_floating(wide):
+        return bool(one.bit_width <= (wide.bit_width if kinds.is_floating(one) else _MANTISSA[wide.bit_width]))
+    is_signed = kinds.is_signed_integer(one)
+    if kinds.is_signed_integer(wide) and not is_signed:
+        return kinds.is_integer(one) and bool(one.bit_width < wide.bit_width)
+    return (
+        is_signed == kinds.is_signed_integer(wide) and kinds.is_integer(one) and bool(one.bit_width <= wide.bit_width)
+    )
 
 
 def _decimal(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataType | None:
@@ -267,10 +261,11 @@ def _list(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataType
 def _struct(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataType | None:
     if {one.name for one in first} != {one.name for one in second}:
         return None
-    members: list[pyarrow.Field] = []
-    for one in first:
-        other = second.field(one.name)
-        if (kind := common_type(one.type, other.type)) is None:
-            return None
-        members.append(pyarrow.field(one.name, kind, nullable=one.nullable or other.nullable))
-    return pyarrow.struct(members)
+    pairs = [(one, second.field(one.name)) for one in first]
+    types = [common_type(one.type, other.type) for one, other in pairs]
+    if None in types:
+        return None
+    return pyarrow.struct(
+        pyarrow.field(one.name, kind, nullable=one.nullable or other.nullable)
+        for (one, other), kind in zip(pairs, types, strict=True)
+    )

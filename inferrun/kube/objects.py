@@ -20,6 +20,9 @@ MAX_FREE_FORM_CONTAINERS: Final = 20_000
 validated: as many as fit into the size would take a third of a second."""
 
 
+_SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[-.:A-Za-z0-9]{1,253}", re.ASCII)
+
+
 @dataclass(frozen=True)
 class Resource:
     """A resource of the API, such as `Resource("batch/v1", "jobs")`.
@@ -38,21 +41,12 @@ class Resource:
         Anybody who may start workflows can pass a name. Raises NotFound for one that no object has: a slash, a question mark
         or a percent sign would change which object is meant, also if it is encoded.
         """
+        for given in filter(None, (namespace, name, sub)):
+            if _SEGMENT.fullmatch(given) is None:
+                raise NotFound(f"no object has the name {given[:64]!r}", status=404)
         root = "/api/v1" if self.group_version == "v1" else f"/apis/{self.group_version}"
-        parts = [root]
-        if namespace:
-            parts += ["namespaces", _segment(namespace)]
-        parts += [self.plural, *(_segment(part) for part in (name, sub) if part)]
-        return "/".join(parts)
-
-
-_SEGMENT: Final = re.compile(r"(?!\.{1,2}\Z)[-.:A-Za-z0-9]{1,253}", re.ASCII)
-
-
-def _segment(name: str) -> str:
-    if _SEGMENT.fullmatch(name) is None:
-        raise NotFound(f"no object has the name {name[:64]!r}", status=404)
-    return name
+        place = ("namespaces", namespace) if namespace else ()
+        return "/".join([root, *place, self.plural, *filter(None, (name, sub))])
 
 
 RUNS = Resource(wellknown.API_VERSION, wellknown.RUN_PLURAL)

@@ -51,9 +51,8 @@ class ColumnSelection:
 
     def fed_of(self, names: list[str]) -> list[str]:
         """Return which of the columns of a file feed the model."""
-        return list(self.fed) or [
-            name for name in names if name != ID_COLUMN and (self.takes_any or name not in self.copied)
-        ]
+        others = [name for name in names if name != ID_COLUMN and (self.takes_any or name not in self.copied)]
+        return list(self.fed) or others
 
 
 ALL_COLUMNS: Final = ColumnSelection()

@@ -84,7 +84,7 @@ class RecordFormat(Protocol):
     """The file name extensions of its input, with the dot; empty: every file."""
 
     results_suffix: str
-    """The extension of result files. Error files are JSON lines, whatever the format."""
+    """The extension of result files, and of error files of a `TypedResultFormat`. Those of others are JSON lines."""
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of about `chunk_bytes`, each with at least one record, and count their records."""
@@ -99,7 +99,7 @@ class RecordFormat(Protocol):
     def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: "pyarrow.Schema | None" = None) -> ResultWriter:
         """Return a writer of results to `out`. `schema`: the columns of the results, for a `TypedResultFormat`.
 
-        The errors of failed records are written to `errors`, too, or only to it, one JSON object per line.
+        The errors of failed records are written to `errors`, too, or only to it: one JSON object per line, or a table.
         """
 
 
@@ -121,7 +121,8 @@ class TypedFormat(Protocol):
 class TypedResultFormat(Protocol):
     """A format whose result files have typed columns, which are the same in all files of a run; optional for a `RecordFormat`.
 
-    Its writers need a schema. A result that does not fit is an error of its record.
+    Its writers need a schema. A result that does not fit is an error of its record. Error files are of the same format, with the
+    same columns except those of the predictions.
     """
 
     has_typed_results: Literal[True]
@@ -244,10 +245,10 @@ class AbortableStore(Protocol):
     """
 
     async def find_commit(self) -> CommittedRun | None:
-        """Return the run's commit, None if there is none. Changes nothing."""
+        """Return the run's commit, None if the run is not committed. Changes nothing."""
 
     async def abort(self) -> CommittedRun | None:
-        """Return the run's commit; if there is none, ensure that no attempt commits the run later, and return None."""
+        """Return the run's commit; without a commit, ensure that no attempt commits the run later, and return None."""
 
 
 @runtime_checkable
@@ -452,7 +453,7 @@ class StoreContext:
     """Folder for temporary files, which are deleted with the Pod."""
 
     format_named: Callable[[str, str], RecordFormat]
-    """`format_named(name, field)` returns the record format of that name. Raises ContractError with the field if there is none."""
+    """`format_named(name, field)` returns the record format of that name. Raises ContractError with the field if it is unknown."""
 
     services: StoreServices
     """What the runner does for stores."""

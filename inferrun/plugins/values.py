@@ -44,7 +44,7 @@ class Block:
 
     copied: Records | None = None
     """The columns that are copied to the results: typed columns, or per record the members of a JSON object without the braces.
-    None: none are."""
+    None: no column is copied."""
 
     columns: Sequence[str] = ()
     """The names of the columns whose values the records are, in order, if the file names them and the records do not."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Final
 
 from pydantic import Field
-from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
+from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from inferrun.placeholders import PARAMETER_NAME
 from inferrun.resources.problems import Problem, invalid
@@ -99,13 +99,7 @@ def effective_parameters(parameters: Iterable[Parameter], given: Mapping[str, st
 
 
 def _is_match(parameter: Parameter, value: str) -> bool:
-    if parameter.pattern is None:
-        return True
-    try:
-        _compiled(parameter.pattern).validate_python(value)
-    except ValidationError:
-        return False
-    return True
+    return parameter.pattern is None or _compiled(parameter.pattern).isinstance_python(value)
 
 
 def _pattern_fault(pattern: str) -> str:

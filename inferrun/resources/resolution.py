@@ -72,7 +72,7 @@ def _resolve_end(
 
 
 def _problem_of(fault: TemplateFault, *, config: str) -> Problem:
-    """The problem of the field of the run, where that is to blame."""
+    """The problem of the field of the run whose value is unfit, or of the config's template."""
     cause = fault.cause
     if not isinstance(cause, UnfitValue):
         return template_problem(fault)

@@ -46,7 +46,12 @@ def _closed(query: str, opening: str, at: int) -> tuple[PartKind, int]:
     if opening.startswith("$("):  # a placeholder opens no literal or comment
         return PartKind.CODE, at
     if opening == "/*":
-        return PartKind.COMMENT, _end_of_comment(query, at)
+        depth = 1
+        for mark in _COMMENT_MARK.finditer(query, at):  # comments nest
+            depth += 1 if mark[0] == "/*" else -1
+            if not depth:
+                return PartKind.COMMENT, mark.end()
+        return PartKind.COMMENT, len(query)
     if opening == "--":
         line_end = _LINE_END.search(query, at)
         return PartKind.COMMENT, line_end.end() if line_end is not None else len(query)
@@ -56,12 +61,3 @@ def _closed(query: str, opening: str, at: int) -> tuple[PartKind, int]:
     marks = _STRING_MARK[opening.lower()].finditer(query, at)
     ends = (mark.end() for mark in marks if len(mark[0]) == 1)  # two quotes, or an escaped one, stand for one
     return PartKind.NAME if opening == '"' else PartKind.LITERAL, next(ends, len(query))
-
-
-def _end_of_comment(query: str, at: int) -> int:
-    depth = 1
-    for mark in _COMMENT_MARK.finditer(query, at):  # comments nest
-        depth += 1 if mark[0] == "/*" else -1
-        if not depth:
-            return mark.end()
-    return len(query)

@@ -109,8 +109,49 @@ ColumnTypes = Annotated[
 """Names of types, by the names of columns."""
 
 
+CsvEncoding = Literal[
+    "utf-8", "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252", "windows-1253",
+    "windows-1254", "koi8-r", "shift_jis", "gb18030", "big5", "euc-jp", "euc-kr",
+]  # fmt: skip
+
+
+class CsvOptions(ResourceModel):
+    """How the CSV files of an input are written."""
+
+    delimiter: Annotated[str, Field(max_length=16)] | None = None
+    """One ASCII character between values, such as ";", or "\\t" for a tab. Default: ","."""
+
+    quote: Annotated[str, Field(max_length=16)] | None = None
+    """One ASCII character around values that contain delimiters, quotes or line breaks. Empty: values are never quoted. Default:
+    the double quote."""
+
+    escape: Annotated[str, Field(max_length=16)] | None = None
+    """One ASCII character before one that is meant literally, such as a backslash. Default: a quote within quotes is doubled."""
+
+    skip_initial_space: bool | None = None
+    """Whether blanks after a delimiter are ignored. Default: false."""
+
+    encoding: CsvEncoding | None = None
+    """Encoding of the text. Default: utf-8."""
+
+    header: bool | None = None
+    """Whether the first record of each file names the columns. Default: true, unless columns is set. Without names, the columns are
+    column_1, column_2 and so on."""
+
+    columns: (
+        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=1024)] | None
+    ) = None
+    """Names of the columns, in order. With header: true, they replace those in the files."""
+
+    null_values: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=64)] | None = None
+    """Values that are missing ones, such as NA, besides an empty value for the model. Others are text that is kept exactly."""
+
+
 class DatasetStorage(ResourceModel):
     """What an input says about its files and their columns."""
+
+    csv: CsvOptions | None = None
+    """Input of the format csv: how the files are written."""
 
     types: ColumnTypes | None = None
     """Types of columns by their names, in a table format, such as prediction: double. Input: whatever the files have; a value that
@@ -132,8 +173,8 @@ class FolderStorage(DatasetStorage):
     dates where all values are such, otherwise strings."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of
-    OpenAI's Batch API) or files (input only: each file is a record)."""
+    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of OpenAI's Batch
+    API), json (input only: one array) or files (input only: each file is a record)."""
 
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
@@ -196,7 +237,7 @@ class HttpStorage(DatasetStorage):
     credentials."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow or openai."""
+    """Format of the records: jsonl (one JSON value per line, the default), json (one array), csv, parquet, arrow or openai."""
 
 
 _Column: TypeAlias = Annotated[str, Field(max_length=63)]

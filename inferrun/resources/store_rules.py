@@ -16,6 +16,7 @@ from inferrun.resources.storage import (
     FILE_LABEL,
     RUN_LABEL,
     S3_LABEL,
+    CsvOptions,
     DatasetStorage,
     FolderStorage,
     HttpStorage,
@@ -33,7 +34,7 @@ SHARED_LABELS: Final[dict[End, tuple[str, ...]]] = {
 }
 """The labels whose stores several Pods can share: every Pod reads the same ranges, and each chunk is committed once."""
 
-_INPUT_FIELDS: Final = ("allow_empty", "missing_columns", "partitions")
+_INPUT_FIELDS: Final = ("allow_empty", "csv", "missing_columns", "partitions")
 
 _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 
@@ -45,6 +46,8 @@ def store_problems(storage: BaseModel, *, end: End, path: str) -> Iterator[Probl
         for field in fields:
             if getattr(storage, field, None) is not None:
                 yield invalid(f"{path}.{type(storage).model_fields[field].alias}", "set", f"is for an {other}")
+    if isinstance(storage, FolderStorage | HttpStorage) and storage.csv is not None:
+        yield from _csv_problems(storage.csv, form=storage.format or "jsonl", path=f"{path}.csv")
     layout = storage.layout if isinstance(storage, FolderStorage) else None
     if layout and layout.part_size is not None and not re.fullmatch(SIZE, str(layout.part_size)):
         yield invalid(f"{path}.layout.partSize", layout.part_size, "must be a size such as 128Mi or 1Gi")
@@ -63,6 +66,22 @@ def store_problems(storage: BaseModel, *, end: End, path: str) -> Iterator[Probl
             yield invalid(f"{path}.name", name, allowed)
         case SqlStorage():
             yield from _sql_problems(storage, end=end, path=path)
+
+
+def _csv_problems(options: CsvOptions, *, form: str, path: str) -> Iterator[Problem]:
+    if form != "csv":
+        yield invalid(path, "set", f"is for the format csv, not {form}; remove it, or set format: csv")
+    signs = {"delimiter": options.delimiter, "quote": options.quote, "escape": options.escape}
+    for name, value in signs.items():
+        if value is not None and not (re.fullmatch("[\t -~]", value) or (not value and name != "delimiter")):
+            allowed = 'must be one ASCII character, such as ";"; a tab is "\\t" in double quotes'
+            yield invalid(f"{path}.{name}", value, allowed)
+    used = [options.delimiter or ",", '"' if options.quote is None else options.quote, options.escape or ""]
+    if twice := next((one for one in used if one and used.count(one) > 1), ""):
+        yield invalid(path, twice, "delimiter, quote and escape must be different characters")
+    names = options.columns or ()
+    if twice := next((one for one in names if names.count(one) > 1), ""):
+        yield invalid(f"{path}.columns", twice, "each column needs a name of its own")
 
 
 def _url_problems(field: str, url: str) -> Iterator[Problem]:

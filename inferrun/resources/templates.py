@@ -44,7 +44,7 @@ _SERVER: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
 
 class UnfitValue(Exception):
-    """A placeholder has no value, or one that must not stand where it is. The run is to blame, unless the value is a default."""
+    """A placeholder has no value, or one that must not stand where it is: a mistake of the run, unless the value is a default."""
 
     def __init__(self, placeholder: Placeholder, value: str | None, why: str) -> None:
         super().__init__(why)

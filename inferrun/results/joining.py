@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.csv.dialect import CsvDialect
+from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import find, partitions_of, split_pattern
 from inferrun.formats.named_columns import columns_of
 from inferrun.formats.partitions import DatasetFile
@@ -95,6 +97,8 @@ def _reader_of_files(
     columns = columns_of(output.contract)
     if (columns or isinstance(record_format, TypedFormat)) and isinstance(record_format, ColumnFormat):
         record_format = record_format.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
+    if storage.csv is not None and isinstance(record_format, Csv):
+        record_format = record_format.with_dialect(CsvDialect.model_validate(storage.csv.to_manifest()))
 
     def read() -> Iterator[InputRow]:
         folder, found = _find(files, storage.path, suffixes=record_format.suffixes)

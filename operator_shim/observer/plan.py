@@ -394,22 +394,18 @@ def _wanting(memory: Memory, signal: WantedSignal | None, *, now: float) -> Memo
 
 def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object) -> Memory:
     """Plan a write of the status, unless it says this already or is not, or no longer, about this launch."""
-    is_ours = ((run.get("status") or {}).get("jobStatus") or {}).get("uid") == memory.launch.job_uid
-    if not is_ours or is_concluded(run, launch=memory.launch) or _is_written(progress, run, written=view.written):
+    status = run.get("status") or {}
+    is_ours = (status.get("jobStatus") or {}).get("uid") == memory.launch.job_uid
+    is_written = (status.get("phase"), status.get("reason")) == (progress.phase, progress.reason)
+    if status.get("message") != progress.message:  # the API's limits may have shortened it
+        is_written &= view.written == progress
+    elif progress.records is not None:
+        is_written &= status.get("records") == progress.records.model_dump(exclude_none=True)
+    if not is_ours or is_concluded(run, launch=memory.launch) or is_written:
         return replace(memory, progress=None)
     known = memory.progress
     is_same = known is not None and (known.phase, known.reason) == (progress.phase, progress.reason)
     return replace(memory, progress=progress, wanted_at=memory.wanted_at if is_same else view.now)
-
-
-def _is_written(progress: ShownProgress, run: Object, *, written: ShownProgress | None) -> bool:
-    """Whether the status says it, or was written so: the API's limits may have shortened the message."""
-    status = run.get("status") or {}
-    if (status.get("phase"), status.get("reason")) != (progress.phase, progress.reason):
-        return False
-    if status.get("message") != progress.message:
-        return written == progress
-    return progress.records is None or status.get("records") == progress.records.model_dump(exclude_none=True)
 
 
 def _scheduled(

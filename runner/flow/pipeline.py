@@ -7,7 +7,7 @@ on the input.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -59,13 +59,13 @@ class Work(Protocol):
 
 
 class WholeWork:
-    """All missing chunks, in order."""
+    """All chunks that are not committed, in order."""
 
-    def __init__(self, missing: Iterable[Chunk], *, total: int) -> None:
-        self._missing = deque(missing)
-        self._total = total
-        self._results = ResultCounts(0)
-        self._usage = NO_USAGE
+    def __init__(self, plan: InputPlan, committed: Mapping[int, ChunkCommit]) -> None:
+        self._missing = deque(chunk for chunk in plan.chunks if chunk.index not in committed)
+        self._total = plan.total
+        self._results = sum((commit.counts for commit in committed.values()), start=ResultCounts(0))
+        self._usage = sum((commit.usage for commit in committed.values()), start=NO_USAGE)
 
     async def take(self) -> Chunk | None:
         """Return the next chunk."""
@@ -82,7 +82,7 @@ class WholeWork:
 
     @property
     def counts(self) -> Counts:
-        """What was added."""
+        """What is committed."""
         return Counts(self._total, self._results.completed, self._results.failed, self._usage)
 
 
@@ -104,15 +104,15 @@ class Pipeline:
         self._sink = sink
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
-        self._window = ReorderWindow(limit=limits.window_bytes, in_flight=lambda: self._sender.concurrency)
+        self._window = ReorderWindow(limit=limits.window_bytes, in_flight=lambda: self._sender.slots.number)
         self._sender = Sender(
             model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._take_note
         )
         self._note = ""
         """Why requests are sent alone, for people; empty if they are not."""
 
-        self._work: Work = WholeWork((), total=0)
-        self._batching = Batching(self._sender.wanted_records, max_bytes=limits.batch_bytes)
+        self._work: Work
+        self._batching = Batching(lambda: self._sender.sizer.rows, max_bytes=limits.batch_bytes)
         self._chunks: deque[Chunk] = deque()  # those of the pending results
         self._pending: asyncio.Queue[tuple[Batch, asyncio.Task[Results]] | None] = (
             asyncio.Queue()
@@ -124,42 +124,34 @@ class Pipeline:
 
         Raises TooManyErrors, alone or in a group, if more records fail than may.
         """
-        missing = [chunk for chunk in plan.chunks if chunk.index not in checkpoint.committed]
-        self._budget.begin(missing, checkpoint.committed, plan)
-        if work is None:
-            work = WholeWork(missing, total=plan.total)
-            for chunk, commit in checkpoint.committed.items():
-                work.add(chunk, commit)
-        self._work = work
-        self.report(work)
+        self._budget.begin(plan, checkpoint.committed)
+        self._work = work or WholeWork(plan, checkpoint.committed)
+        self.report()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(work, group))
-            group.create_task(self._write(work))
-        return work.counts
+            group.create_task(self._read(group))
+            group.create_task(self._write())
+        return self._work.counts
 
-    def report(self, work: Work) -> None:
+    def report(self) -> None:
         """Report the counts, and how requests are sent."""
-        records, concurrency = self._sender.wanted_records(), self._sender.concurrency
-        self._report(
-            replace(
-                work.counts, batch_records=records, concurrency=concurrency, note=self._note or self._sender.shortage
-            )
-        )
+        slots, records = self._sender.slots, self._sender.sizer.rows
+        note = self._note or slots.shortage
+        self._report(replace(self._work.counts, batch_records=records, concurrency=slots.number, note=note))
 
     def _take_note(self, note: str) -> None:
         self._note = note
-        self.report(self._work)
+        self.report()
 
-    async def _read(self, work: Work, group: asyncio.TaskGroup) -> None:
+    async def _read(self, group: asyncio.TaskGroup) -> None:
         is_more = True
         while is_more:
-            while (chunk := await work.take()) is not None:
+            while (chunk := await self._work.take()) is not None:
                 if self._batching.has_gap(chunk.first):
                     await self._dispatch(self._batching.rest(), group)
                 self._chunks.append(chunk)
                 await self._read_chunk(chunk, group)
             await self._dispatch(self._batching.rest(), group)
-            is_more = await work.wait_for_more()
+            is_more = await self._work.wait_for_more()
         await self._pending.put(None)
 
     async def _read_chunk(self, chunk: Chunk, group: asyncio.TaskGroup) -> None:
@@ -184,54 +176,47 @@ class Pipeline:
             raise InputError(f"chunk {chunk.index} does not have {chunk.records} records any more; the input changed")
 
     async def _dispatch(self, requests: Iterator[Batch], group: asyncio.TaskGroup) -> None:
-        await self._sender.wait_for_lookahead()
+        await self._window.wait_for_lookahead()
         for request in requests:
             await self._window.enter(request)
-            self._sender.expect(request)
             self._pending.put_nowait((request, group.create_task(self._sender.send(request))))
-            await self._sender.wait_for_lookahead()
+            await self._window.wait_for_lookahead()
 
-    async def _write(self, work: Work) -> None:
+    async def _write(self) -> None:
         """Divide the results among the writers of their chunks, and commit each chunk with its last result.
 
-        While chunks are being committed, results of the next ones are written.
+        While chunks are being committed, a store with pipelined commits gets the results of the next ones.
         """
-        at_a_time = self._sink.commits_at_a_time if isinstance(self._sink, PipelinedStore) else 1
+        sink, writer = self._sink, None
+        room = asyncio.Semaphore(sink.commits_at_a_time if isinstance(sink, PipelinedStore) else 1)
         async with asyncio.TaskGroup() as commits:
-            await self._divide(work, commits, asyncio.Semaphore(at_a_time))
-
-    async def _divide(self, work: Work, commits: asyncio.TaskGroup, room: asyncio.Semaphore) -> None:
-        chunk: Chunk | None = None
-        writer: ChunkWriter | None = None
-        while (sent := await self._pending.get()) is not None:
-            batch, results = sent[0], await sent[1]
-            self._budget.add(batch, results)
-            start = 0
-            while start < len(batch):
-                if chunk is None or writer is None:
-                    chunk = self._chunks.popleft()
-                    writer = self._sink.writer(chunk)
-                stop = min(len(batch), chunk.stop - batch.first)
-                await writer.write(batch.part(start, stop), results.part(start, stop))
-                start = stop
-                if batch.first + stop == chunk.stop:
-                    if isinstance(self._sink, PipelinedStore):
+            while (sent := await self._pending.get()) is not None:
+                batch, results = sent[0], await sent[1]
+                self._budget.add(batch, results)
+                start = 0
+                while start < len(batch):
+                    chunk = self._chunks[0]
+                    writer = writer or sink.writer(chunk)
+                    stop = min(len(batch), chunk.stop - batch.first)
+                    await writer.write(batch.part(start, stop), results.part(start, stop))
+                    start = stop
+                    if batch.first + stop < chunk.stop:
+                        continue
+                    if isinstance(sink, PipelinedStore):
                         await room.acquire()
-                        commits.create_task(self._commit(work, chunk, writer, room))
+                        commit = commits.create_task(self._commit(chunk, writer))
+                        commit.add_done_callback(lambda _: room.release())
                     else:
-                        await self._commit(work, chunk, writer)
-                    chunk = writer = None
-            self._window.leave(results)
+                        await self._commit(chunk, writer)
+                    self._chunks.popleft()
+                    writer = None
+                self._window.leave(results)
 
-    async def _commit(
-        self, work: Work, chunk: Chunk, writer: ChunkWriter, room: asyncio.Semaphore | None = None
-    ) -> None:
-        work.add(chunk.index, await writer.commit())
-        if room is not None:
-            room.release()
-        self._budget.check_committed(work.counts.failed)  # some results do not fit the columns of the output
+    async def _commit(self, chunk: Chunk, writer: ChunkWriter) -> None:
+        self._work.add(chunk.index, await writer.commit())
+        self._budget.check_committed(self._work.counts.failed)  # some results do not fit the columns of the output
         if self._sink.commits_chunks:
-            self.report(work)
+            self.report()
 
 
 def _cut(block: Block, *, first: int, at: int) -> Iterator[Block]:

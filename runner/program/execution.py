@@ -127,10 +127,10 @@ async def _predict(
     from runner.shards.shared_work import counts_of, shared_work  # noqa: PLC0415  runs with one Pod do not need it
 
     work = shared_work(sink, plan, contract=contract, settings=settings, budget=budget)
-    work.report = lambda: pipeline.report(work)
     run: CommittedRun | None = None
     try:
         async with work.shared():
+            work.report = pipeline.report
             await pipeline.run(plan, checkpoint, work)
             counts = counts_of(await work.read_commits(), plan)
             run = await _commit(source, sink, counts, budget)

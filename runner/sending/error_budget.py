@@ -6,11 +6,11 @@ own, and nothing else is sent before it is known how many of them failed.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from inferrun.contract import Contract
 from inferrun.error_threshold import ErrorThreshold
-from inferrun.plugins import Batch, Chunk, ChunkCommit, ContractError, InputPlan, RecordError, Results
+from inferrun.plugins import Batch, ChunkCommit, ContractError, InputPlan, RecordError, Results
 from runner.errors import TooManyErrors
 
 
@@ -33,15 +33,14 @@ class ErrorBudget:
         """Whether the contract says how many records may fail."""
         return self._threshold is not None
 
-    def begin(self, missing: Iterable[Chunk], committed: Mapping[int, ChunkCommit], plan: InputPlan) -> None:
+    def begin(self, plan: InputPlan, committed: Mapping[int, ChunkCommit]) -> None:
         """Take into account what earlier attempts committed. Raises TooManyErrors."""
         for chunk in plan.chunks:
             if commit := committed.get(chunk.index):
                 self._failed += commit.counts.failed
                 self._canary_failed += commit.counts.failed if chunk.stop <= self.canary else 0
-        self._canary_end = max(
-            (min(chunk.stop, self.canary) for chunk in missing if chunk.first < self.canary), default=0
-        )
+            elif chunk.first < self.canary:
+                self._canary_end = min(chunk.stop, self.canary)
         self._check()
         if self._canary_end == 0:
             self.canary_passed.set()  # its chunks are committed: an earlier attempt has judged it
@@ -71,7 +70,7 @@ class ErrorBudget:
             self._require(rejected, self.canary, "canary ")
 
     def check_committed(self, failed: int) -> None:
-        """Raise TooManyErrors if all attempts and Pods of the run together have committed too many errors."""
+        """Raise TooManyErrors if so many errors are too many for the run, which its attempts and Pods have committed together."""
         self._require(failed, self._total, "")
 
     def _check(self) -> None:

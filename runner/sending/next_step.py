@@ -72,7 +72,6 @@ class Failure:
     """A request that failed."""
 
     fault: Fault
-    records: int
     at: float
     answers: int
     """Requests that the server had answered by then."""
@@ -98,6 +97,9 @@ class Server:
         """A single record that had a valid response."""
 
         self.answers = 0
+        self.rejections = 0
+        """Records blamed since the latest answer."""
+
         self.searches = 0
         """Searches for records that get no response. Each explains the losses before its end."""
 
@@ -113,6 +115,7 @@ class Server:
     def answer(self, batch: Batch, results: Results, *, started: float) -> None:
         """Take a valid response into account, to a request that was sent at `started`."""
         self.answers += 1
+        self.rejections = 0
         if self.cut_off_at is not None and started >= self.cut_off_at:
             self.cut_off_at = None  # a response to an earlier request does not say that the server is back
         for loss in self._losses:
@@ -124,17 +127,13 @@ class Server:
         if len(batch) > 1:
             self._paired = 0
 
-    def fail(self, failure: Failure) -> None:
-        """Take a failure into account."""
+    def fail(self, failure: Failure, *, records: int) -> None:
+        """Take the failure of a request with so many records into account."""
         if failure.fault.is_transient:
             self._losses.add(failure)
-        elif failure.fault.kind in IN_DOUBT and failure.records == 1:
+        elif failure.fault.kind in IN_DOUBT and records == 1:
             self._paired = 0
             self.unproven += self.example is None
-
-    def cut_off(self, now: float) -> None:
-        """Take into account that the server closed a connection."""
-        self.cut_off_at = now if self.cut_off_at is None else self.cut_off_at
 
     def add_paired(self) -> bool:
         """Count a record with a valid response alone that had none as one of two. Returns whether these are too many."""
@@ -159,13 +158,29 @@ class Server:
         return self.cut_off_at + _RESTARTS * self.retry_seconds
 
 
-class History:
-    """The requests with one batch, or with one part of it."""
+@dataclass(eq=False, slots=True)
+class Lost:
+    """A batch that was lost alone, and divided."""
 
-    def __init__(self, server: Server, *, sent: int = 0, is_alone: bool = False) -> None:
-        """`sent`: how often the part was sent as a part of a larger one."""
+    records: int
+    parts: int
+    """Those without a response."""
+
+
+class Part:
+    """A batch or a part of it that has no results yet, and what its requests met."""
+
+    def __init__(
+        self, batch: Batch, server: Server, *, sent: int = 0, is_alone: bool = False, origin: Lost | Fault | None = None
+    ) -> None:
+        """`sent`: how often it was sent as a part of a larger one.
+
+        `origin`: why the batch was divided, if it was lost alone, or is one of two records that had no valid response together.
+        """
+        self.batch = batch
         self.server = server
         self.sent = sent
+        self.origin = origin
         self.begin(is_alone=is_alone)
 
     def begin(self, *, is_alone: bool) -> None:
@@ -200,15 +215,15 @@ class History:
         is_needed = is_in_doubt or is_unproven
         return self.server.example if is_needed else None
 
-    def add(self, fault: Fault, *, records: int, now: float, is_after_example: bool, first_wait: float) -> None:
-        """Take a failure of the latest request into account, which had so many records."""
+    def fail(self, fault: Fault, *, now: float, is_after_example: bool, first_wait: float) -> None:
+        """Take the failure of the latest request into account."""
         server = self.server
         if self.is_explained:
             self.begin(is_alone=False)
-        failure = Failure(fault, records, now, answers=server.answers, is_after_example=is_after_example)
+        failure = Failure(fault, now, answers=server.answers, is_after_example=is_after_example)
         self.failures.append(failure)
         self.sent += fault.was_sent
-        server.fail(failure)
+        server.fail(failure, records=len(self.batch))
         is_in_doubt = fault.kind in IN_DOUBT
         if fault.is_transient or is_in_doubt:
             wait = self._retries.wait_after(fault, now=now, first_wait=first_wait)
@@ -227,44 +242,44 @@ class History:
         return found
 
 
-def next_step(batch: Batch, history: History) -> NextStep:
+def next_step(part: Part) -> NextStep:
     """Decide what follows after the latest failure."""
-    fault = history.failures[-1].fault
+    fault = part.failures[-1].fault
     if fault.is_transient:
-        return _step_alone(batch, history) if history.is_alone else _step_without_response(batch, history)
+        return _step_alone(part) if part.is_alone else _step_without_response(part)
     if fault.kind not in _DIVIDED:
         return NextStep.FAIL
-    if len(batch) > 1:
+    if len(part.batch) > 1:
         return NextStep.DIVIDE
     if fault.kind not in IN_DOUBT:
         return NextStep.BLAME
-    is_repeated = sum(one.fault.kind in IN_DOUBT for one in history.failures) > 1
-    if history.server.example is not None:
-        return NextStep.BLAME if is_repeated and history.failures[-1].is_after_example else NextStep.SEND
-    return NextStep.FAIL if is_repeated and history.is_spent else NextStep.SEND_LATER
+    is_repeated = sum(one.fault.kind in IN_DOUBT for one in part.failures) > 1
+    if part.server.example is not None:
+        return NextStep.BLAME if is_repeated and part.failures[-1].is_after_example else NextStep.SEND
+    return NextStep.FAIL if is_repeated and part.is_spent else NextStep.SEND_LATER
 
 
-def _step_alone(batch: Batch, history: History) -> NextStep:
+def _step_alone(part: Part) -> NextStep:
     """There was no response although nothing else was in flight, and the server answered before."""
-    if not history.failures[-1].is_loss:
-        return NextStep.FAIL if history.is_spent else NextStep.SEND
-    if len(batch) > 1:
+    if not part.failures[-1].is_loss:
+        return NextStep.FAIL if part.is_spent else NextStep.SEND
+    if len(part.batch) > 1:
         return NextStep.DIVIDE
-    losses = [one.fault.kind for one in history.failures if one.is_loss]
-    may_be_chance = history.was_up and set(losses) != {FaultKind.TIMEOUT}
+    losses = [one.fault.kind for one in part.failures if one.is_loss]
+    may_be_chance = part.was_up and set(losses) != {FaultKind.TIMEOUT}
     return NextStep.BLAME if len(losses) >= (_BLAMED_IF_UP if may_be_chance else _BLAMED) else NextStep.SEND
 
 
-def _step_without_response(batch: Batch, history: History) -> NextStep:
-    server, latest, losses = history.server, history.failures[-1], history.losses()
+def _step_without_response(part: Part) -> NextStep:
+    server, latest, losses = part.server, part.failures[-1], part.losses()
     closed = [loss for loss in losses if loss.fault.kind is not FaultKind.BUSY]  # retries help against overload
     if sum(not loss.has_survivor for loss in closed) >= _CRASHES or len(closed) >= _LOSSES:
         return NextStep.SEND_ALONE
-    if not history.is_spent:
+    if not part.is_spent:
         return NextStep.SEND
     if server.example is not None:
         may_be_cause = latest.fault.kind is FaultKind.TIMEOUT or len(losses) >= _CRASHES
     else:  # a proxy may answer for a server that this batch ends each time, and a part of it may be answered
         may_be_proxy = latest.fault.kind in _OF_A_PROXY and latest.is_loss
-        may_be_cause = server.cut_off_at is not None or (len(batch) > 1 and may_be_proxy)
+        may_be_cause = server.cut_off_at is not None or (len(part.batch) > 1 and may_be_proxy)
     return NextStep.SEND_ALONE if may_be_cause and server.retry_seconds else NextStep.FAIL

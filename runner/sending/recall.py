@@ -2,8 +2,8 @@
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Final
 
 from inferrun.formats.json_text import prediction_texts
@@ -18,9 +18,8 @@ class Recall:
     """The predictions of an earlier run, read chunk by chunk."""
 
     def __init__(self, earlier: EarlierResults) -> None:
-        self._earlier = earlier
         self._chunks = earlier.plan.chunks
-        self._held: OrderedDict[int, Mapping[int, bytes]] = OrderedDict()
+        self._read = lru_cache(CHUNKS_HELD)(earlier.predictions)
         self._reading = asyncio.Lock()
 
     async def predict(self, batch: Batch, predict: Callable[[Batch], Awaitable[Results]]) -> Results:
@@ -33,7 +32,8 @@ class Recall:
         end = bisect_left(self._chunks, stop, key=lambda chunk: chunk.first)
         known: dict[int, bytes] = {}
         for chunk in self._chunks[begin:end]:
-            found = await self._predictions(chunk.index)
+            async with self._reading:
+                found = await asyncio.to_thread(self._read, chunk.index)
             indexes = range(max(chunk.first, batch.first), min(chunk.stop, stop))
             known |= {index - batch.first: found[index] for index in indexes if index in found}
         texts = [known.get(at, b"") for at in range(len(batch))]
@@ -47,12 +47,3 @@ class Recall:
         for at, text in zip(places, prediction_texts(sent.values), strict=True):
             texts[at] = text
         return Results(JsonRecords(texts), {places[at]: error for at, error in sent.errors.items()}, sent.usage)
-
-    async def _predictions(self, chunk: int) -> Mapping[int, bytes]:
-        async with self._reading:
-            if chunk not in self._held:
-                self._held[chunk] = await asyncio.to_thread(self._earlier.predictions, chunk)
-                while len(self._held) > CHUNKS_HELD:
-                    self._held.popitem(last=False)
-            self._held.move_to_end(chunk)
-            return self._held[chunk]

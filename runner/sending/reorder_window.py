@@ -25,6 +25,7 @@ class ReorderWindow:
         self._batch_bytes = 0
         self._prediction_bytes = 0
         self._held: deque[tuple[Batch, int]] = deque()
+        self._unsent: set[int] = set()
         self._predicted: set[int] = set()
         self._has_changed = asyncio.Event()
 
@@ -33,12 +34,18 @@ class ReorderWindow:
         """The mean memory of the held batches, of which there is at least one."""
         return self._batch_bytes // len(self._held)
 
+    async def wait_for_lookahead(self) -> None:
+        """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
+        while len(self._unsent) >= self._in_flight():
+            await self._change()
+
     async def enter(self, batch: Batch) -> None:
         """Wait until there is room for a batch."""
         size = batch.nbytes
         while not self._has_room(size):
             await self._change()
         self._held.append((batch, size))
+        self._unsent.add(batch.first)
         self._batch_bytes += size
 
     async def wait_until_sendable(self, batch: Batch) -> None:
@@ -51,8 +58,15 @@ class ReorderWindow:
         oldest, _ = self._held[0]
         return self._prediction_bytes <= self._limit or oldest.first <= batch.first < oldest.first + len(oldest)
 
+    def note_sent(self, batch: Batch) -> None:
+        """Take into account that a batch, or its first part, is sent."""
+        if batch.first in self._unsent:
+            self._unsent.discard(batch.first)
+            self._has_changed.set()
+
     def add(self, batch: Batch, results: Results) -> None:
-        """Count the results of a held batch."""
+        """Count the results of a held batch, which may be known without a request."""
+        self.note_sent(batch)
         self._predicted.add(batch.first)
         self._prediction_bytes += results.values.nbytes
 

@@ -15,7 +15,7 @@ from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, Mo
 from runner.network.retries import Retries, first_wait_for
 from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import Ticket
-from runner.sending.next_step import History, Server
+from runner.sending.next_step import Part, Server
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.slots import Slots
 
@@ -41,13 +41,11 @@ class Requests:
         window: ReorderWindow,
         *,
         limits: Limits,
-        on_sent: Callable[[Batch], None],
         on_note: Callable[[str], None],
     ) -> None:
-        """`on_sent` is called before a batch is sent, `on_note` with the reason why others are not sent, and "" when they are."""
+        """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
         self._model = model
         self._window = window
-        self._on_sent = on_sent
         self._on_note = on_note
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
         self.sizer = BatchSizer(maximum=maximum, target_seconds=limits.request_seconds)
@@ -74,7 +72,7 @@ class Requests:
             ticket = await self.slots.acquire(batch.first)
             try:
                 if self._window.is_sendable(batch):
-                    self._on_sent(batch)
+                    self._window.note_sent(batch)
                     return await self._predict(batch, ticket)
             finally:
                 self.slots.release()
@@ -91,21 +89,22 @@ class Requests:
             self.slots.release()
 
     @asynccontextmanager
-    async def alone(self, batch: Batch, history: History) -> AsyncIterator[None]:
+    async def alone(self, part: Part) -> AsyncIterator[None]:
         """Wait until nothing is in flight, and let nothing be sent but this batch and its parts. One batch at a time.
 
         If the search for a record of another batch has ended meanwhile, that explains the losses, and this one is sent as usual.
         """
+        batch = part.batch
         if self.server.example is None:
             step = -(-len(batch) // _CANDIDATES)
             self._candidates += [batch.part(at, at + 1) for at in range(0, len(batch), step)]
         async with self._searching:
-            if history.is_explained:
-                history.begin(is_alone=False)
+            if part.is_explained:
+                part.begin(is_alone=False)
                 yield
                 return
             async with self.slots.alone():
-                history.begin(is_alone=True)
+                part.begin(is_alone=True)
                 note = _note_of(batch)
                 _log.info(note)
                 self._on_note(note)
@@ -116,14 +115,14 @@ class Requests:
                     self.server.searches += 1
                     self._on_note("")
 
-    async def send_alone(self, batch: Batch, history: History) -> Results:
+    async def send_alone(self, part: Part) -> Results:
         """Send a batch after the server has answered the example. Raises Fault, and InferenceError if it answers nothing."""
-        if not history.failures:
+        if not part.failures:
             await self._prove()
         else:
             was_up = await self._prove(fewest=_FEWEST_EXAMPLES, most=_MOST_EXAMPLES)
-            history.was_up |= was_up and history.failures[-1].is_loss
-        return await self._predict(batch)
+            part.was_up |= was_up and part.failures[-1].is_loss
+        return await self._predict(part.batch)
 
     async def _prove(self, *, fewest: int = 1, most: int = 1) -> bool:
         """Send the example until it is answered several times in a row. Returns whether the very first request was answered.
@@ -161,8 +160,8 @@ class Requests:
                 text = f"the model server returned {len(results)} predictions for {len(batch)} records"
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)
         except Fault as fault:
-            if fault.kind is FaultKind.LOST:
-                self.server.cut_off(loop.time())
+            if fault.kind is FaultKind.LOST and self.server.cut_off_at is None:
+                self.server.cut_off_at = loop.time()
             if ticket is not None:
                 self.slots.fail(ticket, fault, pause=self.first_wait)
                 if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and len(batch) > 1:

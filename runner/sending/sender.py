@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from inferrun.formats.record_errors import NOT_SENT, predict_valid, with_blanks
@@ -24,7 +24,7 @@ from inferrun.plugins import (
     join_results,
 )
 from runner.sending.error_budget import ErrorBudget
-from runner.sending.next_step import IN_DOUBT, History, NextStep, next_step
+from runner.sending.next_step import IN_DOUBT, Lost, NextStep, Part, next_step
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.requests import Requests
@@ -51,25 +51,6 @@ _EACH_TIME: Final = (
 )
 
 
-@dataclass(eq=False, slots=True)
-class _Lost:
-    """A batch that was lost alone, and divided."""
-
-    records: int
-    parts: int
-    """Those without a response."""
-
-
-@dataclass(eq=False, slots=True)
-class _Part:
-    """A batch or a part of it that has no results yet."""
-
-    batch: Batch
-    history: History
-    origin: _Lost | Fault | None = None
-    """Why the batch was divided, if it was lost alone, or is one of two records that had no valid response together."""
-
-
 class Sender:
     """Sends the batches of one run."""
 
@@ -83,46 +64,15 @@ class Sender:
         recall: Recall | None,
         on_note: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
-        self._requests = Requests(model, window, limits=limits, on_sent=self._note_sent, on_note=on_note)
+        """`on_note` is called as by `Requests`."""
+        self._requests = Requests(model, window, limits=limits, on_note=on_note)
         self._server = self._requests.server
-        self._sizer = self._requests.sizer
+        self.sizer = self._requests.sizer
+        self.slots = self._requests.slots
         self._window = window
         self._budget = budget
         self._recall = recall
-        self._unsent: set[int] = set()
-        self._has_sent = asyncio.Event()
-        self._answers = 0
-        """Requests that had been answered at the latest rejection."""
-
-        self._rejections = 0
-        """Rejections since then."""
-
         self._rejected_in_total = 0
-
-    def wanted_records(self) -> int:
-        """Return how many records the next request should have."""
-        return self._sizer.rows
-
-    @property
-    def concurrency(self) -> int:
-        """The number of requests that may be sent at a time."""
-        return self._requests.slots.number
-
-    @property
-    def shortage(self) -> str:
-        """Why fewer requests are sent at a time than configured, for people; empty if they are not."""
-        return self._requests.slots.shortage
-
-    async def wait_for_lookahead(self) -> None:
-        """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
-        while len(self._unsent) >= self.concurrency:
-            self._has_sent.clear()
-            await self._has_sent.wait()
-
-    def expect(self, batch: Batch) -> None:
-        """Count a batch as unsent until it is first sent."""
-        self._unsent.add(batch.first)
 
     async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
@@ -130,96 +80,88 @@ class Sender:
             results = await predict_valid(batch, self._settle)
         else:
             results = await self._recall.predict(batch, lambda unknown: predict_valid(unknown, self._settle))
-        self._note_sent(batch)
         self._window.add(batch, results)
         return results
 
     async def _settle(self, batch: Batch) -> Results:
         """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
-        parts, later = deque([_Part(batch, History(self._server))]), deque[_Part]()
+        parts, later = deque([Part(batch, self._server)]), deque[Part]()
         found: dict[int, Results] = {}
         async with AsyncExitStack() as search:
             while parts or later:
                 if later and (self._server.is_broken or not parts):
                     part = later.popleft()
-                    await asyncio.sleep(part.history.wait)
+                    await asyncio.sleep(part.wait)
                 else:
                     part = parts.popleft()
-                if not part.history.is_alone:
+                if not part.is_alone:
                     await search.aclose()
                 outcome = await self._try(part)
                 if isinstance(outcome, Results):
-                    found[part.batch.first] = outcome
+                    found[part.batch.first] = _with_attempts(outcome, part.sent + 1)
                     continue
-                match next_step(part.batch, part.history):
+                match next_step(part):
                     case NextStep.SEND:
                         parts.appendleft(part)
                     case NextStep.SEND_LATER:
                         later.append(part)
                     case NextStep.SEND_ALONE:
-                        await search.enter_async_context(self._requests.alone(part.batch, part.history))
+                        await search.enter_async_context(self._requests.alone(part))
                         parts.appendleft(part)
                     case NextStep.DIVIDE:
                         parts.extendleft(reversed(self._divided(part, outcome)))
                     case NextStep.BLAME:
-                        found[part.batch.first] = _with_attempts(self._blamed(outcome), part.history.sent)
+                        found[part.batch.first] = _with_attempts(self._blamed(outcome), part.sent)
                     case NextStep.FAIL:
                         raise outcome.error from outcome
         in_order = [results for _, results in sorted(found.items())]
         return in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
 
-    async def _try(self, part: _Part) -> Results | Fault:
+    async def _try(self, part: Part) -> Results | Fault:
         """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
-        batch, history, requests = part.batch, part.history, self._requests
-        example = history.needed_example
+        requests, example = self._requests, part.needed_example
         try:
-            if history.is_alone:
-                results = await requests.send_alone(batch, history)
+            if part.is_alone:
+                results = await requests.send_alone(part)
             else:
                 if example is not None:
-                    await requests.send_example(example, priority=batch.first)
-                results = await requests.send(batch)
+                    await requests.send_example(example, priority=part.batch.first)
+                results = await requests.send(part.batch)
         except Fault as fault:
-            history.add(
-                fault,
-                records=len(batch),
-                now=asyncio.get_running_loop().time(),
-                is_after_example=example is not None or history.is_alone,
-                first_wait=requests.first_wait,
-            )
-            if fault.is_transient and not (history.is_alone and history.failures[-1].is_loss):
-                await asyncio.sleep(history.wait)
+            is_proven = example is not None or part.is_alone
+            now = asyncio.get_running_loop().time()
+            part.fail(fault, now=now, is_after_example=is_proven, first_wait=requests.first_wait)
+            if fault.is_transient and not (part.is_alone and part.failures[-1].is_loss):
+                await asyncio.sleep(part.wait)
             return fault
         self._check_division(part, results)
-        return _with_attempts(results, history.sent + 1)
+        return results
 
-    def _divided(self, part: _Part, fault: Fault) -> list[_Part]:
-        batch, history = part.batch, part.history
-        size = (len(batch) + 1) // 2
-        origin: _Lost | Fault | None = None
-        if history.is_alone and fault.is_transient:
+    def _divided(self, part: Part, fault: Fault) -> list[Part]:
+        batch, size = part.batch, (len(part.batch) + 1) // 2
+        origin: Lost | Fault | None = None
+        if part.is_alone and fault.is_transient:
             size = -(-len(batch) // _PARTS)
-            origin = _Lost(len(batch), -(-len(batch) // size))
+            origin = Lost(len(batch), -(-len(batch) // size))
         elif fault.kind is FaultKind.TOO_LARGE:
-            self._sizer.observe_timeout(len(batch))
-            size = min(self._sizer.rows, size)
+            self.sizer.observe_timeout(len(batch))
+            size = min(self.sizer.rows, size)
         elif fault.kind in IN_DOUBT and len(batch) == 2:
             origin = fault
-        starts = range(0, len(batch), size)
-        histories = (History(self._server, sent=history.sent, is_alone=history.is_alone) for _ in starts)
         return [
-            _Part(batch.part(start, start + size), part, origin) for start, part in zip(starts, histories, strict=True)
+            Part(batch.part(start, start + size), self._server, sent=part.sent, is_alone=part.is_alone, origin=origin)
+            for start in range(0, len(batch), size)
         ]
 
-    def _check_division(self, part: _Part, results: Results) -> None:
+    def _check_division(self, part: Part, results: Results) -> None:
         """Find out whether the size of the request of which this was a part was the reason why it failed. Raises InferenceError."""
         match part.origin:
-            case _Lost() as lost:
+            case Lost() as lost:
                 lost.parts -= 1
                 if not lost.parts:
-                    self._sizer.cap(lost.records // _SMALLER)
+                    self.sizer.cap(lost.records // _SMALLER)
             case Fault() as fault:
-                if not (results.errors or part.history.failures) and self._server.add_paired():
+                if not (results.errors or part.failures) and self._server.add_paired():
                     raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
 
     def _blamed(self, fault: Fault) -> Results:
@@ -227,20 +169,15 @@ class Sender:
 
         If the contract does not say how many may, a server that seems to reject every record ends the run.
         """
-        self._rejections = self._rejections + 1 if self._answers == self._server.answers else 1
-        self._answers = self._server.answers
+        self._server.rejections += 1
         self._rejected_in_total += 1
         error = RecordError(code=str(fault.kind), message=str(fault.error))
         if fault.is_transient:
             error = RecordError(code=_NO_RESPONSE, message=f"{fault.error}; {_EACH_TIME}")
         self._budget.check_rejections(self._rejected_in_total, error)
-        if self._rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
+        if self._server.rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
             raise fault.error from fault
         return fault.results or failed(error)
-
-    def _note_sent(self, batch: Batch) -> None:
-        self._unsent.discard(batch.first)
-        self._has_sent.set()
 
 
 def _with_attempts(results: Results, attempts: int) -> Results:

@@ -8,22 +8,13 @@ the first commit of a chunk wins.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from inferrun.plugins import Claim, Member, Survey
 
 SLOW_FACTOR: Final = 4
 """A claim is taken over, although its Pod is alive, after this many times the time that a chunk of this Pod has taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A claim or a sign of life, and since when it has not changed."""
-
-    since: float
-    claim: Claim | None = None
-    member: Member | None = None
 
 
 class Allocation:
@@ -37,8 +28,12 @@ class Allocation:
         self._unclaimed = deque(order_of(chunks, shard=own.shard, shards=shards))
         self._committed: set[int] = set()
         self._mine: set[int] = set()
-        self._claims: dict[int, _Seen] = {}
-        self._members: dict[str, _Seen] = {}
+        self._claims: dict[int, tuple[Claim, float]] = {}
+        """By chunk: the latest claim, and since when it has not changed."""
+
+        self._members: dict[str, tuple[Member, float]] = {}
+        """By name: the latest sign of life of another Pod, and since when it has not changed."""
+
         self._slowest = 0.0
 
     @property
@@ -49,21 +44,20 @@ class Allocation:
     @property
     def others(self) -> tuple[Member, ...]:
         """What is known of the other Pods, including those of earlier launches."""
-        return tuple(seen.member for seen in self._members.values() if seen.member is not None)
+        return tuple(member for member, _ in self._members.values())
 
     def learn(self, survey: Survey, *, now: float) -> None:
         """Take note of what all Pods have done."""
         self._committed |= {chunk for chunk in survey.committed if chunk < self._chunks}
         for chunk, claim in survey.claims.items():
-            known = self._claims.get(chunk)
-            if known is None or known.claim is None or known.claim.generation < claim.generation:
-                self._claims[chunk] = _Seen(now, claim=claim)
-            elif known.claim.generation == claim.generation and known.claim.owner != claim.owner:
-                self._claims[chunk] = replace(known, claim=claim)
+            known, since = self._claims.get(chunk, (None, now))
+            if known is None or known.generation < claim.generation:
+                self._claims[chunk] = (claim, now)
+            elif known.generation == claim.generation:
+                self._claims[chunk] = (claim, since)  # whose it is may not have been known
         for name, member in survey.members.items():
-            known = self._members.get(name)
-            if name != self.own.name and (known is None or known.member != member):
-                self._members[name] = _Seen(now, member=member)
+            if name != self.own.name and (name not in self._members or self._members[name][0] != member):
+                self._members[name] = (member, now)
 
     def next_chunk(self, *, now: float) -> Claim | None:
         """Return the claim to make next; None if there is nothing to do at the moment."""
@@ -84,38 +78,35 @@ class Allocation:
     def has_claimed(self, claim: Claim, *, now: float) -> None:
         """The claim was recorded."""
         self._mine.add(claim.chunk)
-        self._claims[claim.chunk] = _Seen(now, claim=claim)
+        self._claims[claim.chunk] = (claim, now)
 
     def has_lost(self, claim: Claim, *, now: float) -> None:
         """Another Pod has made this claim; which one is learned from the next survey."""
-        self._claims[claim.chunk] = _Seen(now, claim=replace(claim, owner=""))
+        self._claims[claim.chunk] = (replace(claim, owner=""), now)
 
     def has_committed(self, chunk: int, *, now: float) -> None:
         """This Pod has committed a chunk, or found it committed."""
         self._committed.add(chunk)
         self._mine.discard(chunk)
-        if (seen := self._claims.get(chunk)) is not None:
-            self._slowest = max(self._slowest, now - seen.since)
+        if chunk in self._claims:
+            self._slowest = max(self._slowest, now - self._claims[chunk][1])
 
     def _next_of(self, chunks: Iterable[int], *, now: float) -> Claim | None:
         for chunk in sorted(chunks):
-            seen = self._claims[chunk]
-            if chunk not in self._mine and seen.claim is not None and self._is_free(seen.claim, seen.since, now=now):
-                return Claim(chunk, seen.claim.generation + 1, self.own.name)
+            claim, since = self._claims[chunk]
+            if chunk not in self._mine and self._is_free(claim, since, now=now):
+                return Claim(chunk, claim.generation + 1, self.own.name)
         return None
 
     def _is_free(self, claim: Claim, since: float, *, now: float) -> bool:
         """Whether a claim of another Pod need not be respected."""
-        seen = self._members.get(claim.owner)
-        if seen is None or seen.member is None:
+        if claim.owner not in self._members:
             return now - since >= self._patience
-        owner = seen.member
-        if owner.has_ended or owner.launch < self.own.launch:
+        owner, seen = self._members[claim.owner]
+        if owner.has_ended or owner.launch < self.own.launch or now - seen >= self._patience:
             return True
         if owner.shard == self.own.shard and owner.launch == self.own.launch:
             return True  # this Pod replaces it
-        if now - seen.since >= self._patience:
-            return True  # it gives no sign of life
         if claim.chunk == self._chunks or not self._slowest:
             return False  # who commits the run reads all commits; nothing is gained if another Pod does the same
         return now - since >= max(self._patience, SLOW_FACTOR * self._slowest)

@@ -6,18 +6,33 @@ from typing import Literal
 
 from pydantic import Field
 
+from inferrun.formats.csv.dialect import CsvDialect
+from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import Dataset
-from inferrun.plugins import InputFile, PlannedObject
+from inferrun.plugins import ContractError, InputFile, PlannedObject, RecordFormat, StoreContext
 from inferrun.plugins.storage import StorageSpec
 
 
 class DatasetSpec(StorageSpec):
     """What the storage object of an input may say about its files and their columns."""
 
+    format: str = Field(default="jsonl", min_length=1)
+    csv: CsvDialect | None = None
     partitions: dict[str, str] = Field(default_factory=dict)
     types: dict[str, str] = Field(default_factory=dict)
     missing_columns: Literal["Fail", "Null"] = Field(default="Fail", alias="missingColumns")
     allow_empty: bool = Field(default=False, alias="allowEmpty")
+
+    def opened_format(self, context: StoreContext, *, field: str) -> RecordFormat:
+        """Return the format that reads the files; `field` is that of the storage object. Raises ContractError."""
+        found = context.format_named(self.format, f"{field}.format")
+        if self.csv is None:
+            return found
+        if not isinstance(found, Csv):
+            raise ContractError(
+                f"{field}.csv: it is for the format csv, not {self.format}; remove it, or set format: csv"
+            )
+        return found.with_dialect(self.csv)
 
 
 @dataclass(frozen=True, slots=True)

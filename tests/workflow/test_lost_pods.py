@@ -33,12 +33,6 @@ async def test_the_time_on_a_lost_node_counts_until_it_stopped_responding(staged
     assert second.request.seconds_used == pytest.approx(40, abs=2)
 
 
-async def test_a_run_that_loses_its_nodes_too_often_fails(staged: Staged) -> None:
-    cluster = Cluster(plans=[on_a_lost_node()], max_disruptions=2, backoff_limit=9)
-    assert (await staged.failure(cluster)).type == "DisruptedTooOften"
-    assert len(cluster.jobs) == 3
-
-
 DELETED = Verdict(kind=VerdictKind.DISRUPTED, reason=Reason.DISRUPTED, message="the Pod was deleted", exit_code=2)
 
 
@@ -50,8 +44,9 @@ async def test_a_launch_whose_pod_was_deleted_is_followed_by_another_one_without
     assert [(item.reason, item.exit_code) for item in second.request.attempts] == [("Disrupted", 2)]
 
 
-async def test_a_run_whose_pods_are_deleted_too_often_fails(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(verdict=DELETED)], max_disruptions=2, backoff_limit=9)
+@pytest.mark.parametrize("plan", [on_a_lost_node(), Plan(verdict=DELETED)], ids=["nodes-lost", "pods-deleted"])
+async def test_a_run_whose_pods_are_taken_too_often_fails(staged: Staged, plan: Plan) -> None:
+    cluster = Cluster(plans=[plan], max_disruptions=2, backoff_limit=9)
     assert (await staged.failure(cluster)).type == "DisruptedTooOften"
     assert len(cluster.jobs) == 3
 

@@ -28,19 +28,18 @@ async def test_a_deadline_that_passed_before_the_start_was_observed_fails_the_ru
     assert not cluster.running
 
 
-async def test_a_stop_at_the_deadline_whose_result_was_lost_is_not_blamed_on_somebody_else(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=30, backoff_limit=5, loses_result_of_stop=True)
-    error = await staged.failure(cluster)
-    assert error.type == "DeadlineExceeded"
-    assert len(cluster.jobs) == 1
-
-
-async def test_a_stop_of_waiting_whose_result_was_lost_is_not_blamed_on_somebody_else(staged: Staged) -> None:
+@pytest.mark.parametrize(
+    ("starts_after", "limit", "reason"),
+    [(2, "timeout_seconds", "DeadlineExceeded"), (None, "pending_timeout_seconds", "PendingTimeout")],
+)
+async def test_a_stop_whose_result_was_lost_is_not_blamed_on_somebody_else(
+    staged: Staged, starts_after: int | None, limit: str, reason: str
+) -> None:
     cluster = Cluster(
-        plans=[Plan(starts_after=None, ends_after=None)], pending_timeout_seconds=30, loses_result_of_stop=True
+        plans=[Plan(starts_after=starts_after, ends_after=None)], backoff_limit=5, loses_result_of_stop=True
     )
-    error = await staged.failure(cluster)
-    assert error.type == "PendingTimeout"
+    setattr(cluster, limit, 30)
+    assert (await staged.failure(cluster)).type == reason
     assert len(cluster.jobs) == 1
 
 

@@ -83,12 +83,13 @@ async def test_a_deadline_without_a_commit_is_recorded_as_such(staged: Staged) -
     assert error.type == Reason.DEADLINE_EXCEEDED
 
 
-async def test_a_cancellation_during_the_commit_is_a_success(staged: Staged) -> None:
+@pytest.mark.parametrize("is_suspended", [False, True], ids=["cancelled", "suspended"])
+async def test_a_run_that_is_stopped_during_its_commit_has_succeeded(*, staged: Staged, is_suspended: bool) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
     async with staged(cluster) as stage:
         handle = await stage.start()
         await stage.pass_by(30)
-        await handle.cancel()
+        await (stage.suspend(handle) if is_suspended else handle.cancel())
         assert (await result_of(handle))["phase"] == "Succeeded"
 
 
@@ -157,12 +158,3 @@ async def test_a_run_that_was_resumed_while_no_worker_was_there_continues_withou
     await staged.success(cluster)
     assert not cluster.verifications
     assert [job.request.attempt for job in cluster.jobs.values()] == [1, 1]
-
-
-async def test_a_run_that_is_suspended_during_its_commit_has_succeeded(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(30)
-        await stage.suspend(handle)
-        assert (await result_of(handle))["phase"] == "Succeeded"

@@ -82,7 +82,7 @@ def load_archive(archive: Path, *, context: str) -> None:
 
 
 def image_id(name: str) -> str:
-    """The id of an image in Docker; empty if there is none or no Docker."""
+    """The id of an image in Docker; empty without the image or without Docker."""
     if shutil.which("docker") is None:
         return ""
     try:

@@ -45,7 +45,7 @@ class Jsonl(JsonlResults):
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these members of objects."""
-        return Jsonl(columns)
+        return type(self)(columns)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes."""

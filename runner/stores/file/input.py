@@ -29,7 +29,7 @@ _NAMES_SHOWN = 5
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `file` under `input`."""
     wanted = read_spec(spec, FileInputSpec, field="input.file")
-    record_format = context.format_named(wanted.format, "input.file.format")
+    record_format = wanted.opened_format(context, field="input.file")
     root = context.input_dir
 
     def find_again() -> Dataset:

@@ -42,7 +42,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     wanted = read_spec(spec, HttpSpec, field="input.http")
     if not wanted.url and wanted.credentials_ref is None:
         raise ContractError("input.http.url: required, unless the Secret of credentialsRef has a key url")
-    record_format = context.format_named(wanted.format, "input.http.format")
+    record_format = wanted.opened_format(context, field="input.http")
     with naming_secret_field("input.http.credentialsRef", InputError):
         location = location_of(wanted, context.endpoints_dir / "input")
     limits = context.limits

@@ -25,7 +25,6 @@ class HttpSpec(DatasetSpec):
 
     url: str = ""
     credentials_ref: MountedRef | None = Field(default=None, alias="credentialsRef")
-    format: str = Field(default="jsonl", min_length=1)
 
     @field_validator("url")
     @classmethod

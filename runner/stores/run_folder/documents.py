@@ -4,7 +4,7 @@ import hashlib
 from base64 import b64encode
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Base64Bytes, Field, TypeAdapter
 
@@ -26,8 +26,6 @@ from inferrun.plugins import (
 from inferrun.text import public_url
 from runner.protocols.protocol_name import named_protocol
 from runner.stores.run_folder.spool import Draft, PartDraft
-
-ERRORS_SUFFIX: Final = ".jsonl"
 
 
 class StoredSchema(Document):
@@ -140,14 +138,16 @@ def run_id_of(contract: Contract) -> str:
     return contract.run_id or contract.job_id
 
 
-def chunk_document_of(draft: PartDraft, *, name: str, suffix: str, attempt: str) -> ChunkDocument:
-    """Describe the files of a chunk, which have or will have the given name in their folders. Errors are always JSON lines."""
+def chunk_document_of(
+    draft: PartDraft, *, name: str, suffix: str, attempt: str, errors_suffix: str = ""
+) -> ChunkDocument:
+    """Describe the files of a chunk, which have or will have the given name in their folders."""
     part = ManifestPart(
         **_stored(draft.results, f"predictions/{name}{suffix}").model_dump(),
         first=draft.chunk.first,
         records=draft.counts.total,
         failed=draft.counts.failed,
-        errors=_stored(draft.errors, f"errors/{name}{ERRORS_SUFFIX}") if draft.errors else None,
+        errors=_stored(draft.errors, f"errors/{name}{errors_suffix}") if draft.errors else None,
     )
     return ChunkDocument(chunk=draft.chunk.index, attempt=attempt, part=part, usage=draft.usage)
 

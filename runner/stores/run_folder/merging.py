@@ -50,9 +50,14 @@ def merged(
     try:
         record_format.join_files(list(map(copy_of, parts)), cast("BinaryIO", results), schema=schema)
         results.write(b"")  # an empty file is a file
-        for part in parts:
-            if part.errors:
-                with copy_of(part.errors).open() as content:
+        failed = [copy_of(part.errors) for part in parts if part.errors]
+        if failed and schema is not None:
+            from inferrun.formats.result_schema import ResultSchema  # noqa: PLC0415  only runs with typed results import pyarrow
+
+            record_format.join_files(failed, cast("BinaryIO", errors), schema=ResultSchema(schema).failed)
+        else:
+            for file in failed:
+                with file.open() as content:
                     shutil.copyfileobj(content, errors)
     finally:
         results.finish()

@@ -4,7 +4,7 @@ Files below `<path>/<jobName>/`:
 
     run.json                                           identifies the run and its input plan; written first, once
     predictions/part-000000-000000000000-<attempt>.…   results of a chunk: its number, the index of its first record
-    errors/part-000000-000000000000-<attempt>.jsonl    its failed records, if there are any
+    errors/part-000000-000000000000-<attempt>.…        its failed records, if there are any
     commits/000000.json                                commits a chunk: names the files that belong to it; kept
     predictions/part-000000-000000000000-000017-<attempt>.…, errors/…
                                                        the same of several chunks, up to that number, joined in one file
@@ -118,6 +118,8 @@ class RunFolder:
         self.result_options = (
             ResultOptions(label, spec.types, spec.flatten) if isinstance(record_format, TypedResultFormat) else None
         )
+        suffix = record_format.results_suffix
+        self._suffixes = {"suffix": suffix, "errors_suffix": suffix if self.result_options else ".jsonl"}
         self._schema: pyarrow.Schema | None = None
         self._layout = spec.layout
         self._is_stopped = threading.Event()
@@ -285,7 +287,7 @@ class RunFolder:
     def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
         chunk, attempt = draft.chunk, self._spool.attempt
         name = f"part-{chunk.index:06}-{chunk.first:012}-{attempt}"
-        own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
+        own = chunk_document_of(draft, name=name, attempt=attempt, **self._suffixes)
         committed = self._publish(own, draft, commit=_commit_name(chunk.index))
         self._commits[chunk.index] = committed
         return committed.commit(won=committed is own)
@@ -390,7 +392,7 @@ class RunFolder:
             copies = {copy.name: copy for copy in copied}
             draft = merged(chunks, folder, record_format, schema=self._schema, copy_of=lambda file: copies[file.file])
             name = f"part-{first.chunk:06}-{first.part.first:012}-{last:06}-{attempt}"
-            own = chunk_document_of(draft, name=name, suffix=self._format.results_suffix, attempt=attempt)
+            own = chunk_document_of(draft, name=name, attempt=attempt, **self._suffixes)
             return self._publish(own, draft, commit=commit)
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -28,7 +28,7 @@ _KEYS_SHOWN = 5
 async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
     """Open the label `s3` under `input`."""
     wanted = read_spec(spec, S3InputSpec, field="input.s3")
-    record_format = context.format_named(wanted.format, "input.s3.format")
+    record_format = wanted.opened_format(context, field="input.s3")
     secret = context.endpoints_dir / "input"
     async with open_bucket(wanted, secret, context.limits, side="input", error=InputError) as bucket:
         folder, found = await asyncio.to_thread(_find, bucket, wanted, suffixes=record_format.suffixes)

@@ -70,21 +70,6 @@ async def test_an_existing_secret_is_not_overwritten(
     assert (await api.get(SECRETS, target, "handler"))["data"] == {"other": ENCODED}
 
 
-def test_a_missing_secret_is_an_error(kubeconfig: Path, namespaces: tuple[str, str]) -> None:
-    source, target = namespaces
-    printed = copy(kubeconfig, source=source, target=target, name="absent")
-    assert printed.code == 1
-    assert f"Secret absent does not exist in namespace {source}" in printed.err
-
-
-def test_a_missing_namespace_is_an_error_with_the_command_that_creates_it(
-    kubeconfig: Path, namespaces: tuple[str, str]
-) -> None:
-    printed = copy(kubeconfig, source=namespaces[0], target="absent")
-    assert printed.code == 1
-    assert "namespace absent does not exist\nfix:   create it: kubectl create namespace absent" in printed.err
-
-
 def test_without_permission_to_read_secrets_nothing_is_copied(stranger: Path, namespaces: tuple[str, str]) -> None:
     source, target = namespaces
     printed = copy(stranger, source=source, target=target)
@@ -120,7 +105,17 @@ async def test_a_service_accounts_token_is_not_copied(
     assert "which cannot be used in another namespace" in printed.err
 
 
-def test_the_two_namespaces_must_differ(kubeconfig: Path) -> None:
-    printed = copy(kubeconfig, source="default", target="default")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"name": "absent"}, "Secret absent does not exist in namespace"),
+        ({"target": "absent"}, "namespace absent does not exist\nfix:   create it: kubectl create namespace absent"),
+        ({"source": "default", "target": "default"}, "--from and --to are both default"),
+    ],
+)
+def test_a_request_that_names_what_does_not_exist_is_an_error(
+    kubeconfig: Path, namespaces: tuple[str, str], words: dict[str, str], said: str
+) -> None:
+    printed = copy(kubeconfig, **{"source": namespaces[0], "target": namespaces[1], **words})
     assert printed.code == 1
-    assert "--from and --to are both default" in printed.err
+    assert said in printed.err

@@ -61,12 +61,6 @@ async def test_programs_that_do_not_start_and_accounts_without_a_role_are_report
     assert "get pods/log" in denied
 
 
-async def test_a_missing_installation_is_reported(kubeconfig: Path) -> None:
-    printed = run_command("doctor", "--kubeconfig", str(kubeconfig), "--release", "nothing-of-this-name")
-    assert printed.code == 1
-    assert "no Deployment in namespace" in printed.line("worker")
-
-
 async def test_without_permissions_the_missing_ones_are_reported_and_other_checks_are_unknown(
     stranger: Path, installed: str
 ) -> None:
@@ -96,15 +90,6 @@ async def test_a_missing_temporal_namespace_is_reported(kubeconfig: Path, tempor
     printed = run_command("doctor", "--kubeconfig", str(kubeconfig), environment=environment)
     assert printed.code == 1
     assert "namespace nowhere does not exist" in printed.line("Temporal namespace")
-
-
-async def test_queues_without_workers_are_reported(kubeconfig: Path, installed: str, task_queue: str) -> None:
-    printed = run_command("doctor", "--kubeconfig", str(kubeconfig), "--install-namespace", installed)
-    for queue in (
-        f"{task_queue} (workflows)",
-        f"{task_queue} (activities)",
-    ):
-        assert "no worker polls it" in printed.line(f"pollers of task queue {queue}")
 
 
 async def until_polled(client: Client, task_queue: str) -> None:

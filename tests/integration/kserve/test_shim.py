@@ -96,32 +96,19 @@ async def test_a_change_between_the_launch_and_its_status_is_not_lost(
 
 
 @pytest.mark.usefixtures("kserve")
-async def test_a_relaunch_that_waits_is_woken_up_too(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
+@pytest.mark.parametrize("is_relaunch", [True, False])
+async def test_a_relaunch_is_woken_up_too_and_so_is_a_run_whose_object_is_created_later(
+    *, api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client, is_relaunch: bool
 ) -> None:
-    """It has a contract, of which the shim's cache keeps only a part."""
-    await apply(api, namespace, STARTING)
+    """A relaunch has a contract, of which the shim's cache keeps only a part."""
+    changes = {"message": missing(f"InferenceService {namespace}/sklearn-iris")}
+    if is_relaunch:
+        await apply(api, namespace, STARTING)
+        changes = {"message": starting(namespace), "contract": "e30="}
     async with start_shim():
-        run = await create(api, namespace, "again")
+        run = await create(api, namespace, "again" if is_relaunch else "early")
         await started(temporal, until, run)
-        message = starting(namespace)
-        await write_status(api, run, **waiting(namespace, message=message, contract="e30="))
-        await asyncio.sleep(1)
-        assert await looks(temporal, run) == 0
-        await apply(api, namespace, knative())
-        await until(lambda: looks(temporal, run), lambda found: found > 0)
-
-
-@pytest.mark.usefixtures("kserve")
-async def test_an_object_that_is_created_later_wakes_its_runs(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until, temporal: Client
-) -> None:
-    async with start_shim():
-        run = await create(api, namespace, "early")
-        await started(temporal, until, run)
-        await write_status(
-            api, run, **waiting(namespace, message=missing(f"InferenceService {namespace}/sklearn-iris"))
-        )
+        await write_status(api, run, **waiting(namespace, **changes))
         await asyncio.sleep(1)
         assert await looks(temporal, run) == 0
         await apply(api, namespace, knative())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -15,13 +16,7 @@ from tools.devcluster.servers_for_tests import mlserver_python
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "model-server"
 
-_TRAIN = """
-import sys, joblib
-from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
-iris = load_iris()
-joblib.dump(LogisticRegression(max_iter=1000).fit(iris.data, iris.target), sys.argv[1])
-"""
+_EXAMPLES = ("sklearn-iris", "digits")
 
 _TRAIN_MIXED = """
 import sys, joblib, pandas
@@ -67,33 +62,32 @@ def find_python() -> str:
 
 @asynccontextmanager
 async def ml_server(folder: Path, *, host: str = "127.0.0.1") -> AsyncIterator[MlServer]:
-    """Train the iris model of the examples, and one of a number and a text, and serve both."""
+    """Train models of the examples, of irises and of images, and one of a number and a text, and serve all."""
     python = find_python()
     if not python:
         pytest.skip("MLServer is required: python -m tools.devcluster test-servers")
-    model = folder / "models" / "sklearn-iris"
-    model.mkdir(parents=True)
-    settings = (EXAMPLE / "sklearn-iris" / "model-settings.json").read_text()
-    (model / "model-settings.json").write_text(settings)
-    mixed = folder / "models" / "customers"
-    mixed.mkdir()
-    (mixed / "model-settings.json").write_text(json.dumps(_MIXED))
-    for program, target in ((_TRAIN, model), (_TRAIN_MIXED, mixed)):
-        trained = await asyncio.create_subprocess_exec(python, "-c", program, str(target / "model.joblib"))
+    models = folder / "models"
+    for name in _EXAMPLES:
+        shutil.copytree(EXAMPLE / name, models / name)
+    (models / "customers").mkdir()
+    (models / "customers" / "model-settings.json").write_text(json.dumps(_MIXED))
+    for arguments in (
+        (str(EXAMPLE / "train.py"), str(models), *_EXAMPLES),
+        ("-c", _TRAIN_MIXED, str(models / "customers" / "model.joblib")),
+    ):
+        trained = await asyncio.create_subprocess_exec(python, *arguments, stdout=asyncio.subprocess.DEVNULL)
         assert await trained.wait() == 0
     http, grpc, metrics = free_ports(3)
     ports = {"host": host, "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
-    (folder / "models" / "settings.json").write_text(
-        json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)})
-    )
+    (models / "settings.json").write_text(json.dumps({**ports, "parallel_workers": 0, "metrics_dir": str(folder)}))
     process = await asyncio.create_subprocess_exec(
-        *(str(Path(python).parent / "mlserver"), "start", str(folder / "models")),
+        *(str(Path(python).parent / "mlserver"), "start", str(models)),
         cwd=folder,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        for name in ("sklearn-iris", "customers"):
+        for name in (*_EXAMPLES, "customers"):
             await until_ready(f"http://{host}:{http}/v2/models/{name}/ready")
         yield MlServer(rest=f"http://{host}:{http}", grpc=f"{host}:{grpc}")
     finally:

@@ -211,7 +211,7 @@ async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
     ended = await file.pod()
     assert (ended.code, ended.message) == (
         2,
-        "input.file.format: unknown name 'orc'; allowed: arrow, csv, files, jsonl, openai, parquet",
+        "input.file.format: unknown name 'orc'; allowed: arrow, csv, files, json, jsonl, openai, parquet",
     )
 
 
@@ -227,15 +227,15 @@ async def test_the_columns_of_a_parquet_file_are_predicted(file: Machine) -> Non
     assert len(list((run_folder(file) / "commits").iterdir())) > 1
 
 
-async def test_chunks_before_a_line_that_cannot_be_told_from_the_next_are_committed(file: Machine) -> None:
+async def test_quotes_that_do_not_match_are_found_before_the_first_request(file: Machine) -> None:
     lines = "".join(f"{index},0.5\n" for index in range(COUNT))
     (file.input / "data" / "rows.csv").write_text(f'a,b\n{lines}1,"2\n')
     file.contract["input"]["file"] |= {"path": "data/rows.csv", "format": "csv"}
-    ended = await file.pod(**SMALL, INFERRUN_CONCURRENCY="1")  # the reader is then only a few requests ahead
+    ended = await file.pod(**SMALL)
     assert ended.code == 3
-    assert "is not valid CSV in UTF-8; a value in quotes must end on the same line" in ended.message
+    assert f"rows.csv line {COUNT + 2} begins a value in quotes that does not end" in ended.message
     assert not ended.result.retryable
-    assert len(parts(file)) > 10
+    assert not run_folder(file).exists()
 
 
 async def test_an_output_path_that_is_a_file_is_reported(file: Machine) -> None:

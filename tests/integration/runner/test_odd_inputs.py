@@ -91,6 +91,32 @@ SUMS: dict[str, tuple[Case, list[float]]] = {
         [1, 2],
     ),
     "quotes in CSV": (Case({"a.csv": b'"a","b"\r\n"1",2\r\n'}, "csv"), [3]),
+    "CSV of a dialect, with line breaks in quotes": (
+        Case(
+            {"a.tsv": b"1\t'2\n'\t\xe9\r\n'3'\t 0 \t'it\\'s\n\n'\r\n" * 900},
+            contract={
+                "input": {
+                    "file": {
+                        "claimName": "given",
+                        "path": "in/",
+                        "format": "csv",
+                        "csv": {
+                            "delimiter": "\t",
+                            "quote": "'",
+                            "escape": "\\",
+                            "encoding": "iso-8859-1",
+                            "columns": ["a", "b", "custom_id"],
+                        },
+                    }
+                }
+            },
+        ),
+        [3, 3] * 900,
+    ),
+    "JSON arrays": (
+        Case({"a.json": b"\n[\n  [1,\n 2], [3,4]\n]\n", "b.json": b"[]", "c.json": b"[[5, 0] ]"}, "json"),
+        [3, 7, 5],
+    ),
     "an integer of many digits in CSV": (
         Case({"a.csv": b'custom_id,a\nx,"123456789012345678901234567890"\n'}, "csv"),
         [1.2345679e29],
@@ -138,11 +164,11 @@ NAMED: dict[str, tuple[Case, str]] = {
     ),
     "semicolons": (
         Case({"a.csv": b"a;b\n1;2\n"}, "csv"),
-        "a.csv line 1: the columns are separated by semicolons; separate names and values by commas",
+        'a.csv line 1: the columns are separated by semicolons; set csv.delimiter: ";"',
     ),
     "a header in another encoding": (
         Case({"a.csv": "é,b\n1,2\n".encode("latin-1")}, "csv"),
-        "a.csv line 1 is not valid CSV in UTF-8",
+        "a.csv line 1 is not in UTF-8; set csv.encoding",
     ),
     "columns in another order": (
         Case({"a.csv": b"a,b\n1,2\n", "b.csv": b"b,a\n3,4\n"}, "csv"),

@@ -4,6 +4,7 @@ The oracle knows nothing of files: it has the values, and of each column the typ
 datasets.
 """
 
+import csv
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from random import Random
 from typing import Any, Final
 from urllib.parse import quote
 
+import orjson
 import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,12 +23,17 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.csv.dialect import CsvDialect
+from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import ListedFile, find
+from inferrun.formats.json_text import copied_texts
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.plugins import ArrowRecords, ColumnSelection, Limits
 from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
+
+DATASETS: Final = int(os.environ.get("DATASETS", "300"))
 
 
 def integers(bits: int, *, is_signed: bool = True) -> st.SearchStrategy[int]:
@@ -124,7 +131,7 @@ def datasets(draw: st.DrawFn, suffix: str) -> Given:
 
 @pytest.mark.thorough
 @settings(
-    max_examples=int(os.environ.get("DATASETS", "300")),
+    max_examples=DATASETS,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -162,7 +169,83 @@ def test_each_row_is_read_once_in_order_with_value_and_type(  # noqa: PLR0917  w
     assert found.select(one.expected.column_names).equals(one.expected)
 
 
-def source_of(folder: Path, paths: list[str], *, form: str, chunk_bytes: int) -> FileRanges:
+ENCODINGS: Final = ("utf-8", "iso-8859-15", "windows-1251", "shift_jis", "gb18030")
+
+
+@st.composite
+def dialects(draw: st.DrawFn) -> CsvDialect:
+    """Dialects in which every text can be written."""
+    quote = draw(st.sampled_from(['"', "'", ""]))
+    return CsvDialect(
+        delimiter=draw(st.sampled_from([",", ";", "\t", "|", " "])),
+        quote=quote,
+        escape="" if quote == '"' and draw(st.booleans()) else "\\",
+        skip_initial_space=bool(quote) and draw(st.booleans()),
+        encoding=draw(st.sampled_from(ENCODINGS)),
+        header=draw(st.booleans()),
+        columns=draw(st.sampled_from([(), ("feed", "b", "c")])),
+        null_values=draw(st.frozensets(st.sampled_from(["", "NA", "-", "\n"]))),
+    )
+
+
+@pytest.mark.thorough
+@settings(max_examples=DATASETS, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.data(), dialects(), st.integers(1, 3000), st.randoms())
+def test_each_text_of_a_csv_file_is_kept_exactly(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, dialect: CsvDialect, chunk_bytes: int, random: Random
+) -> None:
+    names = dialect.columns or (("feed", "x y", "ü") if dialect.has_header else ("column_1", "column_2", "column_3"))
+    if dialect.encoding in ("shift_jis", "windows-1251"):
+        names = tuple(name.replace("ü", "ж") for name in names)
+    texts = st.text(st.characters(codec=dialect.encoding, exclude_characters="¥‾")) | st.sampled_from(
+        ["NA", "-", " a ", 'a"b', "a\nb\r\n\nc", "it's", "\\"]
+    )
+    tables = data.draw(st.lists(st.lists(st.tuples(texts, texts), min_size=1, max_size=20), min_size=1, max_size=4))
+    folder = tmp_path_factory.mktemp("dataset")
+    paths = [f"{at}.csv" for at in range(len(tables))]
+    quotes_all = dialect.skip_initial_space or (bool(dialect.quote) and random.choice([True, False]))
+    for path, rows in zip(paths, tables, strict=True):
+        with (folder / path).open("w", encoding=dialect.encoding, newline="") as file:
+            out = csv.writer(
+                file,
+                delimiter=dialect.delimiter,
+                quotechar=dialect.quote or None,
+                escapechar=dialect.escape or None,
+                doublequote=not dialect.escape,
+                quoting=csv.QUOTE_ALL if quotes_all else csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+                lineterminator="\n" if quotes_all else "\r\n",  # otherwise a carriage return has no quotes
+            )
+            if dialect.has_header:
+                out.writerow(names if not dialect.columns else ["1", "a", "b"])
+            out.writerows((at, *row) for at, row in enumerate(rows))
+    source = source_of(folder, paths, form="csv", chunk_bytes=chunk_bytes, csv_dialect=dialect, fed=names[0])
+    expected = [
+        {
+            names[0]: str(at),
+            **{name: None if text in dialect.null_values else text for name, text in zip(names[1:], row, strict=True)},
+        }
+        for rows in tables
+        for at, row in enumerate(rows)
+    ]
+    chunks = list(source.plan().chunks)
+    found: dict[int, list[Any]] = {}
+    for chunk in random.sample(chunks, len(chunks)):
+        blocks = list(source.read(chunk))
+        assert not any(block.errors for block in blocks)
+        found[chunk.index] = [orjson.loads(b"{%b}" % one) for block in blocks for one in copied_texts(block)]
+        assert len(found[chunk.index]) == chunk.records
+    assert [row for at in sorted(found) for row in found[at]] == expected
+
+
+def source_of(
+    folder: Path,
+    paths: list[str],
+    *,
+    form: str,
+    chunk_bytes: int,
+    csv_dialect: CsvDialect | None = None,
+    fed: str = "feed",
+) -> FileRanges:
     """The input of the files below a folder, among others that are not read."""
     others = [ListedFile(name, 1) for name in ("_SUCCESS", f".x.{form}", "notes.txt", f"old/x.{form}")]
     listed = [ListedFile(path, (folder / path).stat().st_size) for path in paths]
@@ -171,8 +254,10 @@ def source_of(folder: Path, paths: list[str], *, form: str, chunk_bytes: int) ->
     )
     assert sum(skipped.count for skipped in found.skipped) == len(others) + 1
     files = {path: LocalFile(folder, path, (folder / path).stat().st_size) for path in paths}
-    spec = DatasetSpec(allow_empty=True, missing_columns="Null")
+    spec = DatasetSpec(allow_empty=True, missing_columns="Fail" if csv_dialect else "Null")
     opened = OpenedDataset(found, files, repr, None, spec, "input.file")
-    columns = ColumnSelection(fed=("feed",), copies_all=True)
-    record_format = (PARQUET if form == "parquet" else ARROW).with_columns(columns)
+    columns = ColumnSelection(fed=(fed,), copies_all=True)
+    record_format = (
+        Csv(columns, csv_dialect) if csv_dialect else (PARQUET if form == "parquet" else ARROW).with_columns(columns)
+    )
     return FileRanges(opened, record_format=record_format, limits=Limits(chunk_bytes=chunk_bytes))

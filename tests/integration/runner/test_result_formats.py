@@ -61,7 +61,9 @@ def checked(found: Rows) -> Rows:
 
 
 @pytest.mark.parametrize("form", READERS)
-async def test_results_are_tables_and_errors_are_lines(file: Machine, model: CountingModel, form: str) -> None:
+async def test_results_are_tables_and_so_are_errors_unless_they_have_no_types(
+    file: Machine, model: CountingModel, form: str
+) -> None:
     file.contract["output"]["file"]["format"] = form
     reject(model, BAD)
     ended = await file.process(**SMALL)
@@ -70,12 +72,11 @@ async def test_results_are_tables_and_errors_are_lines(file: Machine, model: Cou
     found = results(folder, form)
     assert checked(found) == [expected(index, failed=index in BAD) for index in range(COUNT)]
     assert {row["error"]["code"] for row in found if row["error"]} == {"rejected"}
-    errors = [
-        orjson.loads(line)
-        for path in sorted((folder / "errors").glob("*.jsonl"))
-        for line in path.read_bytes().splitlines()
-    ]
-    assert [one["custom_id"] for one in errors] == ["c3", "c250"]
+    (stored,) = (folder / "errors").iterdir()
+    assert stored.suffix == (".jsonl" if form == "csv" else f".{form}")
+    content = stored.read_bytes()
+    errors = list(map(orjson.loads, content.splitlines())) if form == "csv" else READERS[form](content)
+    assert errors == [{name: row[name] for name in ("index", "custom_id", "error")} for row in found if row["error"]]
 
 
 @pytest.mark.parametrize("form", READERS)
@@ -102,7 +103,7 @@ async def test_tables_are_stored_in_buckets(file: Machine, model: CountingModel,
         assert ended.code == 0, ended.stderr
         folder = server.bucket / "results" / str(file.contract["jobName"])
         found = results(folder, "parquet")
-        assert {path.suffix for path in (folder / "errors").iterdir()} == {".jsonl"}
+        assert {path.suffix for path in (folder / "errors").iterdir()} == {".parquet"}
     assert checked(found) == [expected(index, failed=index in BAD) for index in range(COUNT)]
 
 
@@ -126,6 +127,8 @@ async def test_all_parts_have_the_columns_of_the_input_and_one_type(
 ) -> None:
     async def whole(request: web.Request) -> web.StreamResponse:
         (tensor,) = orjson.loads(await request.read())["inputs"]
+        if BAD & set(tensor["data"]):
+            return web.Response(status=422)
         values = [int(one) if one < 100 or one % 2 else one + 0.25 for one in tensor["data"]]
         output = {"name": "predict", "shape": [len(values)], "datatype": "FP32", "data": values}
         return web.json_response({"model_name": "sum", "outputs": [output]})
@@ -146,7 +149,14 @@ async def test_all_parts_have_the_columns_of_the_input_and_one_type(
     assert table.schema.field("price").type == pyarrow.decimal128(20, 2)
     assert table.schema.field("custom_id").type == pyarrow.string()
     assert table.schema.field("prediction").type == pyarrow.float32()
-    assert table.column("prediction")[:3].to_pylist() == [0.0, 1.0, 2.0]
+    assert table.column("prediction")[:4].to_pylist() == [0.0, 1.0, 2.0, None]
+    errors = dataset.dataset(folder / "errors", format="ipc" if form == "arrow" else form).to_table()
+    assert errors.schema.equals(table.drop_columns("prediction").schema)
+    failed = TYPED.drop_columns(["raw", "tags"]).join(
+        errors.select(["custom_id", "index"]), "custom_id", join_type="inner"
+    )
+    assert set(failed.column("index").to_pylist()) == BAD  # Arrow joins no tables with lists
+    assert errors.select(COPIED).cast(TYPED.select(COPIED).schema).equals(TYPED.select(COPIED).take(sorted(BAD)))
     stored = orjson.loads((folder / "run.json").read_bytes())["resultSchema"]
     assert [one["name"] for one in stored["columns"]] == ["index", "custom_id", *COPIED, "prediction", "error"]
     assert stored["columns"][3] == {"name": "price", "type": "decimal128(20, 2)", "role": "copied"}

@@ -368,13 +368,10 @@ def _of_options() -> Iterator[BadInput]:
             for name in ("index", "custom_id", "prediction", "error")
         ),
         ("a column twice", {"passThroughColumns": ["a", "b", "a"], "storage": FILES}, "passThroughColumns.2"),
-        *(
-            (
-                f"tensors with {version}",
-                {"tensors": tensors, "storage": FILES, "kserve": {**model, field: version}},
-                "tensors",
-            )
-            for field, version in (("modelVersion", "v1"), ("protocolVersion", "openai"))
+        (
+            "tensors with the protocol openai",
+            {"tensors": tensors, "storage": FILES, "kserve": {**model, "protocolVersion": "openai"}},
+            "tensors",
         ),
         *(
             (

@@ -50,7 +50,7 @@ def kinds(page: Path) -> set[str]:
 def manifests() -> list[Json]:
     """Every resource of ours in the pages and the examples."""
     texts = [text for page in PAGES for text in blocks(page, "yaml")]
-    texts += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.yaml"))]
+    texts += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))]
     documents = [document for text in texts for document in yaml.safe_load_all(text)]
     return [one for one in documents if one["apiVersion"].startswith("ai.krateo.io/")]
 

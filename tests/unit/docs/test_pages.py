@@ -20,7 +20,6 @@ from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
-from inferrun.run_result import Progress, RunResult
 from inferrun.run_status import STAGES
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
@@ -140,13 +139,6 @@ def test_every_block_has_a_known_language_and_is_valid_and_its_imports_exist(pag
                 continue
             module = import_module(str(found.module))
             assert [alias.name for alias in found.names if not hasattr(module, alias.name)] == []
-
-
-def test_the_documented_request_and_result_are_valid() -> None:
-    request, result, progress = (json.loads(text) for text in blocks(FRONT_DOOR, "json"))
-    assert parse_submission(request).namespace == "models"
-    assert set(result) == set(json.loads(RunResult.model_validate(result).model_dump_json()))
-    assert set(progress) == set(json.loads(Progress.model_validate(progress).model_dump_json()))
 
 
 def test_every_field_of_a_request_is_described() -> None:

@@ -71,16 +71,25 @@ def test_an_example_for_kserve_refers_to_its_own_object(path: Path) -> None:
     assert service["metadata"]["namespace"] == config["metadata"]["namespace"] == run["metadata"]["namespace"]
 
 
-def test_the_config_of_the_language_model_uses_its_server_and_the_s3_server() -> None:
-    manifest: Object = yaml.safe_load((EXAMPLES / "llm-batch" / "config.yaml").read_text())
-    config = parse_config(manifest)
-    run = parse_run(yaml.safe_load((EXAMPLES / "llm-batch" / "run.yaml").read_text()))
-    assert config_problems(config) == ()
-    assert run.config_name == config.metadata.name
+@pytest.mark.parametrize("name", ["llm-batch", "tickets", "images"])
+def test_a_config_uses_servers_and_claims_of_the_examples(name: str) -> None:
+    manifest: Object = yaml.safe_load((EXAMPLES / name / "config.yaml").read_text())
+    run = parse_run(yaml.safe_load((EXAMPLES / name / "run.yaml").read_text()))
+    assert run.config_name == manifest["metadata"]["name"]
     ports = {
-        f"http://{one['metadata']['name']}.{one['metadata']['namespace']}:{port['port']}"
+        f"{one['metadata']['name']}.{one['metadata']['namespace']}:{port['port']}"
         for one in objects(kind="Service")
         for port in one["spec"]["ports"]
     }
-    endpoints = {side["s3"]["endpoint"] for side in manifest["spec"]["storage"].values()}
-    assert {str(config.spec.model.model_url), *endpoints} <= ports
+    claims = {one["metadata"]["name"] for one in objects(kind="PersistentVolumeClaim")}
+    for label, storage in (pair for side in manifest["spec"]["storage"].values() for pair in side.items()):
+        used, known = (storage["endpoint"], ports) if label == "s3" else (storage["claimName"], claims)
+        assert used.removeprefix("http://") in known
+    url = manifest["spec"]["kserve"]["modelUrl"].removeprefix("http://")
+    assert (url if ":" in url else f"{url}:80") in ports
+
+
+@pytest.mark.parametrize("name", ["tickets", "images"])
+def test_typed_data_takes_ten_lines_of_spec(name: str) -> None:
+    _, spec = (EXAMPLES / name / "config.yaml").read_text().split("spec:\n")
+    assert len(spec.splitlines()) <= 10

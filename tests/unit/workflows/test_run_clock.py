@@ -2,8 +2,7 @@
 
 import pytest
 
-from inferrun.resources import InferenceRunSpec
-from workflows.run_clock import is_expired, seconds_between, timeout_of
+from workflows.run_clock import is_expired, seconds_between
 
 STARTED = "2026-11-21T08:00:00Z"
 
@@ -16,9 +15,3 @@ def test_seconds_between_two_timestamps_are_never_negative() -> None:
 @pytest.mark.parametrize(("left", "expired"), [(None, False), (2.1, False), (2.0, True), (-1, True)])
 def test_a_clock_with_two_seconds_left_has_expired(*, left: float | None, expired: bool) -> None:
     assert is_expired(left) is expired
-
-
-@pytest.mark.parametrize(("given", "limit"), [(None, 0), (0, 0), (60, 60)])
-def test_a_spec_without_timeout_seconds_has_no_limit(*, given: int | None, limit: int) -> None:
-    spec = InferenceRunSpec.model_validate({"configRef": {"name": "iris"}, "timeoutSeconds": given})
-    assert timeout_of(spec) == limit

@@ -5,6 +5,7 @@ from typing import Any
 
 from inferrun.cli.programs import Poller
 from inferrun.cli.temporal_server import TemporalServer
+from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden, KubeError, NotFound
 from inferrun.kube.objects import Object, Resource
 
@@ -43,7 +44,7 @@ def deployment(
     }
 
 
-class FakeCluster:
+class FakeCluster(KubeClient):
     """Responds from dictionaries; an error in `errors` is raised for requests to the resource of that plural."""
 
     def __init__(self, definitions: list[Object]) -> None:
@@ -84,7 +85,7 @@ class FakeCluster:
             return {"items": []}
         return {"items": self.deployments if namespace else self.deployments[:1] + self.other_shims}
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:  # noqa: ARG002 -- the seam's signature
+    async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002 -- the seam's signature
         """The response to an access review."""
         if resource.plural in self.errors:
             raise self.errors[resource.plural]

@@ -3,12 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
-from pydantic import ValidationError
 
 from inferrun.reasons import Phase
 from inferrun.resources import (
     Attempt,
-    AutoDeletePolicy,
     InferenceRunStatus,
     KServeModel,
     parse_config,
@@ -103,12 +101,6 @@ def test_a_storage_object_is_preserved_as_written() -> None:
     assert spec.to_manifest()["storage"]["output"] == free_form
 
 
-def test_the_auto_delete_policy_is_parsed() -> None:
-    assert parse_config(config(autoDeletePolicy="DeleteOnSuccess")).spec.auto_delete_policy == (
-        AutoDeletePolicy.DELETE_ON_SUCCESS
-    )
-
-
 def test_an_unset_field_stays_unset() -> None:
     assert parse_config(config()).spec.to_manifest() == {"storage": {}}
     assert parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {"name": "b"}}}).spec.to_manifest() == {
@@ -143,8 +135,3 @@ def test_a_long_message_is_truncated_instead_of_rejected() -> None:
 def test_only_success_and_failure_are_terminal(phase: Phase) -> None:
     assert InferenceRunStatus(phase=phase).is_terminal
     assert not any(InferenceRunStatus(phase=other).is_terminal for other in set(Phase) - {"Succeeded", "Failed"})
-
-
-def test_a_resource_is_immutable() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
-        parse_run(RUN).spec.timeout_seconds = 5  # type: ignore[misc]  # the point of the test

@@ -27,7 +27,7 @@ def budget(threshold: str = "", *, canary: int = 0, committed: dict[int, int] | 
     """The budget of 100 records; of the committed chunks, so many records failed."""
     done = {index: ChunkCommit(ResultCounts(10 - failed, failed)) for index, failed in (committed or {}).items()}
     made = budget_of(Contract(job_id="a", job_name="b", error_threshold=threshold, canary_records=canary), total=100)
-    made.begin([chunk for chunk in CHUNKS if chunk.index not in done], done, PLAN)
+    made.begin(PLAN, done)
     return made
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError
-from runner.sending.next_step import History, NextStep, Server, next_step
+from runner.sending.next_step import NextStep, Part, Server, next_step
 from tests.unit.runner.batches import batch, decoded, results
 
 ONE, TWO = batch([1]), batch([1, 2])
@@ -16,12 +16,11 @@ class Requests:
     """One batch, and requests of others around it. Time passes with each step."""
 
     def __init__(self, sent: Batch = ONE, *, retry_seconds: float = 60.0, has_example: bool = True) -> None:
-        self.batch = sent
         self.server = Server(retry_seconds=retry_seconds)
         self.now = 0.0
         if has_example:
             self.answer(started=0.0)
-        self.history = History(self.server)
+        self.part = Part(sent, self.server)
 
     def answer(self, *, started: float | None = None) -> None:
         """Another request is answered, which was sent now, or before."""
@@ -38,18 +37,16 @@ class Requests:
     ) -> None:
         self.now += 1
         fault = Fault(InferenceError("test"), kind=kind, was_sent=was_sent, retry_after=retry_after)
-        if kind is FaultKind.LOST:
-            self.server.cut_off(self.now)
-        self.history.add(
-            fault, records=len(self.batch), now=self.now, is_after_example=is_after_example, first_wait=0.5
-        )
+        if kind is FaultKind.LOST and self.server.cut_off_at is None:
+            self.server.cut_off_at = self.now
+        self.part.fail(fault, now=self.now, is_after_example=is_after_example, first_wait=0.5)
 
     @property
     def needs_example(self) -> bool:
-        return self.history.needed_example is not None
+        return self.part.needed_example is not None
 
     def step(self) -> NextStep:
-        return next_step(self.batch, self.history)
+        return next_step(self.part)
 
 
 @pytest.mark.parametrize(
@@ -221,8 +218,8 @@ def test_a_record_that_is_lost_alone_is_blamed_later_if_the_server_was_not_away(
     losses: int,
 ) -> None:
     requests = Requests()
-    requests.history.begin(is_alone=True)
-    requests.history.was_up = was_up
+    requests.part.begin(is_alone=True)
+    requests.part.was_up = was_up
     for number in range(1, losses + 1):
         requests.fail(FaultKind.LOST)
         assert requests.step() is (NextStep.BLAME if number == losses else NextStep.SEND)
@@ -234,7 +231,7 @@ def test_a_record_alone_is_not_blamed_for_what_is_no_loss(
     retry_after: float | None,
 ) -> None:
     requests = Requests()
-    requests.history.begin(is_alone=True)
+    requests.part.begin(is_alone=True)
     for _ in range(2):
         requests.fail(FaultKind.LOST)
         assert requests.step() is NextStep.SEND
@@ -248,8 +245,8 @@ def test_a_record_alone_is_not_blamed_for_what_is_no_loss(
 @pytest.mark.parametrize(("third", "losses"), [(FaultKind.TIMEOUT, 3), (FaultKind.UNAVAILABLE, 7)])
 def test_three_losses_of_a_server_that_is_up_are_enough_only_if_all_are_timeouts(third: FaultKind, losses: int) -> None:
     requests = Requests()
-    requests.history.begin(is_alone=True)
-    requests.history.was_up = True
+    requests.part.begin(is_alone=True)
+    requests.part.was_up = True
     for number in range(1, losses + 1):
         requests.fail(third if number == 3 else FaultKind.TIMEOUT)
         assert requests.step() is (NextStep.BLAME if number == losses else NextStep.SEND)
@@ -257,6 +254,6 @@ def test_three_losses_of_a_server_that_is_up_are_enough_only_if_all_are_timeouts
 
 def test_a_batch_that_is_lost_alone_is_divided() -> None:
     requests = Requests(TWO)
-    requests.history.begin(is_alone=True)
+    requests.part.begin(is_alone=True)
     requests.fail(FaultKind.UNAVAILABLE)
     assert requests.step() is NextStep.DIVIDE

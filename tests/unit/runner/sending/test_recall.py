@@ -69,7 +69,7 @@ async def test_few_chunks_are_held_and_each_is_read_once() -> None:
     for first in range(0, 100, 5):
         await recall.predict(batch(first, first + 5), answer)
     assert earlier.read == list(range(len(CHUNKS)))
-    assert len(recall._held) <= CHUNKS_HELD
+    assert recall._read.cache_info().currsize <= CHUNKS_HELD
 
 
 def predictions(form: ReadableResults, content: bytes) -> dict[int, bytes]:

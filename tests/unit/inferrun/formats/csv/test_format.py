@@ -68,9 +68,10 @@ def test_a_column_of_ids_is_copied() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('a,b\n1,"2\n', "a.csv line 2 is not valid CSV in UTF-8"),
-        ('a,b\n1,"2\n3,"\n', "a.csv line 2 is not valid CSV in UTF-8"),
-        (b'a,b\n1,"\xff\n', "a.csv line 2 is not valid CSV in UTF-8"),
+        ('a,b\n1,"2\n', "a.csv line 2 begins a value in quotes that does not end"),
+        ('a,b\n1,"2"3\n', "a.csv line 2 is not valid CSV: the quote that ends a value is not followed"),
+        (b'a,b\n1,"\xff\n', "a.csv line 2 begins a value in quotes that does not end"),
+        (b"a,\xff\n1,2\n", "a.csv line 1 is not in UTF-8; set csv.encoding"),
         ("1,2\n3,4\n", "a.csv line 1: the first line must name the columns, and has only numbers"),
         ("a,a\n3,4\n", "a.csv line 1: the first line must name the columns, each once"),
         ("custom_id\n3\n", "a.csv line 1: the first line must name the columns, each once"),
@@ -87,8 +88,8 @@ def test_an_invalid_table_is_reported_with_its_line_and_no_content(text: str | b
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"1", "a.csv line 4 has 1 values, the first line names 2 columns"),
-        (b"1,2,3", "a.csv line 4 has 3 values, the first line names 2 columns"),
+        (b"1", "a.csv line 4 has 1 values, the file has 2 columns"),
+        (b"1,2,3", "a.csv line 4 has 3 values, the file has 2 columns"),
         (b"1,c4nary", "a.csv line 4 has no number in column 'b'"),
         (b"1,inf", "a.csv line 4 has no number in column 'b'"),
         (b"1,[2]", "a.csv line 4 has no number in column 'b'"),
