@@ -117,7 +117,7 @@ class ResultTable:
 
     def writer(self, out: BinaryIO, _: BinaryIO) -> ResultWriter:
         """Return the writer of the rows of a chunk. Errors are rows of the same table."""
-        return TableWriter(self._schema, _SpooledRows(out, self._schema), io.BytesIO())
+        return TableWriter(self._schema, _SpooledRows, out, io.BytesIO())
 
     def receive(self, transaction: Transaction, path: Path) -> tuple[str, int]:
         """Send the rows that were spooled, and return their digest and size."""
