@@ -131,7 +131,7 @@ class Tensors(_Part):
 
     inputs: tuple[InputTensor, ...] = ()
     outputs: tuple[OutputTensor, ...] = ()
-    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="V2's parameters of each request")
+    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="Parameters of each request")
 
     def __bool__(self) -> bool:
         return bool(self.inputs or self.outputs or self.parameters)

@@ -10,12 +10,12 @@ from examples.demo.terminal import DemoFailed, Terminal
 
 TITLE = "A batch of requests to a language model"
 STORY = """
-An input file of OpenAI's Batch API in an S3 bucket: 1,500 chat completions and embeddings, one of which is invalid. llama.cpp's
+An input file of OpenAI's Batch API in an S3 bucket: 900 chat completions and embeddings, one of which is invalid. llama.cpp's
 server answers them (the model is tiny and its weights are random, so its answers are noise). The Pod is killed midway; what is
 committed is not requested again. The output and error files have OpenAI's format.
 """
 RUN = "llm-batch"
-REQUESTS = 1_500
+REQUESTS = 900
 INVALID = REQUESTS // 2
 INPUT = "s3://records/in/batch.jsonl"
 MAKE_BATCH = f".venv/bin/python examples/llm-batch/make_batch.py {REQUESTS}"

@@ -43,6 +43,21 @@ class Dataset:
     objects: tuple[PlannedObject, ...]
     skipped: tuple[Skipped, ...] = ()
 
+    def checked(self, *, suffixes: Sequence[str], allow_empty: bool, where: str, contents: str) -> "Dataset":
+        """Return this unless nothing is read, not even an empty file, and something must be. Raises InputError.
+
+        `where`: the field, and the subject of a sentence; `contents`: what is there instead.
+        """
+        if self.objects or allow_empty or any(one.reason == EMPTY for one in self.skipped):
+            return self
+        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
+        raise InputError(f"{where} no {kinds} file; it {contents}")
+
+
+def dataset_of(one: PlannedObject) -> Dataset:
+    """Return one file, which is not read if it is empty."""
+    return Dataset((one,)) if one.size else Dataset((), listed({one.name: EMPTY}))
+
 
 def split_pattern(path: str) -> tuple[str, str]:
     """Return the folder and the pattern of a path; the pattern is empty if the path has no wildcard."""

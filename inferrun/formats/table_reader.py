@@ -150,19 +150,16 @@ class TableReader:
         columns: list[pyarrow.Array] = []
         partition = _path_columns(file)
         for wanted in self._schema:
+            bad: list[int] = []
             if wanted.name in partition:
-                columns.append(pyarrow.repeat(partition[wanted.name], batch.num_rows).cast(wanted.type))
-                continue
-            if batch.schema.get_field_index(wanted.name) < 0:
-                columns.append(pyarrow.nulls(batch.num_rows, wanted.type))
-                continue
-            column, bad = cast_exactly(batch.column(wanted.name), wanted.type)
+                column = pyarrow.repeat(partition[wanted.name], batch.num_rows).cast(wanted.type)
+            elif batch.schema.get_field_index(wanted.name) < 0:
+                column = pyarrow.nulls(batch.num_rows, wanted.type)
+            else:
+                column, bad = cast_exactly(batch.column(wanted.name), wanted.type)
             columns.append(column)
-            for at in bad:
-                text = (
-                    f"{file.name}, row {row + at + 1}: the value of column {wanted.name!r} is not of type {wanted.type}"
-                )
-                errors.setdefault(at, not_sent(text))
+            text = f"the value of column {wanted.name!r} is not of type {wanted.type}"
+            errors = {at: not_sent(f"{file.name}, row {row + at + 1}: {text}") for at in bad} | errors
         return block_of(pyarrow.RecordBatch.from_arrays(columns, schema=self._schema), self.columns, errors)
 
 

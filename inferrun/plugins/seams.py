@@ -25,6 +25,7 @@ from inferrun.plugins.values import (
     ResultCounts,
     ResultOptions,
     Results,
+    StoredPart,
     StoredResult,
     Survey,
 )
@@ -272,6 +273,14 @@ class SharedStore(Protocol):
 
 
 @runtime_checkable
+class PartedStore(Protocol):
+    """An opened output that keeps the results in files; optional for an `OutputStore`."""
+
+    async def committed_parts(self) -> Sequence[StoredPart]:
+        """Return the files of the committed run, in order. Raises OutputError if it is not committed."""
+
+
+@runtime_checkable
 class ProbedStore(Protocol):
     """An opened output that can be checked for a dry run; optional for an `OutputStore`. `open` is not called before."""
 
@@ -424,6 +433,18 @@ class StoreServices(Protocol):
         `what` and `fix` are parts of the message of an input over the limit: what has too many bytes, and what helps besides a
         larger limit.
         """
+
+    def used_columns(self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str) -> "pyarrow.Schema":
+        """Return which columns of a table are used, in its order; `name` is the table. Raises InputError if that is impossible."""
+
+    def block_of(self, rows: "pyarrow.RecordBatch", columns: ColumnSelection) -> Block:
+        """Return rows of these columns as records, with their ids and what is copied of them."""
+
+    def output_store(self, label: str) -> "OpenOutput":
+        """Return the opener of another output, to build on. Raises ContractError."""
+
+    async def check_address(self, url: str) -> None:
+        """Raise OSError if runs must not reach the server of a URL; for clients other than `http_client`."""
 
     def json_texts(self, records: Records) -> Sequence[bytes]:
         """Return one JSON text per record; a row of columns is an array of their values."""

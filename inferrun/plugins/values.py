@@ -300,6 +300,19 @@ class ChunkCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredPart:
+    """A file with results of a committed run."""
+
+    name: str
+    """Relative to the path in the storage object."""
+
+    bytes: int
+
+    records: int
+    """Number of results in it, those of failed records included if the format keeps them there."""
+
+
+@dataclass(frozen=True, slots=True)
 class CommittedRun:
     """The result of a committed run."""
 

@@ -51,8 +51,8 @@ class TensorInput(ResourceModel):
     """Columns of the input that feed it, in the order of the tensor. One column of arrays is allowed, too."""
 
     datatype: Datatype | None = None
-    """Datatype of the tensor. Default: that of the model's metadata, or FP32 without metadata; with v1, the values are sent as they
-    are. Decimal columns are sent only if this is FP64."""
+    """Datatype of the tensor. Default: that of the model's metadata, or FP32 without metadata; with v1, the values are then sent as
+    they are. Decimal columns are sent only if this is FP64."""
 
     shape: Shape | None = None
     """Shape of the tensor, with -1 for a dimension of any size. The first one is -1 for the records; without it, each record is a
@@ -100,4 +100,4 @@ class TensorMapping(ResourceModel):
     the prediction."""
 
     parameters: TensorParameters | None = None
-    """Parameters of each request; with v2 and grpc-v2."""
+    """Parameters of each request. With v1, they are members of it beside the instances, such as signature_name."""

@@ -155,11 +155,10 @@ class HttpClient:
         proxy: str | None = None,
     ) -> Response:
         """Send one request and return its response. Raises ExchangeFailed; ResponseTooLarge if the body exceeds `limit` bytes."""
-        if isinstance(body, bytes) and len(body) > _SLICE:
-            body = [memoryview(body)]
-        elif body is not None and not isinstance(body, bytes) and sum(part.nbytes for part in body) <= _SLICE:
-            body = b"".join(body)
-        sent = body if body is None or isinstance(body, bytes) else _Parts(body)
+        sent: bytes | _Parts | None = None
+        if body is not None:
+            parts = [memoryview(body)] if isinstance(body, bytes) else body
+            sent = b"".join(parts) if sum(part.nbytes for part in parts) <= _SLICE else _Parts(parts)
         async with self.stream(method, url, headers=headers, body=sent, proxy=proxy) as response:
             received = await read_start(response, limit)
             if len(received) > limit:

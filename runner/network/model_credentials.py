@@ -1,19 +1,18 @@
 """The mounted credentials for a model server: the keys of the Secret that `kserve.credentialsRef` names, one file per key.
 
-A token is read for each request, because those of service accounts expire within an hour. Nothing that is read here becomes part
-of a message.
+They are read for each request, because tokens of service accounts expire within an hour. Nothing that is read here becomes part of
+a message.
 """
 
-from base64 import b64encode
 from pathlib import Path
 from typing import Final
 
 from inferrun.plugins import ContractError
+from inferrun.plugins.storage import authorization_of
 
 FOLDER: Final = "model"
 """Below the folder of the endpoints."""
 
-_TOKEN: Final = "token"
 _FIELD: Final = "kserve.credentialsRef"
 
 
@@ -22,32 +21,19 @@ class ModelCredentials:
 
     def __init__(self, folder: Path) -> None:
         """Raises ContractError with the key for what cannot be used."""
-        token = folder / _TOKEN
-        self._token = token if token.exists() else None
-        self._basic = _basic(folder)
-        if self._token is not None and self._basic:
-            raise ContractError(f"{_FIELD}: the Secret has both {_TOKEN} and password; keep one of them")
+        self._folder = folder
+        has_token, has_user, has_password = ((folder / key).exists() for key in ("token", "username", "password"))
+        if has_token and has_password:
+            raise ContractError(f"{_FIELD}: the Secret has both token and password; keep one of them")
+        if has_password and not has_user:
+            raise ContractError(f"{_FIELD}: the Secret has a key password, but no key username")
+        self._keys = ("token",) if has_token else ("username", "password") if has_password else ()
         self.authorization()
 
     def authorization(self) -> str:
         """Return the value of the header Authorization; empty without credentials. Raises ContractError."""
-        if self._token is None:
-            return self._basic
-        return f"Bearer {line_of(self._token, _key(self._token))}"
-
-
-def _basic(folder: Path) -> str:
-    user, password = folder / "username", folder / "password"
-    if not password.exists():
-        return ""
-    if not user.exists():
-        raise ContractError(f"{_FIELD}: the Secret has a key password, but no key username")
-    pair = f"{line_of(user, _key(user))}:{line_of(password, _key(password))}"
-    return "Basic " + b64encode(pair.encode()).decode()
-
-
-def _key(path: Path) -> str:
-    return f"{_FIELD}: key {path.name}"
+        found = {key: line_of(self._folder / key, f"{_FIELD}: key {key}") for key in self._keys}
+        return authorization_of(**{"token": "", "username": "", "password": "", **found})
 
 
 def line_of(path: Path, field: str) -> str:

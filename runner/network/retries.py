@@ -74,9 +74,7 @@ async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float, fi
         try:
             return await attempt()
         except Fault as failure:
-            wait = retries.wait_after(failure, now=time.monotonic(), first_wait=first_wait)
-            if wait is None or not failure.is_transient:
-                raise failure.error from failure
+            wait = _wait_after(failure, retries, first_wait)
         await asyncio.sleep(wait)
 
 
@@ -87,7 +85,12 @@ def with_blocking_retries(attempt: Callable[[], T], *, budget: float) -> T:
         try:
             return attempt()
         except Fault as failure:
-            wait = retries.wait_after(failure, now=time.monotonic(), first_wait=FIRST_WAIT)
-            if wait is None or not failure.is_transient:
-                raise failure.error from failure
+            wait = _wait_after(failure, retries, FIRST_WAIT)
         time.sleep(wait)
+
+
+def _wait_after(failure: Fault, retries: Retries, first_wait: float) -> float:
+    wait = retries.wait_after(failure, now=time.monotonic(), first_wait=first_wait)
+    if wait is None or not failure.is_transient:
+        raise failure.error from failure
+    return wait

@@ -15,6 +15,7 @@ from inferrun.formats.record_errors import invalid_of
 from inferrun.formats.record_forms import form_of
 from inferrun.formats.skipped_files import describe
 from inferrun.plugins import (
+    AdoptingSource,
     ArrowRecords,
     CheckedModel,
     ContractError,
@@ -113,6 +114,8 @@ async def find_earlier(contract: Contract, sink: OutputStore, source: Source) ->
     if earlier is None:
         _log.info("the retried run has no output, so every record is predicted", extra={"retried": run.name})
         return None
+    if isinstance(source, AdoptingSource):
+        await asyncio.to_thread(source.adopt, earlier.plan)
     if earlier.plan.fingerprint != source.fingerprint:
         raise InputError(
             f"retryOf: the input differs from the one that run {run.name!r} read, so its predictions do not apply; start a run "

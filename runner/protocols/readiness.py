@@ -66,8 +66,7 @@ def judge(model: Model, *, status: int, body: bytes) -> Readiness:
         seen = "the model is listed" if names else "status 200"
         unready = f"status 200, but the server does not list the model {name!r}"
     else:  # V2 answers with an empty body or `{"ready": true}`, V1 with `{"name": …, "ready": true}`; older ones with "True"
-        ready = answer.get("ready", True)
-        is_ready = ready is True or (isinstance(ready, str) and ready.lower() == "true")
+        is_ready = str(answer.get("ready", True)).lower() == "true"
         seen, unready = "the model is ready", "status 200, but the model is not ready"
     return Readiness(is_ready=is_ready, seen=seen if is_ready else unready)
 

@@ -31,25 +31,22 @@ class InputSpool:
     def opened(self) -> Iterator["InputSpool"]:
         """Begin the file, again if an earlier try has left a part of it."""
         self._size, self._digest = 0, hashlib.sha256()
-        with _disk_errors(self._path.parent):
+        with disk_errors(self._path.parent):
             out: BinaryIO = self._path.open("wb")
         self._out = out
         try:
             yield self
         finally:
-            with _disk_errors(self._path.parent):  # after a write that failed, closing tries it once more
+            with disk_errors(self._path.parent):  # after a write that failed, closing tries it once more
                 out.close()
 
     def write(self, piece: bytes) -> None:
         """Append a piece."""
         self._size += len(piece)
         if self._others + self._size > self._limit:
-            raise InputError(
-                f"{self._what} more than {self._limit} bytes; {self._fix}set a larger limits.spool in the config",
-                is_retryable=False,
-            )
+            raise too_large(self._what, self._limit, fix=self._fix)
         self._digest.update(piece)
-        with _disk_errors(self._path.parent):
+        with disk_errors(self._path.parent):
             self._out.write(piece)
             self._out.flush()
 
@@ -67,14 +64,22 @@ class InputSpool:
 @contextmanager
 def spool_folder(parent: Path) -> Iterator[Path]:
     """Create a folder for spooled input, which is deleted when the context ends."""
-    with _disk_errors(parent):
+    with disk_errors(parent):
         folder = tempfile.TemporaryDirectory(prefix="input-", dir=parent)
     with folder:
         yield Path(folder.name)
 
 
+def too_large(what: str, limit: int, *, fix: str = "") -> InputError:
+    """Return the error of an input that would need too much of the Pod's disk."""
+    return InputError(
+        f"{what} more than {limit} bytes; {fix}set a larger limits.spool in the config", is_retryable=False
+    )
+
+
 @contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Raise InputError for what the Pod's disk refuses."""
     try:
         yield
     except OSError as error:

@@ -2,42 +2,41 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from inferrun.formats.json_text import json_texts
-from inferrun.plugins import Limits, RecordFormat, Records, Source
+from inferrun.plugins import Block, ColumnSelection, Limits, OpenOutput, RecordFormat, Records, Source
 from inferrun.plugins.http import HttpClient
+from runner.network.connections import open_connections
 from runner.network.http_client import idle_timeout, open_client
 from runner.network.retries import with_retries
+from runner.registry import Registry
 from runner.stores.dataset import spooled
+from runner.stores.file.local_files import MemoryFile
 from runner.stores.file_ranges import FileRanges
 from runner.stores.input_spool import InputSpool, spool_folder
+
+if TYPE_CHECKING:
+    import pyarrow
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Spooled:
+class Spooled(InputSpool):
     """Input on its way to the Pod's disk."""
 
-    spool: InputSpool
-    limits: Limits
-
-    def opened(self) -> AbstractContextManager[object]:
-        """Begin the file, again if an earlier try has left a part of it."""
-        return self.spool.opened()
-
-    def write(self, piece: bytes) -> None:
-        """Append a piece."""
-        self.spool.write(piece)
+    def __init__(self, path: Path, limits: Limits, *, what: str, fix: str) -> None:
+        super().__init__(path, limit=limits.spool_bytes, what=what, fix=fix)
+        self._limits = limits
 
     def source(self, record_format: RecordFormat) -> Source:
         """Return the source that reads the complete file in a format."""
-        dataset = spooled(self.spool.file, f"rows-sha256:{self.spool.digest}")
-        return FileRanges(dataset, record_format=record_format, limits=self.limits)
+        dataset = spooled(self.file, f"rows-sha256:{self.digest}")
+        return FileRanges(dataset, record_format=record_format, limits=self._limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,30 @@ class RunnerServices:
     def spooled(self, name: str, *, what: str, fix: str = "") -> Iterator[Spooled]:
         """Create a file for input, which is deleted when the context ends."""
         with spool_folder(self.spool_dir) as folder:
-            yield Spooled(InputSpool(folder / name, limit=self.limits.spool_bytes, what=what, fix=fix), self.limits)
+            yield Spooled(folder / name, self.limits, what=what, fix=fix)
+
+    def used_columns(self, schema: "pyarrow.Schema", columns: ColumnSelection, *, name: str) -> "pyarrow.Schema":
+        """Return the columns of a table that are used, as if it were a file."""
+        from inferrun.formats.unify import SchemaRules, schema_of  # noqa: PLC0415  only runs with columns import pyarrow
+
+        return schema_of([MemoryFile(name, b"")], lambda _: schema, columns, SchemaRules({}, name, may_miss=False))
+
+    def block_of(self, rows: "pyarrow.RecordBatch", columns: ColumnSelection) -> Block:
+        """Return rows as records."""
+        from inferrun.formats.columns import block_of  # noqa: PLC0415  only runs with columns import pyarrow
+
+        return block_of(rows, columns)
+
+    def output_store(self, label: str) -> OpenOutput:
+        """Return the opener of another output, to build on."""
+        return Registry().output_store(label)
+
+    async def check_address(self, url: str) -> None:
+        """Raise AddressRefused if runs must not reach the server of a URL."""
+        server = urlsplit(url)
+        if server.hostname:
+            connections = await open_connections(self.limits)
+            await connections.check(server.hostname, server.port or (443 if server.scheme == "https" else 80))
 
     def json_texts(self, records: Records) -> Sequence[bytes]:
         """Return one JSON text per record."""

@@ -17,13 +17,15 @@ import grpc.aio
 import orjson
 from aiohttp import web
 
-from inferrun.plugins import Limits, Model, ModelContext, ModelProtocol
+from inferrun.plugins import Contract, Limits, Model, ModelContext, ModelProtocol, Tensors
 from runner import registry
-from runner.protocols.v2.binary import HEADER_LENGTH
+from runner.protocols.v2.rest_messages import HEADER_LENGTH
 from tests.conformance.inference_messages import message_class
 
 CANARY = "c4nary"
 """What servers write in the text of their errors."""
+
+NO_TENSORS = Tensors()
 
 Rows = list[list[float | None]]
 
@@ -55,6 +57,12 @@ class Server:
     kinds: list[str] = field(default_factory=list)
     """How the values of each request arrived: `json`, `binary` or `grpc`."""
 
+    metadata: dict[str, Any] = field(default_factory=dict)  # Any: JSON
+    """TensorFlow Serving's, of the model; empty: it has none."""
+
+    bodies: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
+    """The requests of V1."""
+
     datatypes: list[str] = field(default_factory=list)
     """The datatype of each request in JSON."""
 
@@ -75,11 +83,19 @@ class ProtocolWorld:
     name: str
     server: Server
 
-    def open(self, url: str | None = None, **limits: Any) -> AbstractAsyncContextManager[ModelProtocol]:  # Any: a limit
+    def open(
+        self,
+        url: str | None = None,
+        *,
+        tensors: Tensors = NO_TENSORS,
+        **limits: Any,  # Any: a limit
+    ) -> AbstractAsyncContextManager[ModelProtocol]:
         """Open the protocol as a Pod does."""
         model = Model(model_name="sum", model_url=self.server.url if url is None else url)
         given = {"allowed_addresses": "127.0.0.1", "retry_seconds": 0, **limits}
-        context = ModelContext(limits=Limits.model_validate(given), credentials_dir=Path("/nonexistent"))
+        contract = Contract(job_id="", job_name="", tensors=tensors)
+        limits_given = Limits.model_validate(given)
+        context = ModelContext(limits=limits_given, credentials_dir=Path("/nonexistent"), contract=contract)
         return registry.Registry().model_protocol(self.name, field="kserve.protocolVersion")(model, context)
 
 
@@ -117,14 +133,23 @@ async def v1() -> AsyncIterator[ProtocolWorld]:
         server.authorizations.append(request.headers.get("Authorization", ""))
         if refusal := await _fail(server):
             return refusal
-        rows = orjson.loads(await request.read())["instances"]
+        server.bodies.append(orjson.loads(await request.read()))
+        rows = server.bodies[-1]["instances"]
         body = _json({"predictions": server.respond(rows, kind="json")}).encode()
         return web.Response(body=server.damage(rows, body))
 
     async def status(_: web.Request) -> web.Response:
         return web.json_response({"name": "sum", "ready": True})
 
-    async with _http(server, {"POST /v1/models/sum:predict": predict, "GET /v1/models/sum": status}):
+    async def metadata(_: web.Request) -> web.Response:
+        return web.json_response(server.metadata, status=200 if server.metadata else 404)
+
+    routes = {
+        "POST /v1/models/sum:predict": predict,
+        "GET /v1/models/sum": status,
+        "GET /v1/models/sum/metadata": metadata,
+    }
+    async with _http(server, routes):
         yield ProtocolWorld("v1", server)
 
 

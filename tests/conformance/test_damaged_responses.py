@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from inferrun.plugins import Fault, Results, RunnerError
-from runner.protocols.v2.binary import HEADER_LENGTH
+from runner.protocols.v2.rest_messages import HEADER_LENGTH
 from tests.conformance.protocol_worlds import PROTOCOLS, ProtocolWorld
 from tests.unit.runner.batches import batch, decoded
 

@@ -52,7 +52,10 @@ async def test_a_run_reads_and_writes_through_foreign_stores(machine: Machine, s
 async def test_without_the_package_its_label_is_rejected(machine: Machine) -> None:
     ended = await machine.process()
     assert ended.code == 2
-    assert ended.message == "input.sqlite: unknown name 'sqlite'; allowed: file, http, krateo, run, s3, sql"
+    assert (
+        ended.message
+        == "input.sqlite: unknown name 'sqlite'; allowed: delta, file, http, iceberg, krateo, run, s3, sql"
+    )
 
 
 async def test_a_run_sends_its_records_with_a_foreign_protocol(tmp_path: Path, site: Path) -> None:

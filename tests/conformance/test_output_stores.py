@@ -3,8 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+import pyarrow
 import pytest
 
+from inferrun.formats.result_schema import result_schema
 from inferrun.plugins import (
     AbortableStore,
     Checkpoint,
@@ -20,6 +22,7 @@ from inferrun.plugins import (
     RecordError,
     ResultCounts,
     TokenUsage,
+    TypedStore,
 )
 from tests.conformance.worlds import CANARY, EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld
 from tests.unit.runner.batches import batch, results
@@ -28,6 +31,7 @@ CHUNKS = tuple(
     Chunk(index, unit=0, start=10 * index, end=10 * index + 10, first=10 * index, records=10) for index in range(3)
 )
 PLAN = InputPlan(fingerprint="rows-sha256:1", chunks=CHUNKS)
+COLUMNS = result_schema(key=None, copied=(), predicted=pyarrow.float64(), types={}, is_flat=False, field="output")
 WHOLE = [float(value) for value in range(30)]
 
 
@@ -63,10 +67,17 @@ async def finish(store: OutputStore) -> CommittedRun:
     return await store.finish(Counts(total=30, completed=30))
 
 
+def plan_for(store: OutputStore, plan: InputPlan = PLAN) -> InputPlan:
+    """The plan of a run that stores its results there: with the columns of the results if they are typed."""
+    if isinstance(store, TypedStore) and store.result_options is not None:
+        return replace(plan, result_schema=COLUMNS.serialized())
+    return plan
+
+
 async def begin(store: OutputStore) -> None:
     """Begin the run, or continue it."""
     await store.open()
-    await store.begin(PLAN)
+    await store.begin(plan_for(store))
 
 
 async def complete(store: OutputStore) -> CommittedRun:
@@ -79,7 +90,7 @@ async def complete(store: OutputStore) -> CommittedRun:
 async def test_a_run_is_stored_completely_and_in_order(world: OutputWorld) -> None:
     async with world.open() as store:
         assert await store.open() == Checkpoint()
-        assert await store.begin(PLAN) == PLAN
+        assert await store.begin(plan_for(store)) == plan_for(store)
         await predict(store, CHUNKS)
         finished = await finish(store)
     assert world.stored() == WHOLE
@@ -98,7 +109,7 @@ async def test_no_credential_of_the_models_url_is_stored(once: OutputWorld, disk
 async def test_a_run_may_have_no_records(world: OutputWorld) -> None:
     async with world.open() as store:
         await store.open()
-        await store.begin(InputPlan(fingerprint="empty"))
+        await store.begin(plan_for(store, InputPlan(fingerprint="empty")))
         finished = await store.finish(Counts(total=0))
     assert world.stored() == []
     assert finished.total == 0
@@ -108,7 +119,7 @@ async def test_runs_are_independent_of_each_other(world: OutputWorld) -> None:
     for run, add in (("11111111-run", 0.0), ("22222222-run", 100.0)):
         async with world.open(run=run) as store:
             assert await store.open() == Checkpoint()
-            await store.begin(PLAN)
+            await store.begin(plan_for(store))
             await predict(store, CHUNKS, add=add)
             await finish(store)
     assert world.stored(run="11111111-run") == WHOLE
@@ -134,11 +145,11 @@ async def test_the_next_attempt_continues_after_the_last_committed_chunk(once: O
     assert once.stored() == WHOLE[:20]
     async with once.open(pod="pod-2") as store:
         checkpoint = await store.open()
-        assert checkpoint.plan == PLAN
+        assert checkpoint.plan == plan_for(store)
         assert {index: commit.counts for index, commit in checkpoint.committed.items()} == dict.fromkeys(
             (0, 1), ResultCounts(10)
         )
-        await store.begin(PLAN)
+        await store.begin(plan_for(store))
         await predict(store, CHUNKS[2:])
         await finish(store)
     assert once.stored() == WHOLE
@@ -149,8 +160,8 @@ async def test_the_first_plan_applies_to_all_attempts(once: OutputWorld) -> None
     async with once.open() as first, once.open(pod="pod-2") as second:
         await first.open()
         await second.open()
-        assert await first.begin(PLAN) == PLAN
-        assert await second.begin(other) == PLAN
+        assert await first.begin(plan_for(first)) == plan_for(first)
+        assert await second.begin(other) == plan_for(second)
 
 
 async def test_two_concurrent_attempts_store_each_record_once(once: OutputWorld) -> None:
@@ -186,7 +197,7 @@ async def test_an_attempt_that_begins_after_another_one_has_committed_the_run_ch
         assert await late.open() == Checkpoint()
         async with once.open(pod="pod-2") as store:
             finished = await complete(store)
-        await late.begin(PLAN)
+        await late.begin(plan_for(late))
         assert not any(commit.won for commit in await predict(late, CHUNKS, add=1000.0))
         assert await finish(late) == finished
     assert once.stored() == WHOLE
@@ -209,7 +220,7 @@ async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWor
         assert (await writer.commit()).counts == ResultCounts(completed=9, failed=1)
     async with once.open(pod="pod-2") as store:
         assert (await store.open()).committed[0].counts == ResultCounts(completed=9, failed=1)
-        await store.begin(PLAN)
+        await store.begin(plan_for(store))
         await predict(store, CHUNKS[1:])
         run = await store.finish(Counts(total=30, completed=29, failed=1))
     assert (run.completed, run.failed) == (29, 1)
@@ -223,7 +234,7 @@ async def test_chunks_are_committed_in_any_order(once: OutputWorld) -> None:
         await predict(store, [CHUNKS[2], CHUNKS[0]])
     async with once.open(pod="pod-2") as store:
         assert sorted((await store.open()).committed) == [0, 2]
-        await store.begin(PLAN)
+        await store.begin(plan_for(store))
         await predict(store, CHUNKS[1:2])
         await finish(store)
     assert once.stored() == WHOLE

@@ -9,7 +9,7 @@ import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,11 @@ from typing import Any, Protocol
 import orjson
 import pyarrow
 import pyarrow.ipc
+import pyarrow.parquet
+from deltalake import DeltaTable, write_deltalake
 from pydantic import BaseModel
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 
 from inferrun.contract import InputRun
 from inferrun.formats.result_schema import result_schema
@@ -41,7 +45,7 @@ from inferrun.resources.templates import Given, resolve_storage
 from runner import registry
 from runner.stores.services import RunnerServices
 from tests.integration.runner.postgres_server import Postgres
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server, credentials, s3_server
 from tests.integration.runner.servers import Handler, data_handler
 from tests.integration.runner.web_server import web_server
 
@@ -84,7 +88,8 @@ class InputWorld(Protocol):
     """An input store with its backend."""
 
     label: str
-    wrong: dict[str, Any]  # Any: a storage object
+    right: dict[str, Any]  # Any: a storage object
+    wrong: dict[str, Any]
     """A storage object that the store must reject."""
 
     def fill(self, rows: Rows) -> None:
@@ -391,6 +396,86 @@ class SqliteOutput(_Output):
         return [orjson.loads(value) for (value,) in rows]
 
 
+class DeltaInput(_Input):
+    """A Delta table on a claim."""
+
+    def fill(self, rows: Rows) -> None:
+        table = pyarrow.table({f"column {at}": _floats([row[at] for row in rows]) for at in range(2)})
+        write_deltalake(self.disk.context().input_dir / "given", table, mode="overwrite", schema_mode="overwrite")
+
+
+class DeltaOutput(_Output):
+    """A Delta table on a claim."""
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        return _rows_of_delta(self.disk.context().output_dir / "made", run)
+
+
+@dataclass
+class DeltaObjects(_Output):
+    """A Delta table in a bucket."""
+
+    server: S3Server
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        return _rows_of_delta(self.server.bucket / "made", run)
+
+
+@dataclass
+class _Iceberg(_World):
+    """An Iceberg table in a bucket, whose catalog is a database on a disk."""
+
+    server: S3Server
+    catalog: Catalog
+
+
+class IcebergInput(_Iceberg, _Input):
+    """A table that is replaced each time it is filled."""
+
+    def fill(self, rows: Rows) -> None:
+        table = pyarrow.table({f"column {at}": _floats([row[at] for row in rows]) for at in range(2)})
+        with suppress(NoSuchTableError):
+            self.catalog.drop_table("lake.given")
+        self.catalog.create_table("lake.given", table.schema, location=f"s3://{BUCKET}/given").append(table)
+
+
+class IcebergOutput(_Iceberg, _Output):
+    """A table that the first run creates."""
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        table = self.catalog.load_table("lake.made")
+        summaries = [one.summary.additional_properties for one in table.snapshots() if one.summary]
+        said = [one["inferrun.outcome"] for one in summaries if one.get("inferrun.run") == run]
+        assert len(said) <= 1
+        if said != ["committed"]:
+            return _staged(self.server.bucket / "made", run)
+        return _rows_of_run([one.file.file_path for one in table.scan().plan_files()], self.server.bucket / "made", run)
+
+
+def _rows_of_delta(table: Path, run: str) -> list[object]:
+    found = DeltaTable(str(table))
+    if found.transaction_version(f"inferrun-{run}") != 1:
+        return _staged(table, run)
+    return _rows_of_run(found.file_uris(), table, run)
+
+
+def _rows_of_run(files: Sequence[str], table: Path, run: str) -> list[object]:
+    """The rows that a run has added, in their order."""
+    own = [file.rpartition("/_inferrun/")[2] for file in files if f"/inf-run-{run[:8]}/" in file]
+    rows = [row for file in own for row in pyarrow.parquet.read_table(table / "_inferrun" / file).to_pylist()]
+    rows.sort(key=lambda row: int(row["index"]))
+    assert [row["index"] for row in rows] == list(range(len(rows)))
+    return [row["error"] if row["prediction"] is None else row["prediction"] for row in rows]
+
+
+def _staged(table: Path, run: str) -> list[object]:
+    """The predictions in the parts of committed chunks."""
+    folder = f"inf-run-{run[:8]}"
+    commits = sorted((table / "_inferrun" / folder / "commits").glob("*.json"))
+    parts = [orjson.loads(path.read_bytes())["part"]["file"] for path in commits]
+    return _rows_of_run([f"/_inferrun/{folder}/{part}" for part in parts], table, run)
+
+
 _API = {"endpointRef": {"name": "handler-endpoint"}, "verb": "POST"}
 _FILE = {"claimName": "claim"}
 
@@ -537,7 +622,58 @@ def _mount(disk: Disk, side: str, handler: Handler) -> None:
     (folder / "server-url").write_text(handler.url)
 
 
+@asynccontextmanager
+async def delta_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The input store `delta`, as the installed package provides it, on a claim."""
+    yield DeltaInput(disk, "delta", {**_FILE, "path": "given", "allowEmpty": True}, {**_FILE, "path": "../given"})
+
+
+@asynccontextmanager
+async def delta_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+    """The output store `delta`, as the installed package provides it, on a claim."""
+    yield DeltaOutput(disk, "delta", {**_FILE, "path": "made"}, {**_FILE, "path": "../made"})
+
+
+@asynccontextmanager
+async def delta_objects(disk: Disk) -> AsyncIterator[OutputWorld]:
+    """The same in a bucket."""
+    async with s3_server(disk.folder / "s3") as server:
+        credentials(disk.context().endpoints_dir / "output")
+        yield DeltaObjects(disk, "delta", server.spec("made"), {"path": "made"}, server)
+
+
+@asynccontextmanager
+async def iceberg_input(disk: Disk) -> AsyncIterator[InputWorld]:
+    """The input store `iceberg`, as the installed package provides it."""
+    async with s3_server(disk.folder / "s3") as server:
+        catalog = iceberg_catalog(server, disk.context().endpoints_dir / "input")
+        given = {"table": "lake.given", "endpoint": server.url, "credentialsRef": {"name": "key"}, "allowEmpty": True}
+        yield IcebergInput(disk, "iceberg", given, {**given, "table": "given"}, server, catalog)
+
+
+@asynccontextmanager
+async def iceberg_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+    """The output store `iceberg`, as the installed package provides it."""
+    async with s3_server(disk.folder / "s3") as server:
+        catalog = iceberg_catalog(server, disk.context().endpoints_dir / "output")
+        given = {**server.spec("made"), "table": "lake.made"}
+        yield IcebergOutput(disk, "iceberg", given, {**given, "path": "../made"}, server, catalog)
+
+
+def iceberg_catalog(server: S3Server, secret: Path) -> Catalog:
+    """A catalog in a database beside the buckets, with a namespace, which the Secret of a store names."""
+    credentials(secret)
+    uri = f"sqlite:///{server.folder}.db"
+    (secret / "catalogUri").write_text(uri)
+    keys = {"s3.access-key-id": ACCESS_KEY, "s3.secret-access-key": SECRET_KEY, "s3.region": "us-east-1"}
+    catalog = load_catalog("default", type="sql", uri=uri, **{"s3.endpoint": server.url}, **keys)
+    catalog.create_namespace_if_not_exists("lake")
+    return catalog
+
+
 INPUTS: dict[str, OpenInputWorld] = {
+    "delta": delta_input,
+    "iceberg": iceberg_input,
     "file": file_input(FileInput, form="jsonl"),
     "krateo": krateo_input,
     "s3": s3_input(S3Input),
@@ -556,11 +692,16 @@ INPUTS: dict[str, OpenInputWorld] = {
     "run-sql": run_input(sql_output),
     "sqlite": sqlite_input,
 }
+
+
 OUTPUTS: dict[str, OpenOutputWorld] = {
+    "delta": delta_output,
+    "delta-s3": delta_objects,
+    "iceberg": iceberg_output,
     "file": file_output,
     "krateo": krateo_output,
     "s3": s3_output,
     "sql": sql_output,
     "sqlite": sqlite_output,
 }
-EXACTLY_ONCE = ("file", "s3", "sql", "sqlite")
+EXACTLY_ONCE = ("delta", "delta-s3", "iceberg", "file", "s3", "sql", "sqlite")

@@ -18,7 +18,7 @@ from .layout import CHECKOUT, LAYOUT, Layout
 OLDEST_PYTHON = (3, 11)
 LOCKS = ("requirements/dev.txt", "requirements/build.txt")
 BOOTSTRAP = "requirements/bootstrap.txt"
-PLUGINS = ("plugins/inferrun-krateo",)
+PLUGINS = ("plugins/inferrun-krateo", "plugins/inferrun-lake")
 """Packages of the repository beside the library, found by the runner like those of others."""
 
 REGISTRY_FIX = "check that pip can reach its package index"

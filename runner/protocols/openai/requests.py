@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -29,23 +28,19 @@ class InvalidRequest(ValueError):
     """A record that is not a request of OpenAI's Batch API."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAiRequest:
-    """One request to the server."""
-
-    path: str
-    body: bytes
-
-
-def parse_request(line: bytes, *, model: str) -> OpenAiRequest:
-    """Parse a line of an input file; `model` replaces the model that it names, unless it is empty. Raises InvalidRequest.
+def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
+    """Return the path and the body of a line of an input file. `model` replaces the model in it, if set. Raises InvalidRequest.
 
     Everything else of the body is sent as it is in the file.
     """
     try:
         found = members_of(line.decode(), within="body")
     except ValueError as error:  # also that of the decoder, and of bytes that are not text
-        text = "the line is nested too deeply" if isinstance(error.__cause__, RecursionError) else _invalid_line(line)
+        text = "the line must be a JSON object with custom_id, method, url and body"
+        if line.lstrip().startswith(b"{"):
+            text = "the line is not valid JSON"
+        if isinstance(error.__cause__, RecursionError):
+            text = "the line is nested too deeply"
         raise InvalidRequest(text) from error
     for path in (("custom_id",), ("method",), ("url",), ("body",), ("body", "model"), ("body", "stream")):
         if path in found.repeated:
@@ -61,16 +56,7 @@ def parse_request(line: bytes, *, model: str) -> OpenAiRequest:
         raise InvalidRequest("body must be a JSON object")
     if found.raw("body", "stream") not in {"", "false", "null"}:
         raise InvalidRequest("body.stream must be false")
-    return OpenAiRequest(url, _body_of(found, model=model).encode())
-
-
-def _invalid_line(line: bytes) -> str:
-    begins_object = line.lstrip().startswith(b"{")
-    return (
-        "the line is not valid JSON"
-        if begins_object
-        else "the line must be a JSON object with custom_id, method, url and body"
-    )
+    return url, _body_of(found, model=model).encode()
 
 
 def _body_of(found: Members, *, model: str) -> str:
@@ -136,14 +122,13 @@ def reason_of(body: bytes, *, request: bytes) -> str:
     else:
         parts = [error]
     text = ": ".join(one for one in parts if isinstance(one, str))[:_READ_CHARACTERS]
-    masked = _WORD.sub(lambda word: "…" if _is_sent(word[0].casefold(), sent) else word[0], text)
-    return one_line(masked, limit=_REASON_CHARACTERS)
 
+    def masked(found: re.Match[str]) -> str:
+        word = found[0].casefold()
+        parts = (f"\n{word}\n",) if len(word) <= _SHORT_WORD else (f"\n{word}", f"{word}\n")
+        return "…" if any(part in sent for part in parts) else found[0]
 
-def _is_sent(word: str, sent: str) -> bool:
-    if len(word) <= _SHORT_WORD:
-        return f"\n{word}\n" in sent
-    return f"\n{word}" in sent or f"{word}\n" in sent
+    return one_line(_WORD.sub(masked, text), limit=_REASON_CHARACTERS)
 
 
 def _words_in(value: Any) -> Iterator[str]:  # Any: foreign JSON

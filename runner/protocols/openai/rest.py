@@ -35,14 +35,14 @@ class OpenAiRest:
         """Send the request of one record."""
         (line,) = json_texts(batch.records)
         try:
-            request = parse_request(line, model=self._model)
+            path, sent = parse_request(line, model=self._model)
         except InvalidRequest as error:
             return failed(not_sent(str(error)))
-        response = await self._server.post(request.path, request.body, in_place=_refusal)
+        response = await self._server.post(path, sent, in_place=_refusal)
         try:
             body, usage = parse_response(response.body)
         except ValueError as error:
-            raise self._server.invalid(request.path, response, str(error)) from error
+            raise self._server.invalid(path, response, str(error)) from error
         return Results(JsonRecords([result_text(response.status, _id_of(response), body)]), usage=usage)
 
 

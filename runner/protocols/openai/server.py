@@ -9,8 +9,8 @@ from runner.network.model_server import ModelServer
 from runner.network.retries import with_retries
 from runner.protocols.openai.requests import reason_of
 
-_CREDENTIALS = frozenset({401, 403})
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_NO_ACCESS = frozenset({401, 403, 301, 302, 303, 307, 308})
+"""No request can succeed: the server requires credentials, or has another address."""
 
 
 class RequestServer:
@@ -40,14 +40,14 @@ class RequestServer:
 
     async def _list_models(self) -> None:
         response = await self._server.send("GET", f"{self._server.url}/v1/models")
-        self._check_access("/v1/models", response.status)
+        self._check_access(response)
         if response.status >= 500 or response.status == 429:
             text = f"{self._target('/v1/models')} returned {response.status} with {size_of(response.body)}"
             raise fault_of_status(response.status, response.headers, InferenceError(text))
 
     def _rejection(self, path: str, body: bytes, response: Response, in_place: Callable[[Response], Records]) -> Fault:
         status = response.status
-        self._check_access(path, status)
+        self._check_access(response)
         reason = reason_of(response.body, request=body)
         said = f": {reason}" if reason else f" with {size_of(response.body)}"
         error = InferenceError(f"{self._target(path)} returned {status}{said}")
@@ -57,18 +57,9 @@ class RequestServer:
         results = Results(in_place(response), {0: RecordError(f"http_{status}", str(error))})
         return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
 
-    def _check_access(self, path: str, status: int) -> None:
-        if status in _CREDENTIALS:
-            raise InferenceError(
-                f"the {self._server.target} returned {status}; kserve.credentialsRef needs a valid key 'token'",
-                is_retryable=False,
-            )
-        if status in _REDIRECTS:
-            raise InferenceError(
-                f"{self._target(path)} returned {status}; redirects are not followed, because they may lead anywhere; set "
-                "kserve.modelUrl to the final address",
-                is_retryable=False,
-            )
+    def _check_access(self, response: Response) -> None:
+        if response.status in _NO_ACCESS:
+            raise InferenceError(str(self._server.failed(response.status, response.body)), is_retryable=False)
 
     def _target(self, path: str) -> str:
         return f"{self._server.target}{path.partition('?')[0]}"

@@ -66,27 +66,48 @@ class Text:
 def text_of(task: str, response: Any) -> Text:  # Any: foreign JSON
     """Return the answer in a response. Raises InvalidAnswer."""
     if task == "Response":
-        return _text_of_output(response)
-    choice = _first(response, "choices")
-    reason = _string(choice, "finish_reason")
+        return _text_of_output(_objects_in(response, "output"), response)
+    choices = _objects_in(response, "choices")
+    if not choices:
+        raise InvalidAnswer("it has no choices")
+    choice = choices[0]
+    reason, logprobs = _string(choice, "finish_reason"), _logprobs_in(choice.get("logprobs"))
     if task == "Completion":
-        return Text(_string(choice, "text"), reason, logprobs=_logprobs_of_completion(choice.get("logprobs")))
+        return Text(_string(choice, "text"), reason, logprobs=logprobs)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise InvalidAnswer("its choice has no message")
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(text for part in content if isinstance(part, dict) and (text := _string(part, "text")))
+    elif not (content is None or isinstance(content, str)):
+        raise InvalidAnswer("its message has no text")
     calls = [one.get("function") for one in message.get("tool_calls") or () if isinstance(one, dict)]
+    return Text(content, reason, _string(message, "refusal") or "", logprobs, _calls_of(calls))
+
+
+def _text_of_output(items: list[dict[str, Any]], response: dict[str, Any]) -> Text:  # Any: foreign JSON
+    parts = [part for one in items for part in one.get("content") or () if isinstance(part, dict)]
+    texts = [text for part in parts if part.get("type") == "output_text" and (text := _string(part, "text"))]
+    refusals = [text for part in parts if part.get("type") == "refusal" and (text := _string(part, "refusal"))]
+    details = response.get("incomplete_details")
+    reason = _string(details, "reason") if isinstance(details, dict) else None
+    tokens = [one for part in parts for one in _logprobs_in({"content": part.get("logprobs")}) or ()]
     return Text(
-        _content_of(message.get("content")),
-        reason,
-        refusal=_string(message, "refusal") or "",
-        logprobs=_logprobs_of_chat(choice.get("logprobs")),
-        tool_calls=[_call_of(one) for one in calls if isinstance(one, dict)] or None,
+        "".join(texts) if texts else None,
+        {"max_output_tokens": "length", None: "stop"}.get(reason, reason),
+        "".join(refusals),
+        tokens or None,
+        _calls_of([one for one in items if one.get("type") == "function_call"]),
     )
 
 
 def vectors_of(response: Any, *, records: int) -> list[list[float]]:  # Any: foreign JSON
     """Return the embeddings of a request with so many records, in their order. Raises InvalidAnswer."""
-    return [_vector_of(one.get("embedding")) for one in _by_index(response, "data", records=records)]
+    vectors: list[Any] = [one.get("embedding") for one in _by_index(response, "data", records=records)]
+    if not all(isinstance(one, list) and one for one in vectors):
+        raise InvalidAnswer("an embedding is not a list of numbers")
+    return [list(map(_number, one)) for one in vectors]
 
 
 def scores_of(response: Any, *, documents: int) -> list[float]:  # Any: foreign JSON
@@ -97,81 +118,42 @@ def scores_of(response: Any, *, documents: int) -> list[float]:  # Any: foreign 
 
 def moderations_of(response: Any, *, records: int) -> list[dict[str, Any]]:  # Any: foreign JSON
     """Return the judgement of each record. Raises InvalidAnswer."""
-    found = response.get("results") if isinstance(response, dict) else None
-    if not isinstance(found, list) or len(found) != records or not all(isinstance(one, dict) for one in found):
+    found = _objects_in(response, "results")
+    if len(found) != records:
         raise InvalidAnswer(f"it has no results for {records} records")
     return [{name: one.get(name) for name in _OTHERS["Moderation"]} for one in found]
 
 
-def _text_of_output(response: Any) -> Text:  # Any: foreign JSON
-    output = response.get("output") if isinstance(response, dict) else None
-    if not isinstance(output, list):
-        raise InvalidAnswer("it has no output")
-    items = [one for one in output if isinstance(one, dict)]
-    parts = [part for one in items for part in one.get("content") or () if isinstance(part, dict)]
-    texts = [text for part in parts if part.get("type") == "output_text" and (text := _string(part, "text"))]
-    refusals = [text for part in parts if part.get("type") == "refusal" and (text := _string(part, "refusal"))]
-    details = response.get("incomplete_details")
-    reason = _string(details, "reason") if isinstance(details, dict) else None
-    return Text(
-        "".join(texts) if texts else None,
-        {"max_output_tokens": "length", None: "stop"}.get(reason, reason),
-        refusal="".join(refusals),
-        logprobs=[
-            one for part in parts if (found := _logprobs_of_chat({"content": part.get("logprobs")})) for one in found
-        ]
-        or None,
-        tool_calls=[_call_of(one) for one in items if one.get("type") == "function_call"] or None,
-    )
-
-
-def _content_of(content: Any) -> str | None:  # Any: foreign JSON
-    if content is None or isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(text for part in content if isinstance(part, dict) and (text := _string(part, "text")))
-    raise InvalidAnswer("its message has no text")
-
-
-def _call_of(call: Mapping[str, Any]) -> dict[str, Any]:  # Any: foreign JSON
-    return {"name": _string(call, "name"), "arguments": _string(call, "arguments")}
-
-
-def _logprobs_of_chat(found: Any) -> list[dict[str, Any]] | None:  # Any: foreign JSON
-    tokens = found.get("content") if isinstance(found, dict) else None
-    if not isinstance(tokens, list):
-        return None
-    return [{"token": _string(one, "token"), "logprob": _number(one.get("logprob"))} for one in tokens]
-
-
-def _logprobs_of_completion(found: Any) -> list[dict[str, Any]] | None:  # Any: foreign JSON
-    if not isinstance(found, dict) or not isinstance(tokens := found.get("tokens"), list):
-        return _logprobs_of_chat(found)
-    numbers = found.get("token_logprobs") or ()
-    return [{"token": token, "logprob": number} for token, number in zip(tokens, numbers, strict=False)]
-
-
-def _first(response: Any, member: str) -> Mapping[str, Any]:  # Any: foreign JSON
+def _objects_in(response: Any, member: str) -> list[dict[str, Any]]:  # Any: foreign JSON
     found = response.get(member) if isinstance(response, dict) else None
-    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
+    if not isinstance(found, list):
         raise InvalidAnswer(f"it has no {member}")
-    first: Mapping[str, Any] = found[0]  # Any: foreign JSON
-    return first
+    return [one for one in found if isinstance(one, dict)]
 
 
-def _by_index(response: Any, member: str, *, records: int) -> list[Mapping[str, Any]]:  # Any: foreign JSON
-    found = response.get(member) if isinstance(response, dict) else None
-    items = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def _by_index(response: Any, member: str, *, records: int) -> list[dict[str, Any]]:  # Any: foreign JSON
+    items = _objects_in(response, member)
     placed = {one.get("index", at): one for at, one in enumerate(items)}
     if len(items) != records or set(placed) != set(range(records)):
         raise InvalidAnswer(f"it has {len(items)} members of {member} for {records}, or not one for each index")
     return [placed[at] for at in range(records)]
 
 
-def _vector_of(value: Any) -> list[float]:  # Any: foreign JSON
-    if not isinstance(value, list) or not value:
-        raise InvalidAnswer("an embedding is not a list of numbers")
-    return [_number(one) for one in value]
+def _calls_of(calls: list[Any]) -> list[dict[str, Any]] | None:  # Any: foreign JSON
+    names = ("name", "arguments")
+    return [{name: _string(one, name) for name in names} for one in calls if isinstance(one, dict)] or None
+
+
+def _logprobs_in(found: Any) -> list[dict[str, Any]] | None:  # Any: foreign JSON
+    """Return the tokens of an answer: completions have two lists, chats one."""
+    if not isinstance(found, dict):
+        return None
+    if isinstance(tokens := found.get("tokens"), list):
+        pairs = zip(tokens, found.get("token_logprobs") or (), strict=False)
+        return [{"token": token, "logprob": number} for token, number in pairs]
+    if not isinstance(tokens := found.get("content"), list):
+        return None
+    return [{"token": _string(one, "token"), "logprob": _number(one.get("logprob"))} for one in tokens]
 
 
 def _number(value: Any) -> float:  # Any: foreign JSON

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from inferrun.plugins import NO_USAGE, ContractError, TokenUsage
@@ -25,17 +25,16 @@ class Reply:
 
     answer: Text
     response: dict[str, Any]  # Any: foreign JSON
+
     usage: TokenUsage
+    """Of all tries."""
 
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The last reply, with the usage of all, and the validated object; or the fault of the last one."""
-
-    reply: Reply
-    usage: TokenUsage
     value: dict[str, Any] | None = None  # Any: JSON
+    """The validated object."""
+
     fault: str = ""
+    """Why there is none."""
+
     asked: int = 1
 
 
@@ -89,21 +88,20 @@ class Validation:
 
 async def ask(
     send: Callable[[Members], Awaitable[Reply]], body: Members, *, validation: Validation | None, retries: int
-) -> Answered:
+) -> Reply:
     """Send a body until the answer is valid, with `retries` further tries. In a chat, the model is told what is wrong."""
-    usage, asked, fault = NO_USAGE, 0, ""
-    conversation = body.get("messages")
-    while True:
+    usage, conversation = NO_USAGE, body.get("messages")
+    for asked in range(1, retries + 2):
         reply = await send(body)
-        usage, asked = usage + reply.usage, asked + 1
-        if validation is None:
-            return Answered(reply, usage)
-        value, fault = validation.judge(reply.answer)
-        if not fault or asked > retries:
-            return Answered(reply, usage, value, fault, asked)
+        usage += reply.usage
+        value, fault = validation.judge(reply.answer) if validation else (None, "")
+        reply = replace(reply, usage=usage, value=value, fault=fault, asked=asked)
+        if not fault:
+            break
         if isinstance(conversation, list) and reply.answer.text is not None:
             told = {"role": "user", "content": _AGAIN.format(fault=fault)}
             body = {**body, "messages": [*conversation, {"role": "assistant", "content": reply.answer.text}, told]}
+    return reply
 
 
 def _text_of_rule(error: "ValidationError") -> str:
@@ -118,9 +116,7 @@ def _text_of_rule(error: "ValidationError") -> str:
             return f"must be {' or '.join(given) if isinstance(given, list) else given}"
         case "additionalProperties" | "unevaluatedProperties", _:
             return "has members that the schema does not have"
-        case _, int() | float():
-            return f"violates {rule} {given}"
-    return f"violates {rule}"
+    return f"violates {rule} {given}" if isinstance(given, (int, float)) else f"violates {rule}"
 
 
 def _references(schema: Any) -> list[str]:  # Any: JSON

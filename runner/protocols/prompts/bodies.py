@@ -1,8 +1,9 @@
 """The requests that are made of records: the path, and the members of the body for each task. Pure."""
 
 import binascii
+import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -121,21 +122,19 @@ class Bodies:
 
     def _parts(self, text: str, urls: Sequence[tuple[RequestImage, str]]) -> list[Members]:
         """Return the parts of a message with images."""
-        details = [{"detail": image.detail} if image.detail else {} for image, _ in urls]
+        images = [(url, {"detail": image.detail} if image.detail else {}) for image, url in urls]
         if self._request.task == "Response":
-            images = [
-                {"type": "input_image", "image_url": url, **more} for (_, url), more in zip(urls, details, strict=True)
-            ]
-            return [{"type": "input_text", "text": text}, *images]
-        parts = [{"url": url, **more} for (_, url), more in zip(urls, details, strict=True)]
-        return [{"type": "text", "text": text}, *({"type": "image_url", "image_url": part} for part in parts)]
+            shown = [{"type": "input_image", "image_url": url, **detail} for url, detail in images]
+            return [{"type": "input_text", "text": text}, *shown]
+        parts = [{"type": "image_url", "image_url": {"url": url, **detail}} for url, detail in images]
+        return [{"type": "text", "text": text}, *parts]
 
     def _documents(self, value: object) -> list[str] | str:
-        if self._request.task == "Score" and isinstance(value, str):
-            return value
-        is_list = isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
-        if self._request.task == "Rerank" and isinstance(value, list) and is_list:
-            return value
+        match self._request.task, value:
+            case "Score", str():
+                return value
+            case "Rerank", list() if value and all(isinstance(one, str) for one in value):
+                return value
         expected = "a list of texts with at least one" if self._request.task == "Rerank" else "a text"
         raise InvalidRecord(f"column {self._request.documents_column!r} must be {expected}")
 
@@ -145,37 +144,27 @@ def encoded(members: Members) -> bytes:
     return json_text(members).encode()
 
 
-_SIGNATURES: Final[tuple[tuple[str, Callable[[bytes], bool]], ...]] = (
-    ("png", lambda head: head.startswith(b"\x89PNG")),
-    ("jpeg", lambda head: head.startswith(b"\xff\xd8\xff")),
-    ("gif", lambda head: head.startswith(b"GIF8")),
-    ("webp", lambda head: head.startswith(b"RIFF") and head[8:12] == b"WEBP"),
-)
+_KINDS: Final = {
+    re.compile(rb"\x89PNG"): "png",
+    re.compile(rb"\xff\xd8\xff"): "jpeg",
+    re.compile(rb"GIF8"): "gif",
+    re.compile(rb"RIFF....WEBP", re.DOTALL): "webp",
+}
 
 
 def _url_of(value: object, image: RequestImage) -> str | None:
     """Return the URL of an image, or its data as one; None if there is no image. Raises InvalidRecord."""
     content = bytes_in(value) if isinstance(value, dict) else value
-    match content:
-        case None:
-            return None
-        case str() if content.startswith(("http://", "https://", "data:image/")):
-            return content
-        case str() if kind := _kind_of_base64(content):
-            return f"data:image/{kind};base64,{content}"
-        case bytes() if kind := _kind_of(content):
-            return f"data:image/{kind};base64,{b64encode(content).decode()}"
+    if content is None or (isinstance(content, str) and content.startswith(("http://", "https://", "data:image/"))):
+        return content
+    text = b64encode(content).decode() if isinstance(content, bytes) else str(content)
+    try:
+        head = b64decode(text[:16])
+    except binascii.Error:
+        head = b""
+    for pattern, kind in _KINDS.items():
+        if pattern.match(head):
+            return f"data:image/{kind};base64,{text}"
     raise InvalidRecord(
         f"column {image.column!r} has no image; allowed are PNG, JPEG, GIF and WebP, as bytes or base64, and http URLs"
     )
-
-
-def _kind_of(head: bytes) -> str:
-    return next((kind for kind, is_kind in _SIGNATURES if is_kind(head[:12])), "")
-
-
-def _kind_of_base64(text: str) -> str:
-    try:
-        return _kind_of(b64decode(text[:16]))
-    except binascii.Error:
-        return ""

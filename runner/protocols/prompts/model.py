@@ -15,7 +15,7 @@ from runner.protocols.openai.requests import load_response, usage_of
 from runner.protocols.openai.server import RequestServer
 from runner.protocols.prompts import answers
 from runner.protocols.prompts.answers import InvalidAnswer
-from runner.protocols.prompts.asking import Answered, Reply, Validation, ask
+from runner.protocols.prompts.asking import Reply, Validation, ask
 from runner.protocols.prompts.bodies import DOCUMENTS, Bodies, Members, encoded
 from runner.protocols.prompts.predictions import Prediction, Predictions, form_of_schema
 from runner.protocols.prompts.row_model import RowModel, check_request, mounted_system, templates_of
@@ -71,10 +71,8 @@ class PromptModel(RowModel):
 
     async def predict_bodies(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
         """Send the bodies of records, of which there is one unless the task is batched."""
-        return await (self._predict_texts(bodies) if self._bodies.task.is_batched else self._predict_one(bodies[0]))
-
-    async def _predict_texts(self, bodies: Sequence[Members]) -> tuple[list[Prediction | RecordError], TokenUsage]:
-        """Send several records in one request."""
+        if not self._bodies.task.is_batched:
+            return await self._predict_one(bodies[0])
 
         def read(response: dict[str, Any]) -> list[dict[str, Any]]:  # Any: foreign JSON
             if self._request.task == "Moderation":
@@ -92,31 +90,30 @@ class PromptModel(RowModel):
             documents = len(body[DOCUMENTS[task]]) if task == "Rerank" else 1
             scores, response = await self._post(body, partial(answers.scores_of, documents=documents))
             return [{"scores": scores} if task == "Rerank" else {"score": scores[0]}], usage_of(response)
-        answered = await ask(self._reply_to, body, validation=self._validation, retries=self._request.response_retries)
-        return [self._prediction_of(answered)], answered.usage
+        reply = await ask(self._reply_to, body, validation=self._validation, retries=self._request.response_retries)
+        return [self._prediction_of(reply)], reply.usage
 
     async def _reply_to(self, body: Members) -> Reply:
         answer, response = await self._post(body, partial(answers.text_of, self._request.task))
         return Reply(answer, response, usage_of(response))
 
-    def _prediction_of(self, answered: Answered) -> Prediction | RecordError:
-        if answered.fault:
-            tries = f"asked {answered.asked} times" if answered.asked > 1 else "asked once"
-            return RecordError(
-                "invalid_answer", f"the answer does not follow request.responseSchema: {answered.fault}, {tries}"
-            )
-        answer, usage = answered.reply.answer, answered.usage
+    def _prediction_of(self, reply: Reply) -> Prediction | RecordError:
+        if reply.fault:
+            tries = f"asked {reply.asked} times" if reply.asked > 1 else "asked once"
+            text = f"the answer does not follow request.responseSchema: {reply.fault}, {tries}"
+            return RecordError("invalid_answer", text)
+        answer = reply.answer
         values = {
             "text": answer.text,
             "finish_reason": answer.finish_reason,
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
             "logprobs": answer.logprobs,
             "tool_calls": answer.tool_calls,
-            **(answered.value or {}),
+            "prompt_tokens": reply.usage.prompt_tokens,
+            "completion_tokens": reply.usage.completion_tokens,
+            **(reply.value or {}),
         }
         for name, parts in self._outputs:
-            found = at_pointer(answered.reply.response, parts)
+            found = at_pointer(reply.response, parts)
             values[name] = None if found is MISSING else found
         return {name: values.get(name) for name in self.predictions.members}
 
@@ -129,10 +126,9 @@ class PromptModel(RowModel):
         try:
             value = load_response(response.body)
             return read(value), value
-        except InvalidAnswer as error:
-            raise self._server.invalid(path, response, f"not valid: {error}") from error
         except ValueError as error:
-            raise self._server.invalid(path, response, str(error)) from error
+            why = f"not valid: {error}" if isinstance(error, InvalidAnswer) else str(error)
+            raise self._server.invalid(path, response, why) from error
 
     def _with_length(self, length: int) -> "pyarrow.DataType":
         import pyarrow  # noqa: PLC0415  only typed results pay for its import

@@ -100,23 +100,20 @@ class Predictions:
         """Return the results of records, each with a prediction or an error."""
         errors = {at: one for at, one in enumerate(found) if isinstance(one, RecordError)}
         given = [None if isinstance(one, RecordError) else one for one in found]
-        if self._type is not None:
-            values, more = self._columns(given, self._type)
-        else:
-            unfit = self._columns(given, self.predicted())[1] if self._is_checked else {}
-            values, more = self._texts([None if at in unfit else one for at, one in enumerate(given)])
-            more |= unfit
-        return Results(values, {**more, **errors}, usage)
-
-    def _texts(self, given: Sequence[Prediction | None]) -> tuple[Records, dict[int, RecordError]]:
-        texts, errors = list[bytes](), dict[int, RecordError]()
-        for at, one in enumerate(given):
-            try:
-                texts.append(json_text(one).encode())
-            except InvalidRecord as error:
-                texts.append(b"null")
-                errors[at] = RecordError(INVALID_PREDICTION, f"the prediction {error}")
-        return JsonRecords(texts), errors
+        values: Records
+        if self._type is not None or self._is_checked:
+            values, unfit = self._columns(given, self._type or self.predicted())
+            errors = {**unfit, **errors}
+        if self._type is None:
+            texts = list[bytes]()
+            for at, one in enumerate(given):
+                try:
+                    texts.append(b"null" if at in errors else json_text(one).encode())
+                except InvalidRecord as error:
+                    texts.append(b"null")
+                    errors[at] = RecordError(INVALID_PREDICTION, f"the prediction {error}")
+            values = JsonRecords(texts)
+        return Results(values, errors, usage)
 
     def _columns(
         self, given: Sequence[Prediction | None], kind: "pyarrow.DataType"
@@ -125,23 +122,14 @@ class Predictions:
 
         from inferrun.formats.typed_values import array_of_values  # noqa: PLC0415  as above
 
-        fitted = [None if one is None else _fitted(one, self.members) for one in given]
+        fitted = [_fitted(one, self.members) for one in given]
         column, misfits = array_of_values(fitted, kind)
-        errors = {
-            at: RecordError(INVALID_PREDICTION, f"the prediction does not fit {_unfit_member(fitted[at], kind)}")
-            for at in misfits
-        }
+        errors = dict[int, RecordError]()
+        for at in misfits:
+            wrong = (one for one in kind if array_of_values([fitted[at].get(one.name)], one.type)[1])
+            where = next((f"column {one.name!r} of type {one.type}" for one in wrong), f"the type {kind}")
+            errors[at] = RecordError(INVALID_PREDICTION, f"the prediction does not fit {where}")
         return ArrowRecords(pyarrow.record_batch({"prediction": column})), errors
-
-
-def _unfit_member(value: Any, kind: "pyarrow.DataType") -> str:  # Any: JSON
-    """Return which member of a prediction does not fit its type."""
-    from inferrun.formats.typed_values import array_of_values  # noqa: PLC0415  as above
-
-    for field in kind:
-        if array_of_values([value.get(field.name)], field.type)[1]:
-            return f"column {field.name!r} of type {field.type}"
-    return f"the type {kind}"
 
 
 def _arrow_type(form: Form) -> "pyarrow.DataType":

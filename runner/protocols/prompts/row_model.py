@@ -62,12 +62,12 @@ class RowModel:
 
     def mismatch(self, records: Records) -> str:
         """Return why no request can be made of the first record; empty if it can."""
-        made = self._made_of(rows_of(records.part(0, 1))[0])
+        (made,) = self._made_of(records.part(0, 1))
         return made.message if isinstance(made, RecordError) else ""
 
     async def predict(self, batch: Batch) -> Results:
         """Send the records for which a request can be made."""
-        made = [self._made_of(one) for one in rows_of(batch.records)]
+        made = self._made_of(batch.records)
         bodies = [one for one in made if not isinstance(one, RecordError)]
         found, usage = await self.predict_bodies(bodies) if bodies else ([], TokenUsage())
         rest = iter(found)
@@ -79,13 +79,14 @@ class RowModel:
         """Return what is stored in place of the prediction of a rejected record."""
         return self.predictions.results([None]).values
 
-    def _made_of(self, row: Row | RecordError) -> Members | RecordError:
-        if isinstance(row, RecordError):
-            return row
-        try:
-            return self.body_of(row)
-        except InvalidRecord as error:
-            return not_sent(str(error))
+    def _made_of(self, records: Records) -> list[Members | RecordError]:
+        made = list[Members | RecordError]()
+        for row in rows_of(records):
+            try:
+                made.append(row if isinstance(row, RecordError) else self.body_of(row))
+            except InvalidRecord as error:
+                made.append(not_sent(str(error)))
+        return made
 
 
 def check_request(request: Request, *, protocol: str) -> None:
@@ -120,20 +121,14 @@ def mounted_system(context: ModelContext) -> str:
 def rows_of(records: Records) -> list[Row | RecordError]:
     """Return records as rows of Python values, because templates take nothing else."""
     if isinstance(records, JsonRecords):
-        return [_row_of(text) for text in records.texts]
+        values = [json.loads(text) for text in records.texts]  # integers of any size
+        why = "the record must be an object with named columns"
+        return [one if isinstance(one, dict) else not_sent(why) for one in values]
     try:
         rows: list[Row | RecordError] = records.table.to_pylist()
     except (ValueError, OverflowError) as error:  # Python's times have neither nanoseconds nor years after 9999
-        if len(records) == 1:
-            return [
-                not_sent(
-                    f"a column has a value that a template cannot take, such as a time with nanoseconds ({type(error).__name__})"
-                )
-            ]
-        return [one for at in range(len(records)) for one in rows_of(records.part(at, at + 1))]
+        if len(records) > 1:
+            return [one for at in range(len(records)) for one in rows_of(records.part(at, at + 1))]
+        why = f"a column has a value that a template cannot take, such as a time with nanoseconds ({type(error).__name__})"
+        return [not_sent(why)]
     return rows
-
-
-def _row_of(text: bytes) -> Row | RecordError:
-    value = json.loads(text)  # integers of any size
-    return value if isinstance(value, dict) else not_sent("the record must be an object with named columns")

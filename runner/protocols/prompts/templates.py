@@ -133,10 +133,12 @@ class Templates:
         names = find_undeclared_variables(tree) - {_PARAMS, _RUN, _ROW}
         of_row, reads_row = _members_of(tree, _ROW)
         self._reads_all |= reads_row
+        tests = {one.name for one in tree.find_all((nodes.Filter, nodes.Test))}
+        has_default = not tests.isdisjoint({"default", "d", "defined", "undefined"})
         for group in (_PARAMS, _RUN):
             known = self._given[group]
             for name in sorted(_members_of(tree, group)[0] - set(known)):
-                if name not in dir(dict) and not _has_default(tree):
+                if name not in dir(dict) and not has_default:
                     hint = did_you_mean(name, known) or (f"; {group} has {', '.join(known)}" if known else "")
                     raise ContractError(f"{field}: {group} has no {name!r}{hint}")
         return tuple(sorted(names | of_row))
@@ -170,12 +172,9 @@ def json_text(value: Any) -> str:  # Any: what a column has
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
-        why = "NaN or infinity" if "JSON compliant" in str(error) else f"a value of type {_kind(error)}"
+        kind = str(error).removeprefix("Object of type ").partition(" ")[0]
+        why = "NaN or infinity" if "JSON compliant" in str(error) else f"a value of type {kind}"
         raise InvalidRecord(f"contains {why}, which JSON does not have") from error
-
-
-def _kind(error: Exception) -> str:
-    return str(error).removeprefix("Object of type ").partition(" ")[0]
 
 
 def _plain(value: object) -> object:
@@ -208,17 +207,13 @@ def _members_of(tree: nodes.Template, group: str) -> tuple[set[str], bool]:
     named = list[str]()
     for node in tree.find_all((nodes.Getattr, nodes.Getitem)):
         match node:
-            case nodes.Getattr(node=nodes.Name(name=name), attr=str(member)) if name == group:
-                named.append(member)
-            case nodes.Getitem(node=nodes.Name(name=name), arg=nodes.Const(value=str(member))) if name == group:
+            case (
+                nodes.Getattr(node=nodes.Name(name=name), attr=str(member))
+                | nodes.Getitem(node=nodes.Name(name=name), arg=nodes.Const(value=str(member)))
+            ) if name == group:
                 named.append(member)
     uses = sum(node.name == group and node.ctx == "load" for node in tree.find_all(nodes.Name))
     return set(named), uses > len(named)
-
-
-def _has_default(tree: nodes.Template) -> bool:
-    filters = any(node.name in {"default", "d"} for node in tree.find_all(nodes.Filter))
-    return filters or any(node.name in {"defined", "undefined"} for node in tree.find_all(nodes.Test))
 
 
 def _reason(error: Exception) -> str:

@@ -14,7 +14,7 @@ from inferrun.formats.json_text import json_texts, nested, objects_of, texts_of
 from inferrun.formats.number_text import number_of
 from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import Json, JsonRecords, RecordError, Results
-from runner.protocols.tensors.datatypes import DATATYPES, KINDS, Array, texts_of_rows, to_array, to_bytes
+from runner.protocols.tensors.datatypes import DATATYPES, Array, texts_of_rows
 from runner.protocols.tensors.signature import OutputSpec, Signature
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ def results_of(
 
         return typed_results(shaped, stored, is_chosen=signature.is_chosen)
     parts = {one.result_name: json_results(output) for one, output in shaped.items()}
-    return _joined(parts) if signature.is_chosen else next(iter(parts.values()))
+    if not signature.is_chosen:
+        return next(iter(parts.values()))
+    texts = objects_of({name: json_texts(part.values) for name, part in parts.items()})
+    return Results(JsonRecords(texts), joined_errors({name: part.errors for name, part in parts.items()}))
 
 
 def _shaped(output: Output, records: int, *, has_batch: bool) -> Output:
@@ -87,7 +90,10 @@ def json_results(output: Output) -> Results:
     """Return predictions as JSON texts."""
     values = output.values
     if not isinstance(values, list):
-        return _texts_of_array(values.reshape(output.shape))
+        rows = values.reshape(output.shape)
+        # A number of FP32 has more digits as FP64, which are those that servers write in JSON.
+        shown = rows.astype(numpy.float64) if rows.dtype.kind == "f" else rows
+        return Results(JsonRecords(texts_of_rows(shown)), errors_of_array(rows))
     predictions = cast("list[Json]", values)  # bytes become texts when they are encoded
     errors: dict[int, RecordError] = {}
     for at, error in errors_of(predictions).items():
@@ -95,46 +101,13 @@ def json_results(output: Output) -> Results:
     return Results(JsonRecords(texts_of(nested(predictions, output.shape[1:]))), errors)
 
 
-def _texts_of_array(values: Array) -> Results:
-    if values.dtype.kind != "f":
-        return Results(JsonRecords(texts_of_rows(values)))
-    # A number of FP32 has more digits as FP64, which are those that servers write in JSON.
-    values = values.astype(numpy.float64)
-    return Results(JsonRecords(texts_of_rows(values)), errors_of_array(values))
-
-
 def errors_of_array(values: Array) -> dict[int, RecordError]:
     """Return the errors of the rows of numbers that contain NaN or infinity."""
+    if values.dtype.kind != "f":
+        return {}
     rows = values.reshape(len(values), -1)
     invalid = ~numpy.isfinite(rows)
-    return {
-        at: RecordError(INVALID_PREDICTION, f"the model returned {rows[at][invalid[at]][0]}")
-        for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()
-    }
-
-
-def array_of_json(output: Output) -> "tuple[Array | list[bytes], dict[int, RecordError]] | None":
-    """Return the values of an output in JSON in its datatype, with the errors of records; None if it has none that is known."""
-    width = max(math.prod(output.shape[1:]), 1)
-    values = cast("list[Json]", output.values)
-    found: Array | list[bytes]
-    if output.datatype == "BYTES":
-        found, faults = to_bytes(values)
-    elif output.datatype in KINDS:
-        found, faults = to_array(values, output.datatype)
-    else:
-        return None
-    errors: dict[int, RecordError] = {}
-    for at, text in faults.items():
-        shown = "null" if values[at] is None else text
-        errors.setdefault(at // width, RecordError(INVALID_PREDICTION, f"the model returned {shown}"))
-    return found, errors
-
-
-def _joined(parts: Mapping[str, Results]) -> Results:
-    texts = objects_of({name: json_texts(part.values) for name, part in parts.items()})
-    errors = joined_errors({name: part.errors for name, part in parts.items()})
-    return Results(JsonRecords(texts), errors)
+    return {at: _invalid(rows[at][invalid[at]][0]) for at in numpy.flatnonzero(invalid.any(axis=1)).tolist()}
 
 
 def joined_errors(parts: Mapping[str, Mapping[int, RecordError]]) -> dict[int, RecordError]:
@@ -202,17 +175,12 @@ def without_ones(dimensions: list[int]) -> list[int]:
 def errors_of(predictions: list[Json]) -> dict[int, RecordError]:
     """Return the errors of the predictions that are null, NaN or infinite, or contain such a value."""
     kinds = set(map(type, predictions))
-    if kinds <= {int, float}:
-        # The common case, without a Python call per value: a sum with NaN or infinity is not finite.
-        if math.isfinite(sum(cast("list[float]", predictions))):
-            return {}
-    elif kinds.isdisjoint({type(None), float, dict, list}):
+    # The common cases, without a Python call per value: a sum with NaN or infinity is not finite.
+    if kinds <= {int, float} and math.isfinite(sum(cast("list[float]", predictions))):
         return {}
-    finite = math.isfinite
-    others = [
-        at for at, one in enumerate(predictions) if type(one) is not int and not (type(one) is float and finite(one))
-    ]
-    found = ((at, _error_of(predictions[at])) for at in others)
+    if kinds.isdisjoint({type(None), float, dict, list}):
+        return {}
+    found = ((at, _error_of(one)) for at, one in enumerate(predictions) if type(one) is not int)
     return {at: error for at, error in found if error}
 
 
@@ -226,6 +194,9 @@ def _error_of(prediction: Json) -> RecordError | None:
         elif isinstance(value, list):
             left += [(one, is_in_object) for one in reversed(value)]
         elif (value is None and not is_in_object) or (isinstance(value, float) and not math.isfinite(value)):
-            name = "null" if value is None else str(value)
-            return RecordError(INVALID_PREDICTION, f"the model returned {name}")
+            return _invalid("null" if value is None else value)
     return None
+
+
+def _invalid(value: object) -> RecordError:
+    return RecordError(INVALID_PREDICTION, f"the model returned {value}")

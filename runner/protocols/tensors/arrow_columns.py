@@ -3,17 +3,18 @@ texts."""
 
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy
 import pyarrow
 from pyarrow import compute
 
-from inferrun.formats.json_text import json_of_bytes
 from runner.protocols.tensors.datatypes import (
-    EXACT,
+    FLOATS,
     KINDS,
     Array,
+    Dimensions,
     Faults,
     TensorValues,
     faults_at,
@@ -22,80 +23,95 @@ from runner.protocols.tensors.datatypes import (
     to_array,
     unfit,
 )
-
-Dimensions = list[tuple[int, ...]]
-"""Those of each record."""
+from runner.protocols.tensors.signature import TensorSpec
 
 
-def natural_datatype(kind: pyarrow.DataType) -> str:
-    """Return the datatype that has all values of a type; BYTES for everything that is not a number."""
-    kind = _plain_type(kind)
-    while _is_list(kind):
-        kind = _plain_type(kind.value_type)
-    if pyarrow.types.is_boolean(kind):
-        return "BOOL"
-    if pyarrow.types.is_integer(kind):
-        return str(kind).upper()
-    return {16: "FP16", 32: "FP32", 64: "FP64"}[kind.bit_width] if pyarrow.types.is_floating(kind) else "BYTES"
+@dataclass(frozen=True, slots=True)
+class ArrowColumn:
+    """A column that feeds an input, with a value per record."""
 
+    name: str
+    values: pyarrow.Array
 
-def structure_of(column: pyarrow.Array) -> tuple[pyarrow.Array, Dimensions, Faults]:
-    """Return the values in lists of any depth, the dimensions of each record, or of all, and what is wrong with records.
+    @property
+    def datatype(self) -> str:
+        """The datatype that has all values of the type; BYTES for everything that is not a number. Not of lists."""
+        kind = self.values.type
+        if pyarrow.types.is_integer(kind):
+            return str(kind).upper()
+        if pyarrow.types.is_floating(kind):
+            return f"FP{kind.bit_width}"
+        return "BOOL" if pyarrow.types.is_boolean(kind) else "BYTES"
 
-    If anything is, the values and dimensions are incomplete.
-    """
-    if isinstance(column, pyarrow.FixedShapeTensorArray):
-        if column.null_count:
-            return column, [], _at(column.is_null(), "null instead of an array")
-        values = column.to_numpy_ndarray()
-        return pyarrow.array(values.ravel()), [values.shape[1:]], {}
-    dimensions: list[Array] = []
-    rows, counts = len(column), numpy.ones(len(column), numpy.int64)
-    column = _plain(column)
-    while rows and _is_list(column.type):
-        sizes = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-        starts = numpy.cumsum(counts) - counts
-        low, high = numpy.minimum.reduceat(sizes, starts), numpy.maximum.reduceat(sizes, starts)
-        faults = faults_at((low == 0) | (low != high), "arrays of different lengths, or empty ones")
-        faults |= faults_at(low < 0, "null instead of an array")
-        if faults:
-            return column, [], faults
-        dimensions.append(low)
-        counts = counts * low
-        column = _plain(column.flatten())
-    if all((one == one[0]).all() for one in dimensions):
-        return column, [tuple(one[0].tolist() for one in dimensions)], {}
-    return column, [tuple(one) for one in numpy.stack(dimensions, axis=1).tolist()], {}
+    def pylist(self) -> list[Any]:  # Any: what a column has
+        """Return the values as Python's."""
+        found: list[Any] = self.values.to_pylist()
+        return found
 
+    def flattened(self) -> tuple["ArrowColumn", list[Dimensions], Faults]:
+        """Return the values in lists of any depth, the dimensions of each record, or of all, and what is wrong with records.
 
-def values_of(column: pyarrow.Array, datatype: str, *, is_stated: bool) -> tuple[TensorValues, Faults]:
-    """Return the values of a column in a datatype. Decimal numbers become FP64 only if the contract states it."""
-    types, kind = pyarrow.types, column.type
-    is_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    if _is_text(kind) or (is_bytes and datatype == "BYTES"):
-        if datatype != "BYTES":
+        If anything is, the values and dimensions are incomplete.
+        """
+        column = self.values
+        if pyarrow.types.is_primitive(column.type):
+            return self, [()], {}
+        if isinstance(column, pyarrow.FixedShapeTensorArray):
+            if column.null_count:
+                return self, [], _at(column.is_null(), "null instead of an array")
+            tensors = column.to_numpy_ndarray()
+            return ArrowColumn(self.name, pyarrow.array(tensors.ravel())), [tensors.shape[1:]], {}
+        dimensions: list[Array] = []
+        rows, counts = len(column), numpy.ones(len(column), numpy.int64)
+        column = _plain(column)
+        while rows and _is_list(column.type):
+            sizes = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+            starts = numpy.cumsum(counts) - counts
+            low, high = numpy.minimum.reduceat(sizes, starts), numpy.maximum.reduceat(sizes, starts)
+            faults = faults_at((low == 0) | (low != high), "arrays of different lengths, or empty ones")
+            faults |= faults_at(low < 0, "null instead of an array")
+            if faults:
+                return self, [], faults
+            dimensions.append(low)
+            counts = counts * low
+            column = _plain(column.flatten())
+        values = ArrowColumn(self.name, column)
+        if all((one == one[0]).all() for one in dimensions):
+            return values, [tuple(one[0].tolist() for one in dimensions)], {}
+        return values, [tuple(one) for one in numpy.stack(dimensions, axis=1).tolist()], {}
+
+    def converted(self, spec: TensorSpec, datatype: str) -> tuple[TensorValues, Faults]:
+        """Return the values in a datatype, and what is wrong. Decimal numbers become FP64 only if the contract states it."""
+        types, column = pyarrow.types, self.values
+        kind = column.type
+        is_text = types.is_string(kind) or types.is_large_string(kind)
+        is_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+        if is_text and datatype != "BYTES":
             return to_array(column.to_pylist(), datatype)
-        return compute.fill_null(column.cast(pyarrow.binary()), b""), _at(column.is_null(), unfit("null", datatype))
-    if types.is_decimal(kind) and datatype == "FP64" and is_stated:
-        column = column.cast(pyarrow.float64())
-    elif not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
-        return [], dict.fromkeys(range(len(column)), unfit(f"type {kind}", datatype) + _hint(kind))
-    is_missing = column.is_null() if column.null_count else None
-    if is_missing is not None:
-        column = compute.fill_null(column, pyarrow.scalar(0).cast(column.type))
-    numbers: Array = column.to_numpy(zero_copy_only=False)
-    found: Array | list[bytes]
-    if datatype == "BYTES":
-        found, faults = texts_of_rows(numbers) if len(numbers) else [], Faults()
-    elif numbers.dtype == bool:
-        found, faults = narrowed(numbers.view("u1"), datatype)
-    else:
-        found, faults = narrowed(numbers, datatype)
-    if is_missing is None:
+        if is_text or (is_bytes and datatype == "BYTES"):
+            if is_bytes and spec.is_base64:
+                column = pyarrow.array([None if one is None else b64encode(one) for one in column.to_pylist()])
+            column = column.cast(pyarrow.binary())
+            missing = _at(column.is_null(), unfit("null", datatype)) if column.null_count else {}
+            return compute.fill_null(column, b"") if missing else column, missing
+        if types.is_decimal(kind) and datatype == "FP64" and spec.is_stated:
+            column = column.cast(pyarrow.float64())
+        elif not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
+            return [], dict.fromkeys(range(len(column)), unfit(f"type {kind}", datatype) + _hint(kind))
+        is_missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        if is_missing is not None:
+            column = compute.fill_null(column, pyarrow.scalar(0).cast(column.type))
+        numbers: Array = column.to_numpy(zero_copy_only=False)
+        if datatype == "BYTES":
+            texts = texts_of_rows(numbers) if len(numbers) else []
+            found, faults = pyarrow.array(texts, pyarrow.binary()), Faults()
+        else:
+            found, faults = narrowed(numbers.view("u1") if numbers.dtype == bool else numbers, datatype)
+        if is_missing is not None and datatype in FLOATS:
+            found = numpy.where(is_missing, KINDS[datatype].type("nan"), found)
+        elif is_missing is not None:
+            faults |= faults_at(is_missing, unfit("null", datatype))
         return found, faults
-    if datatype not in EXACT:
-        return found, faults | _at(is_missing, unfit("null", datatype))
-    return numpy.where(is_missing.to_numpy(zero_copy_only=False), KINDS[datatype].type("nan"), found), faults
 
 
 def _hint(kind: pyarrow.DataType) -> str:
@@ -123,31 +139,7 @@ def interleaved(columns: Sequence[TensorValues]) -> pyarrow.Array:
     """Return the values of columns of texts or bytes row by row."""
     rows, width = len(columns[0]), len(columns)
     places = numpy.arange(rows * width).reshape(width, rows).T.ravel()
-    arrays = [pyarrow.array(one, pyarrow.binary()) if isinstance(one, list) else one for one in columns]
-    return pyarrow.concat_arrays(arrays).take(pyarrow.array(places))
-
-
-def json_values(column: pyarrow.BinaryArray) -> list[str]:
-    """Return texts for JSON. Raises UnicodeDecodeError if a value is not text."""
-    values: list[str] = column.cast(pyarrow.string()).to_pylist()
-    return values
-
-
-def no_texts_in(column: pyarrow.BinaryArray) -> list[int]:
-    """Return the positions of values that are not text."""
-    try:
-        column.cast(pyarrow.string())
-    except pyarrow.ArrowInvalid:
-        return [at for at, value in enumerate(column.to_pylist()) if not isinstance(json_of_bytes(value), str)]
-    return []
-
-
-def base64_of(column: pyarrow.Array) -> pyarrow.Array:
-    """Return bytes as their base64; texts are that of bytes already."""
-    if _is_text(column.type):
-        return column
-    texts = [None if value is None else b64encode(value) for value in column.cast(pyarrow.binary()).to_pylist()]
-    return pyarrow.array(texts, pyarrow.binary())
+    return pyarrow.concat_arrays(columns).take(pyarrow.array(places))
 
 
 def _at(mask: pyarrow.BooleanArray, text: str) -> Faults:
@@ -155,14 +147,6 @@ def _at(mask: pyarrow.BooleanArray, text: str) -> Faults:
 
 
 _VIEWS: Final = {pyarrow.string_view(): pyarrow.string(), pyarrow.binary_view(): pyarrow.binary()}
-
-
-def _plain_type(kind: pyarrow.DataType) -> pyarrow.DataType:
-    if isinstance(kind, pyarrow.Bool8Type):
-        return pyarrow.bool_()
-    if isinstance(kind, pyarrow.BaseExtensionType):
-        kind = kind.storage_type
-    return _plain_type(kind.value_type) if pyarrow.types.is_dictionary(kind) else _VIEWS.get(kind, kind)
 
 
 def _plain(column: pyarrow.Array) -> pyarrow.Array:
@@ -185,7 +169,3 @@ def _is_list(kind: pyarrow.DataType) -> bool:
         or types.is_list_view(kind)
         or types.is_large_list_view(kind)
     )
-
-
-def _is_text(kind: pyarrow.DataType) -> bool:
-    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))

@@ -5,32 +5,35 @@ dimensions in row-major order. One that is nested must have them, apart from dim
 an error; the others are sent.
 """
 
-import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy
 import orjson
 
 from inferrun.formats.json_text import array_of, bytes_in, json_of_bytes
-from inferrun.formats.record_errors import not_sent, selected, with_record_errors
-from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results
+from inferrun.formats.record_errors import selected
+from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records
 from runner.protocols.tensors.datatypes import (
     EXACT,
     FLOATS,
     KINDS,
     Array,
+    Dimensions,
     Faults,
     TensorValues,
     faults_at,
     to_array,
     to_bytes,
+    unfit,
 )
-from runner.protocols.tensors.signature import Signature, TensorSpec, listed
+from runner.protocols.tensors.signature import TensorSpec, listed
+
+if TYPE_CHECKING:
+    from runner.protocols.tensors.arrow_columns import ArrowColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,23 @@ class Unfit(ValueError):
         self.faults = faults
 
 
+def tensors_of(
+    records: Records, inputs: Sequence[TensorSpec], *, is_json: bool
+) -> tuple[list[Tensor], list[int], Faults]:
+    """Return the tensors of the records that can be sent, the positions of these, and why the others cannot be sent."""
+    places, faults = list(range(len(records))), Faults()
+    part = records
+    while places:
+        rows = decoded(part) if len(inputs) > 1 else None
+        try:
+            return [tensor_of(part, one, is_json=is_json, rows=rows) for one in inputs], places, faults
+        except Unfit as error:
+            faults |= {places[at]: text for at, text in error.faults.items()}
+            places = [at for at in places if at not in faults]
+            part = selected(records, places) if places else part
+    return [], [], faults
+
+
 def tensor_of(
     records: Records,
     spec: TensorSpec,
@@ -70,60 +90,15 @@ def tensor_of(
     if plain := _plain_tensor(records, spec, is_json=is_json):
         return plain
     columns = columns_in(records, spec, rows)
-    if spec.decodes_images:
-        return _decoded(columns, spec)
-    is_single = len(columns) == 1 and not (isinstance(records, ArrowRecords) and not spec.columns)
-    parts = list[TensorValues]()
-    given: list[tuple[int, ...]] = [(len(columns),)]
-    datatype = spec.datatype
-    for name, column in columns:
-        where = f"column {name!r}" if name else "the record"
-        values: Values = column
-        if is_single:
-            values, given, faults = _structure_of(column)
-            if faults:
-                raise Unfit(_named(faults, where, spec, width=1))
-            if len(given) > 1:
-                break
-        datatype = spec.datatype or _natural_datatype(column)
-        found, faults = _converted(values, spec, datatype, is_json=is_json)
-        if faults:
-            width = max(math.prod(given[0]), 1) if is_single else 1
-            raise Unfit(_named(faults, where, spec, width=width))
-        parts.append(found)
-    if not spec.columns:
-        where = "the record"
-    elif len(columns) > 1:
-        where = f"the record (columns {listed(spec.columns)})"
-    dimensions = _dimensions_of_all(given, spec, where=where, records=len(records))
-    shape = [len(records), *dimensions] if spec.has_batch else list(dimensions)
-    return Tensor(spec.name, datatype, shape, _row_by_row(parts), spec.parameters)
-
-
-def _decoded(columns: "list[tuple[str, Values]]", spec: TensorSpec) -> Tensor:
-    """Return the pixels of a column of images."""
-    from runner.protocols.tensors.images import images_of  # noqa: PLC0415  only runs with images pay for the import of Pillow
-
-    if len(columns) != 1 or spec.dimensions is None:
-        raise ContractError(
-            "tensors.inputs: decode: Image needs one column, and the shape that the model's metadata or shape states"
-        )
-    [(name, values)] = columns
-    contents = values if isinstance(values, list) else values.to_pylist()
-    contents = [one if isinstance(one, bytes) else bytes_in(one) for one in contents]
-    found, faults = images_of(contents, dimensions=spec.dimensions, datatype=spec.datatype)
-    if faults:
-        raise Unfit({at: f"column {name!r} has {text} (tensor {spec.name!r})" for at, text in faults.items()})
-    shape = [len(contents), *spec.dimensions] if spec.has_batch else list(spec.dimensions)
-    return Tensor(spec.name, spec.datatype, shape, found, spec.parameters)
-
-
-def _named(faults: Faults, where: str, spec: TensorSpec, *, width: int) -> Faults:
-    """Return what is wrong with records, of whose values each has some."""
-    found: Faults = {}
-    for at, text in faults.items():
-        found.setdefault(at // width, f"{where} has {text} (tensor {spec.name!r})")
-    return found
+    is_row = len(columns) > 1 or (isinstance(records, ArrowRecords) and not spec.columns)
+    parts = [_part_of(one, spec, is_json=is_json, is_row=is_row) for one in columns]
+    where = "the record"
+    if spec.columns:
+        where = f"the record (columns {listed(spec.columns)})" if is_row else f"column {columns[0].name!r}"
+    given = [(len(columns),)] if is_row else parts[0].dimensions
+    dimensions = _common_dimensions(given, spec, where=where, records=len(records))
+    values = _row_by_row([one.values for one in parts])
+    return Tensor(spec.name, parts[-1].datatype, spec.shape_of(len(records), dimensions), values, spec.parameters)
 
 
 _IN_NUMBERS: Final = b"0123456789.-+eEnul \t"
@@ -153,13 +128,10 @@ def _plain_tensor(records: Records, spec: TensorSpec, *, is_json: bool) -> Tenso
         return None
     if len(values) != width * len(records) or (numpy.abs(values) > EXACT["FP32"]).any():
         return None
-    shape = [len(records), *dimensions] if spec.has_batch else list(dimensions)
     if not is_json:
         values = values.astype(KINDS[spec.datatype])
+    shape = spec.shape_of(len(records), dimensions)
     return Tensor(spec.name, spec.datatype, shape, values, spec.parameters, content)
-
-
-Values = Any  # Any: a list of JSON, or an Arrow array
 
 
 def decoded(records: Records) -> list[Any] | None:  # Any: JSON
@@ -167,58 +139,82 @@ def decoded(records: Records) -> list[Any] | None:  # Any: JSON
     return orjson.loads(array_of(records.texts)) if isinstance(records, JsonRecords) else None
 
 
+@dataclass(frozen=True, slots=True)
+class JsonColumn:
+    """Values of JSON that feed an input, one per record; empty name: the records themselves."""
+
+    name: str
+    values: list[Any]  # Any: JSON
+
+    @property
+    def datatype(self) -> str:
+        """JSON has none."""
+        raise ContractError("tensors.inputs: the datatype of an input with JSON records is required")
+
+    def pylist(self) -> list[Any]:  # Any: JSON
+        """Return the values."""
+        return self.values
+
+    def flattened(self) -> tuple["JsonColumn", list[Dimensions], Faults]:
+        """Return the values without the lists around them, the dimensions of each record, or of all, and what is wrong.
+
+        If the records differ, or something is wrong with one, the values are incomplete.
+        """
+        dimensions: list[int] = []
+        values = self.values
+        while (kinds := set(map(type, values))) == {list}:
+            sizes = set(map(len, values))
+            if len(sizes) != 1 or sizes == {0}:
+                break
+            dimensions += sizes
+            values = list(chain.from_iterable(values))
+        if list not in kinds:
+            return JsonColumn(self.name, values), [tuple(dimensions)], {}
+        found = [_dimensions_in(row) for row in self.values]
+        text = "arrays of different lengths, or empty ones"
+        return self, [one or () for one in found], {at: text for at, one in enumerate(found) if one is None}
+
+    def converted(self, spec: TensorSpec, datatype: str) -> tuple[TensorValues, Faults]:
+        """Return the values in a datatype, and what is wrong with them."""
+        if datatype != "BYTES":
+            return to_array(self.values, datatype)
+        values = self.values
+        if spec.is_base64:
+            values = [one["b64"] if isinstance(one, dict) and bytes_in(one) is not None else one for one in values]
+        return to_bytes(values)
+
+
 def columns_in(
     records: Records,
     spec: TensorSpec,
     rows: Sequence[Any] | None = None,  # Any: JSON
-) -> list[tuple[str, Values]]:
+) -> "Sequence[JsonColumn | ArrowColumn]":
     """Return what feeds the input: columns with their names, or the records themselves with an empty one.
 
     `rows` are the records decoded, if they are by now. Raises ContractError for named columns of records that have none.
     """
     if isinstance(records, ArrowRecords):
-        return [(name, records.table.column(name)) for name in spec.columns or records.table.schema.names]
+        from runner.protocols.tensors.arrow_columns import ArrowColumn  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+        names = spec.columns or records.table.schema.names
+        return [ArrowColumn(name, records.table.column(name)) for name in names]
     rows = rows or decoded(records) or []
     is_object = isinstance(rows[0], dict)
+    if spec.columns and is_object:
+        return [JsonColumn(name, [row[name] for row in rows]) for name in spec.columns]
     if spec.columns:
-        if not is_object:
-            raise ContractError(
-                "tensors.inputs: the records of this input have no named columns; use csv, parquet, arrow, or objects"
-            )
-        return [(name, [row[name] for row in rows]) for name in spec.columns]
+        raise ContractError(
+            "tensors.inputs: the records of this input have no named columns; use csv, parquet, arrow, or objects"
+        )
     if is_object and bytes_in(rows[0]) is None:
         raise ContractError(
             "input: the protocols v2 and grpc-v2 need records that are arrays or single values; name the columns that feed the "
             "model in tensors.inputs, or choose another protocol in kserve.protocolVersion"
         )
-    return [("", rows)]
+    return [JsonColumn("", list(rows))]
 
 
-def _structure_of(values: Values) -> tuple[Values, list[tuple[int, ...]], Faults]:
-    """Return the values without the lists around them, the dimensions of each record, or of all, and what is wrong with records.
-
-    If the records differ, or something is wrong with one, the values are incomplete.
-    """
-    if not isinstance(values, list):
-        from runner.protocols.tensors.arrow_columns import structure_of  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
-
-        return structure_of(values)
-    dimensions: list[int] = []
-    rows = values
-    while values and set(map(type, values)) == {list}:
-        sizes = set(map(len, values))
-        if len(sizes) != 1 or sizes == {0}:
-            break
-        dimensions += sizes
-        values = list(chain.from_iterable(values))
-    if list not in set(map(type, values)):
-        return values, [tuple(dimensions)], {}
-    found = [_dimensions_in(row) for row in rows]
-    text = "arrays of different lengths, or empty ones"
-    return values, [one or () for one in found], {at: text for at, one in enumerate(found) if one is None}
-
-
-def _dimensions_in(value: Any) -> tuple[int, ...] | None:  # Any: JSON
+def _dimensions_in(value: Any) -> Dimensions | None:  # Any: JSON
     """Return the dimensions of a record; None if there are none that all its values have."""
     if not isinstance(value, list):
         return ()
@@ -227,49 +223,64 @@ def _dimensions_in(value: Any) -> tuple[int, ...] | None:  # Any: JSON
     return None if one is None else (len(value), *one)
 
 
-def _natural_datatype(column: Values) -> str:
-    if isinstance(column, list):
-        raise ContractError("tensors.inputs: the datatype of an input with JSON records is required")
-    from runner.protocols.tensors.arrow_columns import natural_datatype  # noqa: PLC0415  as above
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A column of a tensor; without values if the records have different dimensions."""
 
-    return natural_datatype(column.type)
+    values: TensorValues
+    dimensions: list[Dimensions]
+    datatype: str
 
 
-def _converted(values: Values, spec: TensorSpec, datatype: str, *, is_json: bool) -> tuple[TensorValues, Faults]:
-    """Return values in the datatype of a tensor, and what is wrong with them."""
-    found: TensorValues
-    if isinstance(values, list):
-        if spec.is_base64:
-            values = [one["b64"] if isinstance(one, dict) and bytes_in(one) is not None else one for one in values]
-        found, faults = to_bytes(values) if datatype == "BYTES" else to_array(values, datatype)
+def _part_of(column: "JsonColumn | ArrowColumn", spec: TensorSpec, *, is_json: bool, is_row: bool) -> _Part:
+    """Return the values of a column in the datatype of a tensor. With `is_row`, records have one. Raises Unfit, ContractError."""
+    datatype, found, width = spec.datatype, cast("TensorValues", []), 1
+    if spec.decodes_images:
+        from runner.protocols.tensors.images import images_of  # noqa: PLC0415  only runs with images pay for the import of Pillow
+
+        if is_row or spec.dimensions is None:
+            raise ContractError(
+                "tensors.inputs: decode: Image needs one column, and the shape that the model's metadata or shape states"
+            )
+        given = [spec.dimensions]
+        found, faults = images_of(column.pylist(), dimensions=spec.dimensions, datatype=datatype)
     else:
-        from runner.protocols.tensors.arrow_columns import base64_of, values_of  # noqa: PLC0415  as above
-
-        if spec.is_base64:
-            values = base64_of(values)
-        found, faults = values_of(values, datatype, is_stated=spec.is_stated)
-    if is_json and not faults:
-        faults = _unfit_for_json(found, datatype, takes_bytes=spec.is_instance)
-    return found, faults
+        values, given, faults = column.flattened()
+        if is_row and given != [()] and not faults:
+            each = given if len(given) > 1 else given * len(column.values)
+            faults = {at: unfit("an array", datatype) for at, own in enumerate(each) if own}
+        if not faults and len(given) == 1:
+            datatype, width = spec.datatype or values.datatype, max(math.prod(given[0]), 1)
+            found, faults = values.converted(spec, datatype)
+            if is_json and not faults:
+                found = found if isinstance(found, (numpy.ndarray, list)) else found.to_pylist()
+                faults = _unfit_for_json(found, datatype, takes_bytes=spec.is_instance)
+    if faults:
+        where = f"column {column.name!r}" if column.name else "the record"
+        by_record: Faults = {}
+        for at, text in faults.items():
+            by_record.setdefault(at // width, f"{where} has {text} (tensor {spec.name!r})")
+        raise Unfit(by_record)
+    return _Part(found, given, datatype)
 
 
 INFINITE: Final = "an infinite number, which JSON cannot represent; use the protocol grpc-v2, or another value"
 
 
-def _unfit_for_json(values: TensorValues, datatype: str, *, takes_bytes: bool) -> Faults:
-    if datatype in FLOATS and isinstance(values, numpy.ndarray):
-        return faults_at(numpy.isinf(values), INFINITE)
-    if datatype != "BYTES" or takes_bytes:
+def _unfit_for_json(values: "Array | list[bytes]", datatype: str, *, takes_bytes: bool) -> Faults:
+    if isinstance(values, numpy.ndarray):
+        return faults_at(numpy.isinf(values), INFINITE) if datatype in FLOATS else {}
+    try:
+        b"\n".join(values).decode()
+    except UnicodeDecodeError:
+        pass
+    else:
         return {}
     text = (
         "bytes that are not UTF-8, which JSON cannot represent; use the protocol grpc-v2, or set parameters.content_type of the "
         "input to base64"
     )
-    if isinstance(values, list):
-        return {at: text for at, one in enumerate(values) if not isinstance(json_of_bytes(one), str)}
-    from runner.protocols.tensors.arrow_columns import no_texts_in  # noqa: PLC0415  as above
-
-    return dict.fromkeys(no_texts_in(values), text)
+    return {at: text for at, one in enumerate(values) if not takes_bytes and not isinstance(json_of_bytes(one), str)}
 
 
 def _row_by_row(parts: Sequence[TensorValues]) -> TensorValues:
@@ -286,89 +297,43 @@ def _row_by_row(parts: Sequence[TensorValues]) -> TensorValues:
     return interleaved(parts)
 
 
-def _dimensions_of_all(
-    given: Sequence[tuple[int, ...]], spec: TensorSpec, *, where: str, records: int
-) -> tuple[int, ...]:
+def _common_dimensions(given: Sequence[Dimensions], spec: TensorSpec, *, where: str, records: int) -> Dimensions:
     """Return the dimensions in which records are sent: those that fit the model, and most of them have. Raises Unfit."""
-    if len(set(given)) == 1:
+    found, wrong = dict[Dimensions, Dimensions](), dict[Dimensions, str]()
+    for own in dict.fromkeys(given):
         try:
-            return _dimensions_of(given[0], spec, where=where)
+            found[own] = _dimensions_of(own, spec, where=where)
         except ValueError as error:
-            raise Unfit(dict.fromkeys(range(records), str(error))) from error
-    faults: Faults = {}
-    sendable: dict[tuple[int, ...], list[int]] = {}
-    for at, one in enumerate(given):
-        try:
-            _dimensions_of(one, spec, where=where)
-        except ValueError as error:
-            faults[at] = str(error)
-        else:
-            sendable.setdefault(one, []).append(at)
-    usual = max(sendable, key=lambda one: len(sendable[one]), default=())
-    for one, places in sendable.items():
-        if one != usual:
-            faults |= dict.fromkeys(places, f"{where} has dimensions {list(one)}, others have {list(usual)}")
-    raise Unfit(faults)
+            wrong[own] = str(error)
+    if len(found) == 1 and not wrong:
+        return next(iter(found.values()))
+    usual = max(found, key=given.count, default=())
+    for own in found:
+        if own != usual:
+            wrong[own] = f"{where} has dimensions {list(own)}, others have {list(usual)}"
+    each = given if len(given) == records else [*given] * records
+    raise Unfit({at: wrong[own] for at, own in enumerate(each) if own in wrong})
 
 
-def _dimensions_of(own: tuple[int, ...], spec: TensorSpec, *, where: str) -> tuple[int, ...]:
+def _dimensions_of(own: Dimensions, spec: TensorSpec, *, where: str) -> Dimensions:
     """Return the dimensions in which a record is sent. Raises ValueError if it does not have those of the model."""
     wanted = spec.dimensions
     if wanted is None:
         return own or (() if spec.is_instance else (1,))
-    text = f"{spec.source} requires {{}} for the tensor {spec.name!r}"
+    needs = f"{spec.source} requires {{}} for the tensor {spec.name!r}"
     if len(own) > 1:
         if len(own) == len(wanted) and all(size < 1 or size == has for size, has in zip(wanted, own, strict=True)):
             return own
-        sizes = [size for size in own if size != 1]
-        if [size for size in wanted if size != 1] != sizes:
-            raise ValueError(f"{where} has dimensions {list(own)}, {text.format(list(wanted))}")
+        if [size for size in wanted if size != 1] != [size for size in own if size != 1]:
+            raise ValueError(f"{where} has dimensions {list(own)}, {needs.format(list(wanted))}")
         return wanted
     count, known = math.prod(own), math.prod(size for size in wanted if size > 0)
     variable = sum(size < 1 for size in wanted)
     if variable > 1:
-        raise ValueError(f"{where} has dimensions {list(own)}, {text.format(list(wanted))}; give it as nested arrays")
+        raise ValueError(f"{where} has dimensions {list(own)}, {needs.format(list(wanted))}; give it as nested arrays")
     if count % known or (not variable and count != known):
         multiple = "a multiple of " if variable else ""
-        raise ValueError(f"{where} has {count} values, {text.format(f'{multiple}{known}')} (dimensions {list(wanted)})")
+        raise ValueError(
+            f"{where} has {count} values, {needs.format(f'{multiple}{known}')} (dimensions {list(wanted)})"
+        )
     return tuple(size if size > 0 else count // known for size in wanted)
-
-
-def tensors_of(
-    records: Records, inputs: Sequence[TensorSpec], *, is_json: bool
-) -> tuple[list[Tensor], list[int], Faults]:
-    """Return the tensors of the records that can be sent, the positions of these, and why the others cannot be sent."""
-    places, faults = list(range(len(records))), Faults()
-    part = records
-    while places:
-        rows = decoded(part) if len(inputs) > 1 else None
-        try:
-            return [tensor_of(part, one, is_json=is_json, rows=rows) for one in inputs], places, faults
-        except Unfit as error:
-            faults |= {places[at]: text for at, text in error.faults.items()}
-            places = [at for at in places if at not in faults]
-            part = selected(records, places) if places else part
-    return [], [], faults
-
-
-async def predict_tensors(
-    records: Records,
-    inputs: Sequence[TensorSpec],
-    send: Callable[[list[Tensor], int], Awaitable[Results]],
-    *,
-    is_json: bool,
-) -> Results:
-    """Send records as tensors, without those that cannot be sent: these get an error."""
-    work = partial(tensors_of, records, inputs, is_json=is_json)
-    is_slow = any(one.decodes_images for one in inputs)  # Pillow lets other threads run
-    tensors, places, faults = await asyncio.to_thread(work) if is_slow else work()
-    results = await send(tensors, len(places)) if places else None
-    return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(records))
-
-
-def mismatch_of(records: Records, signature: Signature, *, target: str, is_json: bool) -> str:
-    """Return how the contract differs from the metadata; empty if it does not. Raises InferenceError if no record can be sent."""
-    _, places, faults = tensors_of(records, signature.inputs, is_json=is_json)
-    if not places:
-        raise InferenceError(f"{target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False)
-    return f"{target}: {'; '.join(signature.mismatches)}" if signature.mismatches else ""

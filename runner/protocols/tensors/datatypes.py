@@ -7,7 +7,7 @@ row-major order, which is the order of every machine that the images run on; a s
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "NDArray[Any]"  # Any: of each datatype
 TensorValues: TypeAlias = "Array | list[bytes] | pyarrow.BinaryArray"
+Dimensions: TypeAlias = tuple[int, ...]
+"""Those of a record."""
+
 Faults: TypeAlias = dict[int, str]
 """What is wrong, by the position of the value or the record. A text never shows a value."""
 
@@ -55,41 +58,30 @@ def unfit(what: str, datatype: str) -> str:
 
 def to_array(values: Sequence[Json], datatype: str) -> tuple[Array, Faults]:
     """Return Python's values in a datatype of numbers or booleans. A text that is a number is one."""
-    kinds = set(map(type, values))
+    kinds, is_float = set(map(type, values)), datatype in EXACT
     faults: Faults = {}
+    if not kinds <= ({bool} if datatype == "BOOL" else {int, float, type(None)} if is_float else {int}):
+        found: list[Json] = []
+        for at, value in enumerate(values):
+            try:
+                found.append(_boolean(value) if datatype == "BOOL" else _number(value, is_float=is_float))
+            except ValueError:
+                faults[at] = unfit(kind_of(value), datatype)
+                found.append(0)
+        values, kinds = found, set(map(type, found))
     if datatype == "BOOL":
-        found = values if kinds <= {bool} else _each(values, _boolean, datatype, faults)
-        return numpy.array(found, KINDS[datatype]), faults
-    is_float = datatype in EXACT
-    if not kinds <= ({int, float, type(None)} if is_float else {int}):
-        values = _each(values, lambda value: _number(value, is_float=is_float), datatype, faults)
-        kinds = set(map(type, values))
+        return numpy.array(values, KINDS[datatype]), faults
     if kinds <= {int}:
         array, more = narrowed(_integers(values), datatype)
         return array, faults | more
     numbers = numpy.array(values, numpy.float64)  # None is NaN
-    if int in kinds:
-        # 2**53 may be a rounded 2**53 + 1
-        places = [
-            at for at in numpy.flatnonzero(numpy.abs(numbers) >= EXACT[datatype]).tolist() if type(values[at]) is int
-        ]
-        if places:
-            _, inexact = narrowed(_integers([values[at] for at in places]), datatype)
-            faults |= {places[at]: text for at, text in inexact.items()}
+    if int in kinds:  # 2**53 may be a rounded 2**53 + 1
+        large = numpy.flatnonzero(numpy.abs(numbers) >= EXACT[datatype]).tolist()
+        places = [at for at in large if type(values[at]) is int]
+        _, inexact = narrowed(_integers([values[at] for at in places]), datatype)
+        faults |= {places[at]: text for at, text in inexact.items()}
     array, more = narrowed(numbers, datatype)
     return array, more | faults
-
-
-def _each(values: Sequence[Json], convert: "Callable[[Json], Json]", datatype: str, faults: Faults) -> list[Json]:
-    """Return values that numpy can take; zero for those that are unfit."""
-    found: list[Json] = []
-    for at, value in enumerate(values):
-        try:
-            found.append(convert(value))
-        except ValueError:
-            faults[at] = unfit(kind_of(value), datatype)
-            found.append(0)
-    return found
 
 
 def narrowed(values: Array, datatype: str) -> tuple[Array, Faults]:
@@ -128,11 +120,13 @@ def faults_at(misfits: Array, text: str) -> Faults:
 
 def to_bytes(values: Sequence[Json]) -> tuple[list[bytes], Faults]:
     """Return values of the datatype BYTES: a text in UTF-8, an object with base64 as bytes, anything else as JSON text."""
-    faults: Faults = {}
-    found = [_bytes_of(value) for value in values]
-    if None in found:
-        faults = {at: unfit(kind_of(values[at]), "BYTES") for at, one in enumerate(found) if one is None}
-    return [one or b"" for one in found], faults
+    found, faults = list[bytes](), Faults()
+    for at, value in enumerate(values):
+        raw = value.encode() if isinstance(value, str) else bytes_in(value)
+        if value is None or isinstance(value, list):
+            faults[at] = unfit(kind_of(value), "BYTES")
+        found.append(orjson.dumps(value) if raw is None else raw)
+    return found, faults
 
 
 def raw_of(values: TensorValues, datatype: str) -> bytes | memoryview:
@@ -196,16 +190,6 @@ def _boolean(value: Json) -> bool:
     if key in _TRUE or key in _FALSE:
         return key in _TRUE
     raise ValueError(value)
-
-
-def _bytes_of(value: Json) -> bytes | None:
-    if isinstance(value, str):
-        return value.encode()
-    if value is None or isinstance(value, list):
-        return None
-    if (found := bytes_in(value)) is not None:
-        return found
-    return orjson.dumps(value)
 
 
 def _strings(raw: bytes) -> list[bytes]:

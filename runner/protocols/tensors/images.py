@@ -10,7 +10,8 @@ from typing import Final
 import numpy
 from PIL import Image, ImageOps
 
-from inferrun.plugins import ContractError
+from inferrun.formats.json_text import bytes_in
+from inferrun.plugins import ContractError, Json
 from runner.protocols.tensors.datatypes import FLOATS, KINDS, Array, Faults
 
 MAX_PIXELS: Final = 64 * 1024 * 1024
@@ -19,7 +20,9 @@ MAX_PIXELS: Final = 64 * 1024 * 1024
 _MODES: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def images_of(contents: Sequence[bytes | None], *, dimensions: tuple[int, ...], datatype: str) -> tuple[Array, Faults]:
+def images_of(
+    contents: Sequence["Json | bytes"], *, dimensions: tuple[int, ...], datatype: str
+) -> tuple[Array, Faults]:
     """Return the pixels of images one after the other, and why some are no images.
 
     The dimensions are [channels, height, width], [height, width, channels] or [height, width]. Values of floats are between 0 and
@@ -35,7 +38,8 @@ def images_of(contents: Sequence[bytes | None], *, dimensions: tuple[int, ...], 
     faults: Faults = {}
     for at, content in enumerate(contents):
         try:
-            pixels = _pixels(content or b"", _MODES[channels], (width, height))
+            found_bytes = content if isinstance(content, bytes) else bytes_in(content)
+            pixels = _pixels(found_bytes or b"", _MODES[channels], (width, height))
         except ValueError as error:
             faults[at] = str(error)
             continue

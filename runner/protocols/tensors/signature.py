@@ -52,6 +52,10 @@ class TensorSpec:
     source: str = _METADATA
     """Where the dimensions stand."""
 
+    def shape_of(self, records: int, dimensions: Sequence[int]) -> list[int]:
+        """Return the shape of the tensor of records with these dimensions."""
+        return [records, *dimensions] if self.has_batch else list(dimensions)
+
     @property
     def is_base64(self) -> bool:
         """Whether bytes are sent as their base64."""
@@ -113,20 +117,24 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
     `default` is the datatype without metadata; empty for V1, which has none. Raises ContractError with the field for a tensor
     that the model does not have, and InferenceError for an unknown datatype. Metadata that lists no tensors says nothing.
     """
-    known = {str(one.get("name")): one for one in described(metadata, "inputs")}
-    found = [
-        _mapped(given, f"tensors.inputs.{at}", known, wanted, default=default)
-        for at, given in enumerate(tensors.inputs)
-    ]
-    if not found:
+    known = _described(metadata, "inputs")
+    inputs, mismatches = list[TensorSpec](), list[str]()
+    for at, given in enumerate(tensors.inputs):
+        field = f"tensors.inputs.{at}"
+        name = given.name or wanted or (next(iter(known)) if len(known) == 1 else "" if known else DEFAULT_INPUT)
+        if not name:
+            raise ContractError(f"{field}.name: required, because the model has the inputs {listed(known)}")
+        if known and name not in known:
+            raise ContractError(f"{field}.name: the model has no input {name!r}; it has {listed(known)}")
+        if any(name == one.name for one in inputs):
+            raise ContractError(f"{field}.name: {name!r} is named twice; name each input of the model once")
+        found, differs = _input(name, known.get(name, {}), given, field, default=default)
+        inputs.append(found)
+        mismatches += [differs] if differs else []
+    if not inputs:
         name = wanted or next(iter(known), DEFAULT_INPUT)
-        described_as = known.get(name) or next(iter(known.values()), {})
-        found = [_input(name, described_as, InputTensor(columns=()), "", default=default)]
-    inputs = tuple(one for one, _ in found)
-    names = [one.name for one in inputs]
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            raise ContractError(f"tensors.inputs.{at}.name: {name!r} is named twice; name each input of the model once")
+        described = known.get(name) or next(iter(known.values()), {})
+        inputs = [_input(name, described, InputTensor(columns=()), "", default=default)[0]]
     for one in inputs:
         if one.datatype and one.datatype not in DATATYPES:
             raise InferenceError(
@@ -134,19 +142,13 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
                 f"{', '.join(sorted(DATATYPES))}; set tensors.inputs.0.datatype to what the model takes",
                 is_retryable=False,
             )
-    mismatches = [text for _, text in found if text]
+    names = [one.name for one in inputs]
     unfed = [name for name in known if name not in names] if tensors.inputs or names[0] in known else []
     if unfed:
         mismatches.append(f"the model's inputs {listed(unfed)} are fed by no column; add them to tensors.inputs")
     has_batch = all(one.has_batch for one in inputs)
-    outputs = _outputs(tensors.outputs, described(metadata, "outputs"), has_batch=has_batch)
-    return Signature(inputs, outputs, bool(tensors.outputs), tensors.parameters, tuple(mismatches))
-
-
-def described(metadata: object, side: str) -> list[dict[str, Any]]:  # Any: foreign JSON
-    """Return what a model's metadata says about its `inputs` or `outputs`; empty if it says nothing."""
-    found = metadata.get(side) if isinstance(metadata, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    outputs = _outputs(tensors.outputs, _described(metadata, "outputs"), has_batch=has_batch)
+    return Signature(tuple(inputs), outputs, bool(tensors.outputs), tensors.parameters, tuple(mismatches))
 
 
 def shape_of(tensor: Mapping[str, Any]) -> list[int]:  # Any: foreign JSON
@@ -161,20 +163,10 @@ def listed(names: "Sequence[str] | Mapping[str, object]") -> str:
     return ", ".join(shown) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _mapped(
-    given: InputTensor,
-    field: str,
-    known: Mapping[str, dict[str, Any]],  # Any: JSON
-    wanted: str,
-    *,
-    default: str,
-) -> tuple[TensorSpec, str]:
-    name = given.name or wanted or (next(iter(known)) if len(known) == 1 else "" if known else DEFAULT_INPUT)
-    if not name:
-        raise ContractError(f"{field}.name: required, because the model has the inputs {listed(known)}")
-    if known and name not in known:
-        raise ContractError(f"{field}.name: the model has no input {name!r}; it has {listed(known)}")
-    return _input(name, known.get(name, {}), given, field, default=default)
+def _described(metadata: object, side: str) -> dict[str, dict[str, Any]]:  # Any: foreign JSON
+    """Return what a model's metadata says about its `inputs` or `outputs`, by their names; empty if it says nothing."""
+    found = metadata.get(side) if isinstance(metadata, dict) else None
+    return {str(one.get("name")): one for one in found if isinstance(one, dict)} if isinstance(found, list) else {}
 
 
 def _input(
@@ -195,7 +187,8 @@ def _input(
     if given.shape is not None:
         source, has_batch = f"{field}.shape", given.shape[:1] == (-1,)
         dimensions = given.shape[1:] if has_batch else given.shape
-        if shape and not _agree(given.shape, shape):
+        pairs = zip(given.shape, shape, strict=False)
+        if shape and (len(given.shape) != len(shape) or any(a != b and a > 0 and b > 0 for a, b in pairs)):
             differs = f"{field}.shape: {list(given.shape)}, but the model's metadata has {shape}"
     found = TensorSpec(
         name,
@@ -219,52 +212,22 @@ def _of_record(shape: Sequence[int]) -> tuple[int, ...] | None:
     return tuple(shape) if len(shape) == 1 and shape[0] > 0 else tuple(shape[1:])
 
 
-def _agree(some: Sequence[int], others: Sequence[int]) -> bool:
-    return len(some) == len(others) and all(a < 1 or b < 1 or a == b for a, b in zip(some, others, strict=True))
-
-
 def _outputs(
     wanted: Sequence[OutputTensor],
-    known: Sequence[Mapping[str, Any]],  # Any: JSON
+    known: Mapping[str, dict[str, Any]],  # Any: JSON
     *,
     has_batch: bool,
 ) -> tuple[OutputSpec, ...]:
-    by_name = {str(one.get("name")): one for one in known}
-    results: set[str] = set()
-    for at, one in enumerate(wanted):
-        if by_name and one.name not in by_name:
-            raise ContractError(
-                f"tensors.outputs.{at}.name: the model has no output {one.name!r}; it has {listed(by_name)}"
-            )
-        name = one.result_name or one.name
-        if name in results:
-            raise ContractError(
-                f"tensors.outputs.{at}.resultName: {name!r} is the name of another output; choose another name"
-            )
-        results.add(name)
-    wanted = wanted or [OutputTensor(name=name) for name in list(by_name)[:1]]
-    return tuple(
-        _output(one, by_name.get(one.name, {}), f"tensors.outputs.{at}", has_batch=has_batch)
-        for at, one in enumerate(wanted)
-    )
-
-
-def _output(
-    given: OutputTensor, metadata: Mapping[str, Any], field: str, *, has_batch: bool
-) -> OutputSpec:  # Any: JSON
-    datatype = given.datatype or str(metadata.get("datatype") or "").upper()
-    shape = list(given.shape) if given.shape is not None else shape_of(metadata)
-    if given.shape is None and not shape:
-        dimensions = None
-    elif not has_batch:
-        dimensions = tuple(shape)
-    else:
-        dimensions = _of_record(shape) or ()
-    return OutputSpec(
-        given.name,
-        given.result_name or given.name,
-        datatype if datatype in DATATYPES else "",
-        dimensions,
-        is_binary=given.type == "Binary",
-        field=field,
-    )
+    found = dict[str, OutputSpec]()
+    for at, one in enumerate(wanted or [OutputTensor(name=name) for name in list(known)[:1]]):
+        field, name, metadata = f"tensors.outputs.{at}", one.result_name or one.name, known.get(one.name, {})
+        if known and not metadata:
+            raise ContractError(f"{field}.name: the model has no output {one.name!r}; it has {listed(known)}")
+        if name in found:
+            raise ContractError(f"{field}.resultName: {name!r} is the name of another output; choose another name")
+        datatype = one.datatype or str(metadata.get("datatype") or "").upper()
+        shape = shape_of(metadata) or None if one.shape is None else one.shape
+        dimensions = None if shape is None else (_of_record(shape) or ()) if has_batch else tuple(shape)
+        known_datatype = datatype if datatype in DATATYPES else ""
+        found[name] = OutputSpec(one.name, name, known_datatype, dimensions, one.type == "Binary", field)
+    return tuple(found.values())

@@ -19,45 +19,42 @@ def instances_of(
     """Return the instances of the records that can be sent, the positions of these, and why the others cannot be sent.
 
     `given` is what the contract says about the inputs. Without it, a record is an instance, and a row of columns an array of
-    numbers. JSON values without a datatype are sent as they are.
+    numbers, unless the metadata describes the input. JSON values without a datatype are sent as they are.
     """
+    is_typed = any(one.datatype or one.dimensions is not None or one.decodes_images for one in inputs)
+    is_json = isinstance(records, JsonRecords)
+    if not given and (not is_typed or (is_json and json_texts(records)[0].startswith(b"{"))):
+        return _whole(records)
     places, faults = list(range(len(records))), Faults()
-    if not given:
-        if isinstance(records, ArrowRecords) and (faults := _infinite_rows(records)):
-            places = [at for at in places if at not in faults]
-            records = selected(records, places) if places else records
-        return json_texts(records), places, faults
-    is_typed = any(one.datatype or one.shape is not None or one.decode == "Image" for one in given)
-    if isinstance(records, JsonRecords) and not is_typed:
-        columns = _as_they_are(records, inputs)
+    if is_json and not is_typed:
+        rows = decoded(records)
+        fed = [[column.pylist() for column in columns_in(records, one, rows)] for one in inputs]
+        columns = [texts_of(one[0] if len(one) == 1 else list(map(list, zip(*one, strict=True)))) for one in fed]
     else:
         tensors, places, faults = tensors_of(records, inputs, is_json=True)
-        columns = [_texts_of(tensor) for tensor in tensors]
-    if not columns:
-        return [], places, faults
-    if len(given) == 1 and not given[0].name:
-        return columns[0], places, faults
-    return objects_of({one.name: texts for one, texts in zip(inputs, columns, strict=True)}), places, faults
+        columns = [_texts_of(one) for one in tensors]
+    if len(columns) < 2 and not any(one.name for one in given):
+        return columns[0] if columns else [], places, faults
+    return objects_of({one.name: texts for one, texts in zip(inputs, columns, strict=False)}), places, faults
 
 
-def _as_they_are(records: JsonRecords, inputs: Sequence[TensorSpec]) -> list[list[bytes]]:
-    rows = decoded(records)
-    fed = [[values for _, values in columns_in(records, one, rows)] for one in inputs]
-    return [texts_of(one[0] if len(one) == 1 else list(map(list, zip(*one, strict=True)))) for one in fed]
-
-
-def _infinite_rows(records: ArrowRecords) -> Faults:
-    faults: Faults = {}
-    for column in records.table.columns:
+def _whole(records: Records) -> tuple[Sequence[bytes], list[int], Faults]:
+    """Return the records as they are, without rows that JSON cannot represent."""
+    places, faults = list(range(len(records))), Faults()
+    for column in records.table.columns if isinstance(records, ArrowRecords) else ():
         numbers = column.to_numpy(zero_copy_only=False)
         if numbers.dtype.kind == "f":
             faults |= faults_at(numpy.isinf(numbers), f"the record has {INFINITE}")
-    return faults
+    if faults:
+        places = [at for at in places if at not in faults]
+        records = selected(records, places) if places else records
+    return json_texts(records), places, faults
 
 
 def _texts_of(tensor: Tensor) -> list[bytes]:
     """Return the values of each record as JSON text."""
     if isinstance(tensor.values, numpy.ndarray):
         return texts_of_rows(tensor.values.reshape(tensor.shape))
-    values = tensor.values if isinstance(tensor.values, list) else tensor.values.to_pylist()
-    return texts_of(nested(cast("list[Json]", values), tensor.shape[1:]))  # bytes become texts when they are encoded
+    return texts_of(
+        nested(cast("list[Json]", tensor.values), tensor.shape[1:])
+    )  # bytes become texts when they are encoded

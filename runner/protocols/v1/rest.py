@@ -1,77 +1,99 @@
 """Sends batches to a model server with the V1 protocol. Each call is one try; the pipeline retries.
 
 A request is `{"instances": […]}` with one JSON value per record, which has a member for each named input. A response is
-`{"predictions": […]}` with one JSON value per instance.
+`{"predictions": […]}` with one JSON value per instance. TensorFlow Serving describes the inputs and outputs of its models.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from inferrun.formats.json_text import array_of, texts_of
-from inferrun.formats.record_errors import not_sent, with_record_errors
-from inferrun.plugins import Batch, Json, JsonRecords, Model, ModelContext, Results, Tensors
+from inferrun.plugins import Json, JsonRecords, Model, ModelContext, Records, Results, Tensors
 from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import predict_url, without_end
 from runner.protocols.tensors.answers import errors_of, load
-from runner.protocols.tensors.signature import Signature, signature_of
+from runner.protocols.tensors.datatypes import DATATYPES, Faults
+from runner.protocols.tensors.model import TensorModel
+from runner.protocols.tensors.signature import Signature
 from runner.protocols.v1.instances import instances_of
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-class V1Rest:
+_DATATYPES: Final = {
+    "DT_HALF": "FP16",
+    "DT_BFLOAT16": "BF16",
+    "DT_FLOAT": "FP32",
+    "DT_DOUBLE": "FP64",
+    "DT_STRING": "BYTES",
+}
+"""V2's datatypes by the names that TensorFlow has for them, as far as these are others."""
+
+
+class V1Rest(TensorModel[Sequence[bytes]]):
     """The model behind one predict URL."""
 
-    max_records: int | None = None
+    default = ""
 
     def __init__(self, server: ModelServer, model: Model, tensors: Tensors) -> None:
+        super().__init__(model, tensors, target=server.target)
         self._server = server
-        self._tensors = tensors
-        self._signature = signature_of(tensors, None, model.model_input_name, target=server.target, default="")
+        rest = orjson.dumps(tensors.parameters)[1:-1]
+        self._head = b"{%b%b" % (rest, b"," if rest else b"")
 
-    @property
-    def takes_any(self) -> bool:
-        """Columns that are named may have any type; what cannot be sent is named with the column."""
-        return bool(self._tensors.inputs)
-
-    def fed_columns(self) -> tuple[str, ...]:
-        """Return the columns of the inputs."""
-        return self._tensors.columns
-
-    async def prepare(self) -> None:
-        """Check that the server can be reached. Not every server has a status; the first request reports a missing model."""
-        status_url = without_end(self._server.url, ":predict")
-        await with_retries(lambda: self._server.exchange("GET", status_url), budget=self._server.limits.retry_seconds)
-
-    async def predict(self, batch: Batch) -> Results:
-        """Send one batch, without the records that JSON cannot represent."""
-        texts, places, faults = instances_of(batch.records, self._signature.inputs, self._tensors.inputs)
-        results = await self._predict(texts) if places else None
-        return with_record_errors(results, {at: not_sent(text) for at, text in faults.items()}, total=len(batch))
-
-    def predicted(self) -> "pyarrow.DataType | None":
-        """Return the type of a prediction, if the contract states the outputs."""
-        if not self._signature.outputs:
+    async def read_metadata(self) -> object:
+        """Read TensorFlow Serving's metadata. What the contract does not name must be the model's only input or output."""
+        url = f"{without_end(self._server.url, ':predict')}/metadata"
+        reply = await with_retries(lambda: self._server.exchange("GET", url), budget=self._server.limits.retry_seconds)
+        if reply.status != 200:  # not every server has it; the first request reports a missing model
             return None
-        from runner.protocols.tensors.arrow_answers import type_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
+        tensors, name = self.tensors, str(self.tensors.parameters.get("signature_name", "serving_default"))
+        named = {"inputs": tensors.inputs, "outputs": tensors.outputs}
+        found = metadata_in(reply.body, name)
+        return {side: known for side, known in found.items() if named[side] or len(known) == 1}
 
-        return type_of(self._signature)
+    def made_of(self, records: Records) -> tuple[Sequence[bytes], list[int], Faults]:
+        """Return the instances."""
+        return instances_of(records, self.signature.inputs, self.tensors.inputs)
+
+    async def infer(self, request: Sequence[bytes], records: int) -> Results:
+        """Send one request."""
+        body = b'%b"instances":%b}' % (self._head, array_of(request))
+        reply = await self._server.exchange("POST", self._server.url, body)
+        if reply.status != 200:
+            raise self._server.unsuccessful(reply)
+        try:
+            return decode(reply.body, self.signature, records=records)
+        except ValueError as error:
+            raise invalid_response(self.target, "V1", reply.body, error) from error
 
     def use_type(self, stored: "pyarrow.DataType") -> None:
         """Predictions are JSON texts, which are converted when they are stored."""
 
-    async def _predict(self, texts: Sequence[bytes]) -> Results:
-        reply = await self._server.exchange("POST", self._server.url, b'{"instances":%b}' % array_of(texts))
-        if reply.status != 200:
-            raise self._server.unsuccessful(reply)
-        try:
-            return decode(reply.body, self._signature, records=len(texts))
-        except ValueError as error:
-            raise invalid_response(self._server.target, "V1", reply.body, error) from error
+
+def metadata_in(body: bytes, signature: str) -> dict[str, list[Any]]:  # Any: JSON
+    """Return a signature in TensorFlow Serving's metadata of a model, in the form of V2; empty if it is not there."""
+    try:
+        found = orjson.loads(body)["metadata"]["signature_def"]["signature_def"][signature]
+        return {side: [_described(name, one) for name, one in found[side].items()] for side in ("inputs", "outputs")}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {}
+
+
+def _described(name: str, tensor: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
+    kind, shape = str(tensor["dtype"]), tensor["tensor_shape"]
+    datatype = _DATATYPES.get(kind, kind.removeprefix("DT_"))
+    return {
+        "name": name,
+        "datatype": datatype if datatype in DATATYPES else "",
+        "shape": None if shape.get("unknown_rank") else [int(one["size"]) for one in shape["dim"]],
+    }
 
 
 def decode(body: bytes, signature: Signature, *, records: int) -> Results:

@@ -7,6 +7,7 @@ proxies of the environment are not used.
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -22,19 +23,19 @@ from inferrun.plugins import (
     Limits,
     Model,
     ModelContext,
+    Tensors,
 )
 from inferrun.text import public_url
 from runner.network.connections import AddressRefused, Connections, open_connections
 from runner.network.http_client import Refused
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
-from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure, invalid_response
+from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
 from runner.protocols.readiness import Readiness
 from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.columns import Tensor
-from runner.protocols.tensors.signature import Signature
 from runner.protocols.v2.channels import Channels
 from runner.protocols.v2.client import V2Client
 from runner.protocols.v2.grpc_messages import (
@@ -50,38 +51,36 @@ from runner.protocols.v2.grpc_messages import (
 
 _FIELD: Final = "kserve.modelUrl"
 
-_KINDS: Final = {
-    grpc.StatusCode.UNAVAILABLE: FaultKind.UNAVAILABLE,
-    grpc.StatusCode.ABORTED: FaultKind.BUSY,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: FaultKind.BUSY,
-    grpc.StatusCode.CANCELLED: FaultKind.LOST,
-    grpc.StatusCode.DEADLINE_EXCEEDED: FaultKind.TIMEOUT,
-    grpc.StatusCode.INVALID_ARGUMENT: FaultKind.REJECTED,
-    grpc.StatusCode.OUT_OF_RANGE: FaultKind.REJECTED,
-    grpc.StatusCode.INTERNAL: FaultKind.SERVER_ERROR,
-    grpc.StatusCode.UNKNOWN: FaultKind.SERVER_ERROR,
-    grpc.StatusCode.DATA_LOSS: FaultKind.SERVER_ERROR,
+_CREDENTIALS: Final = "the server requires credentials; check the Secret that kserve.credentialsRef names"
+_LOG: Final = "see the log of the model server"
+
+_FAILURES: Final = {
+    grpc.StatusCode.UNAVAILABLE: (FaultKind.UNAVAILABLE, "check that the server is running and ready"),
+    grpc.StatusCode.ABORTED: (FaultKind.BUSY, _LOG),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (FaultKind.BUSY, _LOG),
+    grpc.StatusCode.CANCELLED: (FaultKind.LOST, _LOG),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (FaultKind.TIMEOUT, ""),
+    grpc.StatusCode.INVALID_ARGUMENT: (
+        FaultKind.REJECTED,
+        "check kserve.modelInputName and the number of values per record",
+    ),
+    grpc.StatusCode.OUT_OF_RANGE: (FaultKind.REJECTED, _LOG),
+    grpc.StatusCode.INTERNAL: (FaultKind.SERVER_ERROR, _LOG),
+    grpc.StatusCode.UNKNOWN: (FaultKind.SERVER_ERROR, _LOG),
+    grpc.StatusCode.DATA_LOSS: (FaultKind.SERVER_ERROR, _LOG),
+    grpc.StatusCode.NOT_FOUND: (FaultKind.FAILED, "check kserve.modelName and that the model is loaded"),
+    grpc.StatusCode.UNIMPLEMENTED: (FaultKind.FAILED, "check that the port of kserve.modelUrl is that of V2 over gRPC"),
+    grpc.StatusCode.UNAUTHENTICATED: (FaultKind.FAILED, _CREDENTIALS),
+    grpc.StatusCode.PERMISSION_DENIED: (FaultKind.FAILED, _CREDENTIALS),
 }
-_FIXES: Final = {
-    grpc.StatusCode.NOT_FOUND: "check kserve.modelName and that the model is loaded",
-    grpc.StatusCode.UNIMPLEMENTED: "check that the port of kserve.modelUrl is that of V2 over gRPC",
-    grpc.StatusCode.INVALID_ARGUMENT: "check kserve.modelInputName and the number of values per record",
-    grpc.StatusCode.UNAUTHENTICATED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
-    grpc.StatusCode.PERMISSION_DENIED: "the server requires credentials; check the Secret that kserve.credentialsRef names",
-    grpc.StatusCode.UNAVAILABLE: "check that the server is running and ready",
-}
+"""What a status means, and what to do about it."""
+
+# What gRPC says about a message over the limit of its receiver, a connection that was closed during a call, a server that accepts
+# no connection, and one whose certificate no known authority has signed.
 _TOO_LARGE: Final = "larger than max"
-"""What gRPC says, on both sides, about a message over the limit of its receiver."""
-
 _CUT_OFF: Final = ("Socket closed", "Connection reset", "Broken pipe")
-"""What gRPC says about a connection that was closed during a call."""
-
 _UNCONNECTED: Final = "ailed to connect"
-"""What gRPC says about a server that accepts no connection."""
-
 _UNVERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
-"""What gRPC says about a server whose certificate no known authority has signed."""
-
 
 _WITHOUT_METADATA: Final = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNKNOWN)
 
@@ -89,10 +88,8 @@ _AWAKE: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DEN
 """The server asks for credentials, or does not say whether models are ready."""
 
 
-class GrpcTransport:
-    """The model behind one server."""
-
-    is_json = False
+class GrpcServer:
+    """A model and its server."""
 
     def __init__(
         self,
@@ -104,10 +101,10 @@ class GrpcTransport:
         credentials: ModelCredentials | None,
     ) -> None:
         """Without credentials, headers whose values are in Secrets are not sent either."""
-        self._model = model.model_name
+        self.model = model.model_name
         self._url = server_of(model)
         self._connections = connections
-        self._limits = limits
+        self.limits = limits
         self._roots = root_certificates_of(model, endpoints)
         self._certificate = client_certificate_of(endpoints)
         self._credentials = credentials
@@ -116,38 +113,13 @@ class GrpcTransport:
             check_one_authorization(self._headers, credentials)
         if proxy_of(model, endpoints):
             raise ContractError("kserve.proxyUrl: the protocol grpc-v2 uses no proxy; remove it")
-        self.target = f"model {self._model!r} at {public_url(self._url.geturl())}"
+        self.target = f"model {self.model!r} at {public_url(self._url.geturl())}"
         self.channels = Channels(self._open, lifetime=limits.connection_seconds)
-
-    async def read_metadata(self) -> object:
-        """Read the model's metadata."""
-        try:
-            return await with_retries(self._read_metadata, budget=self._limits.retry_seconds)
-        except ValueError as error:
-            raise InferenceError(f"{self.target} returned invalid metadata: {error}") from error
-
-    async def _read_metadata(self) -> object:
-        try:
-            return metadata_of(await self._call(METADATA, name_request(self._model)))
-        except (Fault, InferenceError) as error:
-            if _status_of(error) in _WITHOUT_METADATA:
-                return None  # the first request reports a model that does not exist
-            raise
-
-    async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
-        """Send one request."""
-        request = infer_request(self._model, tensors, signature)
-        tensors.clear()  # the request has the values, and the response may take long
-        response = await self._call(INFER, request)
-        try:
-            return decode_response(response), response
-        except ValueError as error:
-            raise invalid_response(self.target, "V2", response, error) from error
 
     async def probe(self) -> Readiness:
         """Ask whether the model is ready. Raises Refused."""
         try:
-            ready = is_ready(await self._call(READY, name_request(self._model)))
+            ready = is_ready(await self.call(READY, name_request(self.model)))
         except (Fault, InferenceError) as error:
             if isinstance(error.__cause__, AddressRefused):
                 raise Refused(str(error.__cause__), kind=FaultKind.FAILED, was_sent=False) from error
@@ -157,7 +129,8 @@ class GrpcTransport:
             return Readiness(is_ready=False, seen=f"invalid response: {error}")
         return Readiness(is_ready=ready, seen="the model is ready" if ready else "the model is not ready")
 
-    async def _call(self, method: str, request: bytes) -> bytes:
+    async def call(self, method: str, request: bytes) -> bytes:
+        """Call a method, once. Raises Fault and InferenceError."""
         try:
             async with self.channels.channel() as channel:
                 call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
@@ -166,30 +139,29 @@ class GrpcTransport:
                 given |= {"authorization": value} if value else {}
                 given.pop("host", "")  # it is the authority of the channel
                 metadata = tuple(given.items()) or None
-                response: bytes | None = await call(request, timeout=self._limits.request_timeout, metadata=metadata)
+                response: bytes | None = await call(request, timeout=self.limits.request_timeout, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return response or b""  # None: the call succeeded without a message
 
     def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
         """Describe a failure by its status. gRPC's text is not shown: servers repeat records in it."""
-        code = error.code()
-        kind = _KINDS.get(code, FaultKind.FAILED)
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
+        code, details = error.code(), error.details() or ""
+        kind, fix = _FAILURES.get(code, (FaultKind.FAILED, _LOG))
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
             kind = FaultKind.TOO_LARGE
-        if code is grpc.StatusCode.UNAVAILABLE and any(text in (error.details() or "") for text in _CUT_OFF):
+        if code is grpc.StatusCode.UNAVAILABLE and any(text in details for text in _CUT_OFF):
             kind = FaultKind.LOST
-        if _UNVERIFIED in (error.details() or ""):
+        text = f"the call failed with {code.name}; {fix}"
+        if _UNVERIFIED in details:
             text = f"TLS connection failed: CERTIFICATE_VERIFY_FAILED; {UNKNOWN_AUTHORITY}"
         elif kind is FaultKind.TIMEOUT:
-            text = f"no response within {self._limits.request_timeout:g} s"
-        else:
-            text = f"the call failed with {code.name}; {_FIXES.get(code, 'see the log of the model server')}"
+            text = f"no response within {self.limits.request_timeout:g} s"
         failed = InferenceError(f"{self.target}: {text}")
         failed.__cause__ = error
         if kind is FaultKind.FAILED:
             return failed
-        return Fault(failed, kind=kind, was_sent=_UNCONNECTED not in (error.details() or ""))
+        return Fault(failed, kind=kind, was_sent=_UNCONNECTED not in details)
 
     async def _open(self) -> grpc.aio.Channel:
         """Open a channel to the addresses of one family. Raises Fault."""
@@ -212,7 +184,7 @@ class GrpcTransport:
             ("grpc.use_local_subchannel_pool", 1),  # otherwise all channels would share a connection
             ("grpc.service_config_disable_resolution", 1),
             ("grpc.max_send_message_length", -1),
-            ("grpc.max_receive_message_length", self._limits.response_bytes),
+            ("grpc.max_receive_message_length", self.limits.response_bytes),
         ]
         if self._url.scheme == "grpc":
             return grpc.aio.insecure_channel(target, options=options)
@@ -243,26 +215,53 @@ def server_of(model: Model) -> SplitResult:
     return parts
 
 
+class V2Grpc(V2Client):
+    """The model behind one server."""
+
+    def __init__(self, server: GrpcServer, model: Model, tensors: Tensors) -> None:
+        self._server = server
+        super().__init__(model, tensors, target=server.target)
+
+    async def read_metadata(self) -> object:
+        """Read the model's metadata."""
+        server = self._server
+        request = name_request(server.model)
+        try:
+            found = await with_retries(lambda: server.call(METADATA, request), budget=server.limits.retry_seconds)
+            return metadata_of(found)
+        except ValueError as error:
+            raise InferenceError(f"{self.target} returned invalid metadata: {error}") from error
+        except (Fault, InferenceError) as error:
+            if _status_of(error) in _WITHOUT_METADATA:
+                return None  # the first request reports a model that does not exist
+            raise
+
+    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
+        """Send one request."""
+        request = infer_request(self._server.model, tensors, self.signature)
+        tensors.clear()  # the request has the values, and the response may take long
+        response = await self._server.call(INFER, request)
+        return response, partial(decode_response, response)
+
+
 @asynccontextmanager
-async def _open_transport(
+async def _open_server(
     model: Model, limits: Limits, *, endpoints: Path, credentials: ModelCredentials | None = None
-) -> AsyncIterator[GrpcTransport]:
-    connections = await open_connections(limits)
-    transport = GrpcTransport(model, connections, limits, endpoints=endpoints, credentials=credentials)
+) -> AsyncIterator[GrpcServer]:
+    server = GrpcServer(model, await open_connections(limits), limits, endpoints=endpoints, credentials=credentials)
     try:
-        yield transport
+        yield server
     finally:
-        await transport.channels.close()
+        await server.channels.close()
 
 
 @asynccontextmanager
-async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Client]:
+async def open_grpc(model: Model, context: ModelContext) -> AsyncIterator[V2Grpc]:
     """Open the protocol `grpc-v2`."""
     folder = context.credentials_dir
-    async with _open_transport(
-        model, context.limits, endpoints=folder.parent, credentials=ModelCredentials(folder)
-    ) as transport:
-        yield V2Client(model, transport, context.contract.tensors)
+    credentials = ModelCredentials(folder)
+    async with _open_server(model, context.limits, endpoints=folder.parent, credentials=credentials) as server:
+        yield V2Grpc(server, model, context.contract.tensors)
 
 
 @asynccontextmanager
@@ -271,5 +270,5 @@ async def open_grpc_probe(
 ) -> AsyncIterator[Callable[[], Awaitable[Readiness]]]:
     """A function that asks once whether the model is ready, with that time limit and no credentials. It raises Refused."""
     limits = limits.model_copy(update={"request_timeout": seconds})
-    async with _open_transport(model, limits, endpoints=endpoints) as transport:
-        yield transport.probe
+    async with _open_server(model, limits, endpoints=endpoints) as server:
+        yield server.probe

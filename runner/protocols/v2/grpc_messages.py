@@ -52,10 +52,9 @@ def is_ready(message: bytes) -> bool:
 def metadata_of(message: bytes) -> dict[str, Any]:  # Any: the JSON form
     """Return a ModelMetadataResponse in the form of V2 REST. Raises ValueError."""
     found = _parsed(messages.ModelMetadataResponse(), message)
-    sides = {"inputs": found.inputs, "outputs": found.outputs}
     return {
         side: [{"name": one.name, "datatype": one.datatype, "shape": list(one.shape)} for one in tensors]
-        for side, tensors in sides.items()
+        for side, tensors in (("inputs", found.inputs), ("outputs", found.outputs))
     }
 
 

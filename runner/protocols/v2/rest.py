@@ -4,33 +4,33 @@ Values are sent as JSON, or as bytes if the server advertises the binary extensi
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import orjson
 
-from inferrun.plugins import Fault, Model, ModelContext
+from inferrun.plugins import Fault, Model, ModelContext, Tensors
 from runner.network.http_client import Body, Response
 from runner.network.model_server import JSON_HEADERS, ModelServer, open_model_server
-from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import infer_url, server_url, without_end
 from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.columns import Tensor
-from runner.protocols.tensors.signature import Signature
-from runner.protocols.v2 import binary, json_body
 from runner.protocols.v2.client import V2Client
+from runner.protocols.v2.rest_messages import EXTENSION, decode_response, encode_bytes, encode_json
 
 _log = logging.getLogger(__name__)
 
 
-class RestTransport:
+class V2Rest(V2Client):
     """The model behind one infer URL."""
 
-    def __init__(self, server: ModelServer) -> None:
+    is_json = True
+
+    def __init__(self, server: ModelServer, model: Model, tensors: Tensors) -> None:
         self._server = server
-        self.target = server.target
-        self.is_json = True
+        super().__init__(model, tensors, target=server.target)
 
     async def read_metadata(self) -> object:
         """Read the model's metadata, and ask whether the server takes bytes."""
@@ -47,25 +47,22 @@ class RestTransport:
             except Fault:  # a server without metadata of its own; the requests themselves are retried
                 found = None
             extensions = found.get("extensions") if isinstance(found, dict) else None
-            self.is_json = not (isinstance(extensions, list) and binary.EXTENSION in extensions)
+            self.is_json = not (isinstance(extensions, list) and EXTENSION in extensions)
         return _json_of(reply)
 
-    async def infer(self, tensors: list[Tensor], signature: Signature) -> tuple[list[Output], bytes]:
+    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
         """Send one request."""
         body: Body
-        headers: Mapping[str, str]
+        headers: Mapping[str, str] = JSON_HEADERS
         if self.is_json:
-            body, headers = json_body.encode(tensors, signature), JSON_HEADERS
+            body = encode_json(tensors, self.signature)
         else:
-            body, headers = binary.encode(tensors, signature)
+            body, headers = encode_bytes(tensors, self.signature)
         tensors.clear()  # the body has the values, and the response may take long
         reply = await self._server.exchange("POST", self._server.url, body, headers=headers)
         if reply.status != 200:
             raise self._server.unsuccessful(reply)
-        try:
-            return binary.decode_response(reply.body, reply.headers), reply.body
-        except ValueError as error:
-            raise invalid_response(self.target, "V2", reply.body, error) from error
+        return reply.body, partial(decode_response, reply.body, reply.headers)
 
 
 def _json_of(reply: Response) -> object:
@@ -80,7 +77,7 @@ def _json_of(reply: Response) -> object:
 
 
 @asynccontextmanager
-async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Client]:
+async def open_v2(model: Model, context: ModelContext) -> AsyncIterator[V2Rest]:
     """Open the protocol `v2`."""
     async with open_model_server(model, infer_url(model.model_url, model.model_name), context) as server:
-        yield V2Client(model, RestTransport(server), context.contract.tensors)
+        yield V2Rest(server, model, context.contract.tensors)

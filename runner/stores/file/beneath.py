@@ -74,29 +74,13 @@ def _open_folder(root: Path, path: str, *, create: bool = False) -> int:
             os.close(handle)
 
 
-def status_of(folder: Path, name: str) -> os.stat_result:
-    """Open a file of an opened folder for reading, without following a link, and return its status. Raises OSError."""
-    handle = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        return os.fstat(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def opened_file(path: Path) -> Iterator[BinaryIO]:
-    """A file of an opened folder for reading. Raises OSError, also for a link, and for what is not a file, such as a pipe."""
+def open_file(path: Path) -> BinaryIO:
+    """Open a file of an opened folder for reading. Raises OSError, also for a link, and for what is not a file, such as a pipe."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, f"{path.name!r} is not a file")
-        yield file
-
-
-def read_file(path: Path) -> bytes:
-    """The content of such a file."""
-    with opened_file(path) as file:
-        return file.read()
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, f"{path.name!r} is not a file")
+    return os.fdopen(handle, "rb")
 
 
 def split_last(root: Path, path: str) -> tuple[str, str]:

@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from inferrun.formats.dataset import ListedFile
-from inferrun.plugins import OutputError
+from inferrun.plugins import OutputError, RunnerError
 from inferrun.plugins.limits import KIB
-from runner.stores.file.beneath import LinkOutside, opened_file, opened_folder, read_file
+from runner.stores.file.beneath import LinkOutside, open_file, opened_folder
 from runner.stores.file.spec import FileSpec
 
 _AT_FDCWD: Final = -100
@@ -31,9 +31,14 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEX
 class ClaimFiles:
     """The files below the root of a claim. What is written is in a hidden file beside its name until it is complete."""
 
-    def __init__(self, root: Path, spec: FileSpec) -> None:
+    def __init__(
+        self, root: Path, spec: FileSpec, *, side: str = "output", error: type[RunnerError] = OutputError
+    ) -> None:
+        """`side`: the part of the contract; what another run has committed is only read."""
         self._root = root
         self._spec = spec
+        self._side = side
+        self._error = error
         self._process = uuid.uuid4().hex
         """In the names of drafts. Another process must not open them, not even of the same Pod: one that died may have left a link
         to a file that has its name already."""
@@ -43,19 +48,25 @@ class ClaimFiles:
         with self._errors(), self._drafted(name, content) as (folder, draft, final):
             has_won = _publish(draft, final)
             _sync(folder)
-            return has_won or read_file(final) == content
+            if has_won:
+                return True
+            with open_file(final) as file:
+                return file.read() == content
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, None if the name does not exist."""
         parent, last = _split(name)
-        with self._errors():
-            try:
-                with opened_folder(self._root, parent) as folder:
-                    content = read_file(folder / last)
-                    _sync(folder)  # the attempt that published the name may have died before it did
-                    return content
-            except FileNotFoundError:
-                return None
+        with (
+            self._errors(),
+            suppress(FileNotFoundError),
+            opened_folder(self._root, parent) as folder,
+            open_file(folder / last) as file,
+        ):
+            content = file.read()
+            if self._side == "output":
+                _sync(folder)  # the attempt that published the name may have died before it did
+            return content
+        return None
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:  # noqa: ARG002  the seam's
         """Yield the content of a file."""
@@ -64,7 +75,7 @@ class ClaimFiles:
             self._errors(),
             suppress(FileNotFoundError),
             opened_folder(self._root, parent) as folder,
-            opened_file(folder / last) as file,
+            open_file(folder / last) as file,
         ):
             while piece := file.read(64 * KIB):
                 yield piece
@@ -155,8 +166,9 @@ class ClaimFiles:
         try:
             yield
         except OSError as error:
-            raise OutputError(
-                f"output.file: cannot write to path {self._spec.path!r} on claim {self._spec.claim_name!r}: "
+            verb = "write to" if self._side == "output" else "read"
+            raise self._error(
+                f"{self._side}.file: cannot {verb} path {self._spec.path!r} on claim {self._spec.claim_name!r}: "
                 f"{error.strerror}; {_fix(error)}",
                 is_retryable=error.errno != errno.ELOOP,
             ) from error

@@ -8,17 +8,15 @@ import os
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
-from inferrun.formats.dataset import Dataset, ListedFile, find, split_pattern
-from inferrun.formats.skipped_files import EMPTY, listed
+from inferrun.formats.dataset import Dataset, ListedFile, dataset_of, find, split_pattern
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
 from runner.stores.dataset import OpenedDataset
-from runner.stores.file.beneath import opened_folder, split_last, status_of
+from runner.stores.file.beneath import open_file, opened_folder, split_last
+from runner.stores.file.local_files import LocalFile
 from runner.stores.file.spec import FileInputSpec
 from runner.stores.file_ranges import FileRanges
 
@@ -37,27 +35,12 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             return found
 
     with _opened(root, wanted, suffixes=record_format.suffixes) as (folder, found):
-        files = [_ClaimFile(folder, one.name, one.size) for one in found.objects]
+        files = [LocalFile(folder, one.name, one.size) for one in found.objects]
         with decompressed(files, context, suffixes=record_format.suffixes) as readable:
             dataset = OpenedDataset(
                 found, {one.name: one for one in readable}, _fingerprint_of, find_again, wanted, "input.file"
             )
             yield FileRanges(dataset, record_format=record_format, limits=context.limits)
-
-
-@dataclass(frozen=True, slots=True)
-class _ClaimFile:
-    """A file below an opened folder, from which no link leads."""
-
-    folder: Path
-    name: str
-    size: int
-
-    def open(self) -> BinaryIO:
-        """Open the file for reading."""
-        parent, _, name = self.name.rpartition("/")
-        with opened_folder(self.folder, parent) as folder:
-            return os.fdopen(os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
 
 
 @contextmanager
@@ -85,14 +68,12 @@ def _find(opened: ExitStack, root: Path, wanted: FileInputSpec, *, suffixes: Seq
     if name and not stat.S_ISDIR((folder / name).lstat().st_mode):
         if pattern:
             raise NotADirectoryError
-        one = _describe(folder, name)
-        return folder, Dataset((one,)) if one.size else Dataset((), listed({name: EMPTY}))
+        return folder, dataset_of(_describe(folder, name))
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
     found = find(_list(folder, is_deep=bool(pattern)), pattern=pattern, suffixes=suffixes, field="input.file.path")
-    if not (found.objects or wanted.allow_empty or any(one.reason == EMPTY for one in found.skipped)):
-        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
-        what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
-        raise InputError(f"input.file.path: {what} no {kinds} file; it {_listing(folder)}")
+    what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
+    where, contents = f"input.file.path: {what}", "" if found.objects else _listing(folder)
+    found = found.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)
     return folder, Dataset(tuple(_describe(folder, one.name, one.partition) for one in found.objects), found.skipped)
 
 
@@ -126,7 +107,8 @@ def _describe(folder: Path, name: str, partition: Mapping[str, str | None] | Non
         if not stat.S_ISREG(status.st_mode):
             kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
             raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
-        status = status_of(inner, last)  # an unreadable file is reported before the first batch
+        with open_file(inner / last) as file:  # an unreadable file is reported before the first batch
+            status = os.fstat(file.fileno())
     return PlannedObject(name, status.st_size, f"{status.st_mtime_ns}\t{status.st_ctime_ns}", partition or {})
 
 

@@ -1,14 +1,16 @@
-"""Files on the Pod's disk or in memory, as formats read them."""
+"""Files on a claim, on the Pod's disk or in memory, as formats read them."""
 
 import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from runner.stores.file.beneath import open_file, opened_folder
+
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """One file."""
+    """A file below a folder, out of which no link leads."""
 
     folder: Path
     name: str
@@ -16,7 +18,9 @@ class LocalFile:
 
     def open(self) -> BinaryIO:
         """Open the file for reading."""
-        return (self.folder / self.name).open("rb")
+        parent, _, name = self.name.rpartition("/")
+        with opened_folder(self.folder, parent) as folder:
+            return open_file(folder / name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
-"""The output store `file`: the folder of a run on a claim."""
+"""The output store `file`: the folder of a run on a claim, and the results that an ended run has there."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
-from inferrun.plugins import OutputStore, StorageObject, StoreContext
+from inferrun.contract import InputRun
+from inferrun.plugins import InputError, OutputStore, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.file.claim import ClaimFiles
 from runner.stores.file.spec import FileOutputSpec
+from runner.stores.run_folder.results import FolderResults, StoredResults
 from runner.stores.run_folder.store import RunFolder
 
 
@@ -20,3 +22,11 @@ async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterat
         RunFolder(files, record_format, context, wanted, label="output.file", root=wanted.claim_name, path=wanted.path)
     ) as store:
         yield store
+
+
+@asynccontextmanager
+async def open_results(spec: StorageObject, run: InputRun, context: StoreContext) -> AsyncIterator[StoredResults]:
+    """Open what another run has stored, on the claim that is mounted where inputs are."""
+    wanted = read_spec(spec, FileOutputSpec, field="inputRun.output.file")
+    files = ClaimFiles(context.input_dir, wanted, side="inputRun.output", error=InputError)
+    yield FolderResults(files, run, context, root=wanted.claim_name, path=wanted.path, form=wanted.format)

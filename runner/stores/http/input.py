@@ -51,16 +51,15 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         opening = open_client(limits, timeout=idle_timeout(limits.handler_timeout), tls=location.tls)
         web = WebFile(location, execute(stack.enter_async_context(opening)), limits)
         try:
-            version = await asyncio.to_thread(lambda: execute(web.version()))
+            found = await asyncio.to_thread(lambda: execute(web.describe()))
             file: InputFile
-            if version is not None:
+            if found is not None:
+                one = found
 
                 def read_range(start: int, length: int) -> bytes:
-                    return execute(web.read_range(start, length, version=version))
+                    return execute(web.read_range(start, length, found=one))
 
-                remote = RemoteFile(location.name, version.size, read_range)
-                (file,) = opened.enter_context(cached([remote], context))
-                one = PlannedObject(location.name, version.size, version.etag)
+                (file,) = opened.enter_context(cached([RemoteFile(one.name, one.size, read_range)], context))
             else:
                 name = location.name.replace("\0", "").replace("/", "_")[-200:]
                 spool = InputSpool(
@@ -73,15 +72,15 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 one = PlannedObject(file.name, file.size, spool.digest)
 
             def find_again() -> Dataset:
-                found = execute(web.version())
-                return Dataset((PlannedObject(location.name, found.size, found.etag),) if found else ())
+                now = execute(web.describe())
+                return Dataset((now,) if now else ())
 
             with decompressed([file], context, suffixes=record_format.suffixes) as readable:
                 dataset = OpenedDataset(
                     Dataset((one,)),
                     {one.name: readable[0]},
-                    partial(_fingerprint_of, is_content=version is None),
-                    find_again if version else None,
+                    partial(_fingerprint_of, is_content=found is None),
+                    find_again if found else None,
                     wanted,
                     "input.http",
                 )

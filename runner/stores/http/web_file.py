@@ -3,13 +3,12 @@
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import aiohttp
 from yarl import URL
 
-from inferrun.plugins import FaultKind, InputError, Limits
+from inferrun.plugins import FaultKind, InputError, Limits, PlannedObject
 from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, read_start
 from runner.network.http_client import HttpClient
 from runner.network.retries import with_retries
@@ -22,14 +21,6 @@ _RANGE: Final = re.compile(r"bytes 0-0/([0-9]{1,15})")
 _PERMANENT: Final = frozenset({301, 302, 303, 307, 308, 400, 401, 403, 404, 405, 410})
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """What identifies the content of a file that can be read in ranges."""
-
-    size: int
-    etag: str
-
-
 class WebFile:
     """A file on a web server."""
 
@@ -38,31 +29,32 @@ class WebFile:
         self._client = client
         self._limits = limits
 
-    async def version(self) -> Version | None:
-        """Ask for the first byte; None if the server does not support ranges, or does not identify the content.
+    async def describe(self) -> PlannedObject | None:
+        """Ask for the first byte; None if the server does not support ranges, or has no strong ETag that identifies the content.
 
         Raises InputError.
         """
 
-        async def attempt() -> Version | None:
+        async def attempt() -> PlannedObject | None:
             async with self._response({"Range": "bytes=0-0"}) as response:
                 found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
                 etag = response.headers.get("ETag", "")
                 if response.status != 206 or found is None or not etag.startswith('"'):
                     return None  # the body, which may be the whole file, is not read
-                return Version(int(found[1]), etag) if len(await read_start(response, 1)) == 1 else None
+                is_whole = len(await read_start(response, 1)) == 1
+                return PlannedObject(self._location.name, int(found[1]), etag) if is_whole else None
 
         return await self._retried(attempt)
 
-    async def read_range(self, start: int, length: int, *, version: Version) -> bytes:
-        """Return a part of the file. Raises InputError, also if it has another version."""
+    async def read_range(self, start: int, length: int, *, found: PlannedObject) -> bytes:
+        """Return a part of the file. Raises InputError, also if it is not what was found before."""
         wanted = f"{start}-{start + length - 1}"
 
         async def attempt() -> bytes:
-            async with self._response({"Range": f"bytes={wanted}", "If-Match": version.etag}) as response:
-                found = (response.status, response.headers.get("Content-Range"), response.headers.get("ETag"))
+            async with self._response({"Range": f"bytes={wanted}", "If-Match": found.tag}) as response:
+                got = (response.status, response.headers.get("Content-Range"), response.headers.get("ETag"))
                 body = await read_start(response, length) if response.status == 206 else b""
-                if found != (206, f"bytes {wanted}/{version.size}", version.etag) or len(body) != length:
+                if got != (206, f"bytes {wanted}/{found.size}", found.tag) or len(body) != length:
                     raise InputError(
                         f"{self._location.name} changed while it was being read; start a new run", is_retryable=False
                     )

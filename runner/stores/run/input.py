@@ -7,7 +7,7 @@ compared with the manifest.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from importlib import import_module
 from typing import Final, TypeAlias
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from inferrun.contract import InputRun
 from inferrun.formats.stored_records import blocks_of
-from inferrun.manifest import ENDED_RUN, Manifest
+from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -34,10 +34,10 @@ from runner.contract_file import only_label
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
-from runner.stores.run_folder.results import OrderedRows, SpooledPart, StoredResults
+from runner.stores.run_folder.results import OrderedRows, StoredResults
 
-LABELS: Final = ("file", "s3", "sql")
-"""The labels of outputs that can be read."""
+LABELS: Final = {"file": "file.output", "s3": "s3.output", "sql": "sql.results"}
+"""The labels of outputs that can be read, and the modules that do; each imports the client of its servers."""
 
 OpenResults: TypeAlias = Callable[[StorageObject, InputRun, StoreContext], AbstractAsyncContextManager[StoredResults]]
 
@@ -52,11 +52,11 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     label, output = only_label(run.output, side="inputRun.output")
     if label not in LABELS:
         raise ContractError(f"inputRun.output: the label {label!r} cannot be read; allowed: {', '.join(LABELS)}")
-    # Each imports the client of its servers.
-    open_results: OpenResults = import_module(f"runner.stores.{label}.results").open_results
+    open_results: OpenResults = import_module(f"runner.stores.{LABELS[label]}").open_results
     async with open_results(output, run, context) as results:
         manifest = await asyncio.to_thread(_manifest_of, run, results)
-        with closing(RunResults(run, manifest, results, context=context, columns=context.columns)) as source:
+        source = RunResults(run, manifest, results, context=context, columns=context.columns)
+        with closing(source.rows):
             yield source
 
 
@@ -95,9 +95,7 @@ class RunResults:
         self._context = context
         self._columns = columns
         self._parts = [part for part in manifest.parts if part.records]
-        self._spooled = ExitStack()
-        self._rows: tuple[int, OrderedRows] | None = None
-        """The part that is spooled."""
+        self.rows = OrderedRows(self._rows_of)
 
     def plan(self) -> InputPlan:
         """Divide each part into chunks of rows."""
@@ -117,29 +115,21 @@ class RunResults:
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
         """Yield the results in a range of a part. Raises InputError if they are not what was committed."""
-        if self._rows is None or self._rows[0] != chunk.unit:
-            self.close()
-            folder = self._spooled.enter_context(spool_folder(self._context.spool_dir))
-            stored = self._results.spool(self._parts[chunk.unit], folder)
-            self._rows = chunk.unit, OrderedRows(lambda: self._rows_of(stored))
         try:
-            found = self._rows[1].between(chunk.first, chunk.stop)
+            found = self.rows.between(self._parts[chunk.unit], chunk.first, chunk.stop)
             yield from blocks_of(found, self._columns, run=self._run.name)
         except ValueError as error:
             raise InputError(
                 f"input.run: the results of run {self._run.name!r} cannot be read: {error}", is_retryable=False
             ) from error
 
-    def _rows_of(self, stored: SpooledPart) -> Iterator[StoredResult]:
+    def _rows_of(self, part: ManifestPart) -> Generator[StoredResult, None, None]:
         with ExitStack() as opened:
+            folder = opened.enter_context(spool_folder(self._context.spool_dir))
+            stored = self._results.spool(part, folder)
             results = opened.enter_context(stored.results.open())
             errors = opened.enter_context(stored.errors.open()) if stored.errors else None
             yield from self._results.record_format.read_results(results, errors)
-
-    def close(self) -> None:
-        """Delete what is spooled."""
-        self._rows = None
-        self._spooled.close()
 
     def verify(self) -> None:
         """Each part was compared with the manifest when it was read."""

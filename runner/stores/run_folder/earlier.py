@@ -1,7 +1,7 @@
 """The results of an ended run, for the run that completes them: which documents say what is kept. Reads through its caller."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -77,22 +77,18 @@ def earlier_run(
     if begun.run_id != run.run_id:
         raise unusable(f"{location} belongs to another run ({begun.run_id})")
 
-    def rows_of(part: ManifestPart) -> Iterator[StoredResult]:
+    def rows_of(part: ManifestPart) -> Generator[StoredResult, None, None]:
         if (copy := copied(part)) is None:
             raise unusable(f"{location}/{part.file} is missing or has changed since it was committed")
         with copy.open("rb") as content:
             copy.unlink()
             yield from record_format.read_results(content)
 
-    rows: dict[str, OrderedRows] = {}
-    """Of the part that was read last."""
+    rows = OrderedRows(rows_of)
 
     def predictions_in(part: ManifestPart, chunk: Chunk) -> Mapping[int, bytes]:
-        if part.file not in rows:
-            rows.clear()
-            rows[part.file] = OrderedRows(lambda: rows_of(part))
         try:
-            found = rows[part.file].between(chunk.first, chunk.stop)
+            found = rows.between(part, chunk.first, chunk.stop)
             return {row.index: row.prediction for row in found if row.error is None}
         except ValueError as error:
             raise unusable(f"{location}/{part.file}: {error}") from error

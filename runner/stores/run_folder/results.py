@@ -1,6 +1,6 @@
 """The results of an ended run for another run that reads them: files on a claim, objects in a bucket, or rows of a table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -11,7 +11,8 @@ from inferrun.formats.named_columns import STORED_RESULTS
 from inferrun.manifest import ManifestPart, StoredFile
 from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext, StoredResult
 from runner.stores.file.local_files import LocalFile
-from runner.stores.input_spool import InputSpool
+from runner.stores.input_spool import disk_errors, too_large
+from runner.stores.run_folder.files import RunFiles, copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +24,34 @@ class SpooledPart:
 
 
 class OrderedRows:
-    """The rows of a part. Whoever reads one range after the other reads it once."""
+    """The rows of parts. Whoever reads one range after the other reads each part once."""
 
-    def __init__(self, opened: Callable[[], Iterator[StoredResult]]) -> None:
-        """`opened` returns the rows from the first one."""
+    def __init__(self, opened: Callable[[ManifestPart], Generator[StoredResult, None, None]]) -> None:
+        """`opened` returns the rows of a part from the first one."""
         self._opened = opened
-        self._rows: Iterator[StoredResult] = iter(())
+        self._rows: Generator[StoredResult, None, None] | None = None
         self._held: StoredResult | None = None
-        self._next = -1
-        """The index before which all rows were read; negative: unknown."""
+        self._next = "", -1
+        """The file of the part that is read, and the index before which all its rows were read; negative: unknown."""
 
-    def between(self, first: int, stop: int) -> Iterator[StoredResult]:
-        """Yield the rows with indexes from `first` to `stop`, without `stop`. Raises what the rows raise."""
-        if not 0 <= self._next <= first:
-            self._rows, self._held = self._opened(), None
-        self._next = -1
-        for row in chain(filter(None, [self._held]), self._rows):
+    def between(self, part: ManifestPart, first: int, stop: int) -> Iterator[StoredResult]:
+        """Yield the rows of a part with indexes from `first` to `stop`, without `stop`. Raises what the rows raise."""
+        file, index = self._next
+        if file != part.file or not 0 <= index <= first:
+            self.close()  # the copy of the previous part is deleted before there is another one
+            self._rows, self._held = self._opened(part), None
+        self._next = part.file, -1
+        for row in chain(filter(None, [self._held]), self._rows or ()):
             if row.index >= stop:
-                self._held, self._next = row, max(first, stop)
+                self._held, self._next = row, (part.file, max(first, stop))
                 return
             if row.index >= first:
                 yield row
+
+    def close(self) -> None:
+        """Delete what is read."""
+        if self._rows:
+            self._rows.close()
 
 
 class StoredResults(Protocol):
@@ -61,21 +69,11 @@ class StoredResults(Protocol):
         """Copy a part to a folder. Raises InputError if it is not what was committed."""
 
 
-class CommittedFiles(Protocol):
-    """Files that are read. Methods block and raise InputError, and FileNotFoundError for a file that does not exist."""
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a small file."""
-
-    def pieces(self, name: str, size: int) -> Iterator[bytes]:
-        """Yield the content of a file that had that size."""
-
-
 class FolderResults:
     """The folder of a run."""
 
     def __init__(
-        self, files: CommittedFiles, run: InputRun, context: StoreContext, *, root: str, path: str, form: str
+        self, files: RunFiles, run: InputRun, context: StoreContext, *, root: str, path: str, form: str
     ) -> None:
         """`root`: what to show before the names of files; `path`: of the outputs of all runs; `form`: the name of the format."""
         self._files = files
@@ -86,28 +84,21 @@ class FolderResults:
 
     def read_manifest(self) -> bytes | None:
         """Read the file."""
-        try:
-            return self._files.read(f"{self._folder}/manifest.json")
-        except FileNotFoundError:
-            return None
+        return self._files.read(f"{self._folder}/manifest.json")
 
     def spool(self, part: ManifestPart, folder: Path) -> SpooledPart:
         """Copy the file of the results, and that of the errors if there is one."""
-        errors = self._spool(part.errors, folder / "errors") if part.errors else None
-        return SpooledPart(self._spool(part, folder / "results"), errors)
+        return SpooledPart(self._copied(part, folder), self._copied(part.errors, folder) if part.errors else None)
 
-    def _spool(self, file: StoredFile, to: Path) -> LocalFile:
+    def _copied(self, file: StoredFile, folder: Path) -> LocalFile:
         name = f"{self.location}/{file.file}"
-        spool = InputSpool(to, limit=self._limit, what=f"input.run: {name} has")
-        try:
-            with spool.opened():
-                for piece in self._files.pieces(f"{self._folder}/{file.file}", file.bytes):
-                    spool.write(piece)
-        except FileNotFoundError:
-            raise changed(f"{name} is missing") from None
-        if spool.digest != file.sha256:
-            raise changed(f"{name} has changed")
-        return spool.file
+        if file.bytes > self._limit:
+            raise too_large(f"input.run: {name} has", self._limit)
+        with disk_errors(folder):
+            copy = copied(self._files, self._folder, file, folder)
+        if copy is None:
+            raise changed(f"{name} is missing or has changed")
+        return LocalFile(copy.parent, copy.name, file.bytes)
 
 
 def readable_format(context: StoreContext, form: str) -> ReadableResults:

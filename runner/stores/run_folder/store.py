@@ -26,7 +26,6 @@ import asyncio
 import re
 import shutil
 import threading
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -56,6 +55,7 @@ from inferrun.plugins import (
     ResultOptions,
     RetriedRun,
     StoreContext,
+    StoredPart,
     Survey,
     TypedResultFormat,
 )
@@ -69,10 +69,10 @@ from runner.stores.run_folder.documents import (
     run_id_of,
 )
 from runner.stores.run_folder.earlier import earlier_run
-from runner.stores.run_folder.files import RunFiles
+from runner.stores.run_folder.files import RunFiles, copied
 from runner.stores.run_folder.layout import ResultSpec, part_ranges
 from runner.stores.run_folder.merging import StagedFile, Stopped, merged
-from runner.stores.run_folder.spool import Draft, PartDraft, Spool, SpooledChunk
+from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 
 if TYPE_CHECKING:
     import pyarrow
@@ -183,6 +183,19 @@ class RunFolder:
             return self._read_commit()
 
         return await self._spool.on_thread(store_abort)
+
+    async def committed_parts(self) -> Sequence[StoredPart]:
+        """Read the manifest."""
+
+        def read_parts() -> list[StoredPart]:
+            content = self._files.read(self._name("manifest.json"))
+            if content is None or isinstance(manifest := ENDED_RUN.validate_json(content), AbortedRun):
+                raise OutputError(f"{self._label}: the run in {self._location} is not committed", is_retryable=False)
+            self._check_owner(manifest.run_id)
+            folder = PurePosixPath(self._folder).name
+            return [StoredPart(f"{folder}/{part.file}", part.bytes, part.records) for part in manifest.parts]
+
+        return await self._spool.on_thread(read_parts)
 
     async def claim(self, claim: Claim) -> bool:
         """Create a claim. Pods with the same intention write the same name."""
@@ -404,17 +417,9 @@ class RunFolder:
         return StagedFile(file.file, file.bytes, copy, self._is_stopped)
 
     def _copied(self, folder: str, file: StoredFile) -> Path | None:
-        """Return a copy of a committed file on the Pod's disk; None if the file is missing or has changed."""
         if self._is_stopped.is_set():
             raise Stopped
-        draft = Draft(self._spool.folder / "copies" / uuid.uuid4().hex)
-        try:
-            for piece in self._files.pieces(f"{folder}/{file.file}", file.bytes):
-                draft.write(piece)
-            draft.write(b"")
-        finally:
-            draft.finish()
-        return draft.path if draft.sha256 == file.sha256 else None
+        return copied(self._files, folder, file, self._spool.folder / "copies")
 
     def _check_parts(self, parts: Sequence[ManifestPart]) -> None:
         sizes = {one.name: one.size for one in self._files.list_below(self._name("predictions/"))}

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
@@ -136,9 +137,16 @@ class Bucket:
         return self._read(key, get)
 
     def pieces(self, key: str, size: int) -> Iterator[bytes]:
-        """Yield the content of an object of that size, in ranges."""
+        """Yield the content of an object of that size, in ranges; nothing if there is no such object."""
+
+        def get(start: int) -> bytes:
+            try:
+                return bytes(obstore.get_range(self._store, key, start=start, end=min(start + _PIECE, size)))
+            except FileNotFoundError:
+                return b""
+
         for start in range(0, size, _PIECE):
-            yield self.read_range(key, start, min(_PIECE, size - start))
+            yield self._read(key, partial(get, start))
 
     def _read(self, key: str, get: Callable[[], T]) -> T:
         """Read something, again if the response was cut off. obstore itself repeats what fails before the response begins."""

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from inferrun.formats.dataset import Dataset, find, split_pattern
-from inferrun.formats.skipped_files import EMPTY, listed
+from inferrun.formats.dataset import Dataset, dataset_of, find, split_pattern
 from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
@@ -60,16 +59,12 @@ def _find(bucket: Bucket, wanted: S3InputSpec, *, suffixes: Sequence[str]) -> tu
     base, pattern = split_pattern(wanted.path)
     if not pattern and not base.endswith("/") and (one := bucket.head(base)) is not None:
         folder, slash, name = base.rpartition("/")
-        found = PlannedObject(name, one.size, one.tag)
-        return folder + slash, Dataset((found,)) if one.size else Dataset((), listed({name: EMPTY}))
+        return folder + slash, dataset_of(PlannedObject(name, one.size, one.tag))
     folder = f"{base.rstrip('/')}/" if base else ""
     # Consoles create an object for the folder itself, whose key is the prefix.
     below = [one for one in bucket.list_below(folder) if f"{one.name}/" != folder]
     names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
     dataset = find(names, pattern=pattern, suffixes=suffixes, field="input.s3.path")
-    if not (dataset.objects or wanted.allow_empty or any(one.reason == EMPTY for one in dataset.skipped)):
-        shown = ", ".join(one.name for one in below[:_KEYS_SHOWN]) or "nothing"
-        kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
-        what = "matches no" if pattern else "is no object, and there is no"
-        raise InputError(f"input.s3.path: {wanted.location} {what} {kinds} below it; it contains {shown}")
-    return folder, dataset
+    where = f"input.s3.path: {wanted.location} {'matches' if pattern else 'is no object, and has'}"
+    contents = f"contains {', '.join(one.name for one in below[:_KEYS_SHOWN]) or 'nothing'}"
+    return folder, dataset.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)

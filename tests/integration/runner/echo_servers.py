@@ -66,7 +66,7 @@ class Echo(Model):
 
     def predict(self, request, headers=None, response_headers=None):
         if isinstance(request, dict):
-            return {"predictions": [{"echo": one, "seen": type(one).__name__} for one in request["instances"]]}
+            return {"predictions": [{"echo": one["given"], "seen": type(one).__name__} for one in request["instances"]]}
         outputs = []
         if self.name == "several":
             given = {one.name: one for one in request.inputs}

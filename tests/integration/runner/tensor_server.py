@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from runner.protocols.v2.binary import HEADER_LENGTH
+from runner.protocols.v2.rest_messages import HEADER_LENGTH
 
 METADATA: dict[str, Any] = {  # Any: JSON
     "name": "two",

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -152,23 +151,6 @@ async def test_the_documented_config_works(tmp_path: Path, llm: OpenAiServer) ->
     ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
     assert lines(machine, out="sorted") == [json.loads(line) for line in results.splitlines()]
-
-
-async def test_the_example_makes_prompts_of_tickets(tmp_path: Path, llm: OpenAiServer) -> None:
-    folder = REPOSITORY / "examples" / "tickets"
-    spec = yaml.safe_load((folder / "config.yaml").read_text())["spec"]
-    machine = machine_of(tmp_path / "run", llm.url, spec["request"], passThroughColumns=spec["passThroughColumns"])
-    making = await asyncio.create_subprocess_exec(
-        sys.executable, str(folder / "make_tickets.py"), "20", str(machine.input / "tickets.parquet")
-    )
-    assert await making.wait() == 0
-    machine.contract["output"]["file"]["format"] = "parquet"
-    ended = await machine.process()
-    assert (ended.code, ended.message) == (0, "20 of 20 records predicted"), ended.stderr
-    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
-    assert found.column("id").to_pylist() == list(range(20))
-    assert found.column("prediction").to_pylist()[1]["text"] == "Crash at start\nThis is ticket 1."
-    assert found.column("prediction").to_pylist()[9]["text"] == "Crash at start\n"
 
 
 TYPED = pa.struct(

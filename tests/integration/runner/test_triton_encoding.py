@@ -6,13 +6,15 @@ import subprocess
 from base64 import b64decode
 from typing import Any
 
+import numpy
 import orjson
 import pytest
 
 from inferrun.plugins import JsonRecords, Tensors
 from runner.protocols.tensors.columns import tensor_of
+from runner.protocols.tensors.datatypes import from_raw
 from runner.protocols.tensors.signature import Signature, signature_of
-from runner.protocols.v2 import binary, grpc_messages
+from runner.protocols.v2 import grpc_messages, rest_messages
 from runner.protocols.v2 import inference_pb2 as messages
 from tests.integration.runner.echo_servers import DIMENSIONS, SAMPLES
 from tools.devcluster.servers_for_tests import triton_python
@@ -76,13 +78,20 @@ def test_a_request_has_the_bytes_of_tritons_client(encoded: list[tuple[bytes, in
     given = {"name": "x", "columns": ["v"], "datatype": datatype, "shape": [-1, *shape[1:]] if shape else []}
     signature = signature_of(Tensors.model_validate({"inputs": [given]}), None, "", target="")
     tensor = tensor_of(records, signature.inputs[0], is_json=False)
-    parts, headers = binary.encode([tensor], signature)
+    parts, headers = rest_messages.encode_bytes([tensor], signature)
     own = b"".join(parts)
-    start = int(headers[binary.HEADER_LENGTH])
+    start = int(headers[rest_messages.HEADER_LENGTH])
     assert own[start:] == body[length:]
     assert orjson.loads(own[:start])["inputs"] == orjson.loads(body[:length])["inputs"]
     request = messages.ModelInferRequest.FromString(grpc_messages.infer_request("m", [tensor], signature))
     assert list(request.raw_input_contents) == [raw]
+    found = from_raw(raw, datatype, count=len(values))
+    if datatype == "BYTES":
+        assert [one.decode() for one in found] == values
+    elif datatype == "BF16":
+        assert numpy.allclose(found, values, rtol=1 / 256, atol=0)
+    else:
+        assert list(found) == values
     assert (list(request.inputs[0].shape), request.inputs[0].datatype) == (list(shape), datatype)
 
 
@@ -93,8 +102,8 @@ def test_parameters_are_sent_with_inputs_and_requests() -> None:
         Tensors.model_validate({"inputs": [given], "parameters": parameters}), None, "", target=""
     )
     tensor = tensor_of(JsonRecords([b'{"v":1}']), signature.inputs[0], is_json=False)
-    (first, _), headers = binary.encode([tensor], signature)
-    assert len(first) == int(headers[binary.HEADER_LENGTH])
+    (first, _), headers = rest_messages.encode_bytes([tensor], signature)
+    assert len(first) == int(headers[rest_messages.HEADER_LENGTH])
     head = orjson.loads(first)
     assert head["parameters"] == {**parameters, "binary_data_output": True}
     assert head["inputs"][0]["parameters"] == {**parameters, "binary_data_size": 4}

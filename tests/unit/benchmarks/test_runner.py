@@ -22,7 +22,7 @@ from inferrun.plugins import JsonRecords
 from runner.protocols.tensors.answers import results_of
 from runner.protocols.tensors.columns import Tensor, tensor_of
 from runner.protocols.tensors.signature import Signature, TensorSpec
-from runner.protocols.v2 import json_body
+from runner.protocols.v2 import rest_messages
 from runner.protocols.v2.grpc_messages import decode_response, infer_request
 from tests.unit.runner.batches import decoded
 
@@ -40,7 +40,7 @@ def test_a_message_is_complete_with_its_last_byte() -> None:
 
 def test_the_generator_sends_what_the_runner_sends() -> None:
     records = JsonRecords([b"[5.1,3.5,1.4,0.2]"] * 3)
-    assert body_of(3) == json_body.encode([tensor_of(records, TensorSpec("input-0"), is_json=True)], SIGNATURE)
+    assert body_of(3) == rest_messages.encode_json([tensor_of(records, TensorSpec("input-0"), is_json=True)], SIGNATURE)
 
 
 def test_the_generator_sends_the_same_tensor_over_grpc() -> None:

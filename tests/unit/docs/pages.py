@@ -52,7 +52,8 @@ def manifests() -> list[Json]:
     texts = [text for page in PAGES for text in blocks(page, "yaml")]
     texts += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.yaml"))]
     documents = [document for text in texts for document in yaml.safe_load_all(text)]
-    return [one for one in documents if one["apiVersion"].startswith("ai.krateo.io/")]
+    ours = "ai.krateo.io/"  # a block without a version is a part of a manifest, or of the chart's values
+    return [one for one in documents if str(one.get("apiVersion", "")).startswith(ours)]
 
 
 def manifest_name(manifest: Json) -> str:

@@ -32,6 +32,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.protocols", "openai"),
         ("inferrun.protocols", "http"),
         ("inferrun.formats", "jsonl"),
+        ("inferrun.formats", "json"),
         ("inferrun.formats", "csv"),
         ("inferrun.formats", "openai"),
         ("inferrun.formats", "parquet"),
@@ -48,7 +49,8 @@ def test_the_label_krateo_is_a_package_of_its_own() -> None:
 
 def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(
-        ContractError, match=r"^input\.fil: unknown name 'fil'; allowed: file, http, krateo, run, s3, sql$"
+        ContractError,
+        match=r"^input\.fil: unknown name 'fil'; allowed: delta, file, http, iceberg, krateo, run, s3, sql$",
     ):
         registry.Registry().input_store("fil")
 

@@ -7,14 +7,14 @@ from inferrun.plugins import JsonRecords, RecordError, Results
 from runner.protocols.tensors.answers import Output, results_of
 from runner.protocols.tensors.datatypes import from_raw, raw_of
 from runner.protocols.tensors.signature import Signature, TensorSpec
-from runner.protocols.v2 import json_body
+from runner.protocols.v2 import rest_messages
 from tests.unit.runner.batches import decoded
 
 SIGNATURE = Signature((TensorSpec("x"),))
 
 
 def decode(body: bytes, *, records: int) -> Results:
-    return results_of(json_body.decode(body), SIGNATURE, records=records)
+    return results_of(rest_messages.decode_response(body, {}), SIGNATURE, records=records)
 
 
 def response(**output: object) -> bytes:

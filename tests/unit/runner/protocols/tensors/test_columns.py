@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.contract import InputTensor
+from inferrun.formats.record_errors import not_sent, with_record_errors
 from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
-from runner.protocols.tensors.columns import Tensor, Unfit, predict_tensors, tensor_of
+from runner.protocols.tensors.columns import Tensor, Unfit, tensor_of, tensors_of
 from runner.protocols.tensors.datatypes import raw_of
 from runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
-from runner.protocols.v2.json_body import encode, text_of
+from runner.protocols.v2.rest_messages import encode_json, text_of
 from tests.unit.runner.batches import decoded
 
 
@@ -37,7 +38,7 @@ def sent(one: TensorSpec, *texts: bytes) -> tuple[list[int], object]:
 
 def test_a_request_has_one_flat_input_of_rows_by_columns() -> None:
     tensor = tensor_of(JsonRecords([b"[1, 2.5]", b"[3,4]"]), TensorSpec("input-0"), is_json=True)
-    body = orjson.loads(encode([tensor], Signature((TensorSpec("input-0"),))))
+    body = orjson.loads(encode_json([tensor], Signature((TensorSpec("input-0"),))))
     assert body == {"inputs": [{"name": "input-0", "shape": [2, 2], "datatype": "FP32", "data": [1, 2.5, 3, 4]}]}
 
 
@@ -163,41 +164,38 @@ def test_records_that_are_objects_are_rejected() -> None:
         sent(TensorSpec("x"), b'{"custom_id": "a"}')
 
 
-async def predicted(records: Records, one: TensorSpec, *, is_json: bool = True) -> tuple[Results, list[Tensor]]:
+def predicted(records: Records, one: TensorSpec, *, is_json: bool = True) -> tuple[Results, list[Tensor]]:
     """Results that are the positions among the records that were sent, and the tensors."""
-    given_tensors: list[Tensor] = []
-
-    async def send(tensors: list[Tensor], count: int) -> Results:
-        given_tensors.extend(tensors)
-        return Results(JsonRecords([b"%d" % at for at in range(count)]))
-
-    return await predict_tensors(records, [one], send, is_json=is_json), given_tensors
+    tensors, places, faults = tensors_of(records, [one], is_json=is_json)
+    sent_ones = Results(JsonRecords([b"%d" % at for at in range(len(places))])) if places else None
+    unsent = {at: not_sent(text) for at, text in faults.items()}
+    return with_record_errors(sent_ones, unsent, total=len(records)), tensors
 
 
-async def test_only_the_records_that_fit_are_sent() -> None:
+def test_only_the_records_that_fit_are_sent() -> None:
     texts = [b"[1,2]", b"[1,null]", b"[1]", b'["a",1]', b"[3,4]", b"[1.5,2]"]
-    results, tensors = await predicted(JsonRecords(texts), described([-1, 2], "INT64"))
+    results, tensors = predicted(JsonRecords(texts), described([-1, 2], "INT64"))
     assert set(results.errors) == {1, 2, 3, 5}
     assert [decoded(results)[at] for at in (0, 4)] == [0, 1]
     assert [(one.shape, content_of(one)) for one in tensors] == [([2, 2], b"[1,2,3,4]")]
     assert results.errors[1].message == "the record has null, which datatype INT64 cannot represent (tensor 'x')"
 
 
-async def test_without_metadata_the_shape_of_most_records_is_that_of_all() -> None:
+def test_without_metadata_the_shape_of_most_records_is_that_of_all() -> None:
     texts = [b"[1]", b"[1,2]", b"[[1,2]]", b"[3,4]"]
-    results, (tensor,) = await predicted(JsonRecords(texts), TensorSpec("x"))
+    results, (tensor,) = predicted(JsonRecords(texts), TensorSpec("x"))
     assert set(results.errors) == {0, 2}
     assert results.errors[0].message == "the record has dimensions [1], others have [2]"
     assert list(tensor.shape) == [2, 2]
 
 
-async def test_values_and_arrays_of_one_value_are_not_mixed_in_a_request() -> None:
-    results, _ = await predicted(JsonRecords([b"1", b"[2]", b"3"]), described([-1]))
+def test_values_and_arrays_of_one_value_are_not_mixed_in_a_request() -> None:
+    results, _ = predicted(JsonRecords([b"1", b"[2]", b"3"]), described([-1]))
     assert set(results.errors) == {1}
 
 
-async def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
-    results, tensors = await predicted(JsonRecords([b"[null]", b"[0.5]"]), described([-1, 1], "INT64"))
+def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
+    results, tensors = predicted(JsonRecords([b"[null]", b"[0.5]"]), described([-1, 1], "INT64"))
     assert (results.counts.completed, results.counts.failed) == (0, 2)
     assert tensors == []
 
@@ -220,42 +218,42 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize(("column", "datatype", "unfit"), COLUMNS.values(), ids=COLUMNS)
-async def test_a_column_is_sent_as_its_values_are(column: pyarrow.Array, datatype: str, unfit: set[int]) -> None:
+def test_a_column_is_sent_as_its_values_are(column: pyarrow.Array, datatype: str, unfit: set[int]) -> None:
     metadata = {"inputs": [{"name": "x", "datatype": datatype, "shape": [-1, 1]}]}
     table = ArrowRecords(pyarrow.record_batch({"pad": pyarrow.array([0] * 3), "x": column}))
-    results, tensors = await predicted(table, input_of(metadata, "x", "x"), is_json=False)
+    results, tensors = predicted(table, input_of(metadata, "x", "x"), is_json=False)
     assert set(results.errors) == set(unfit)
     assert len(tensors) == 1
     for error in results.errors.values():
         assert error.message.startswith("column 'x' has ")
 
 
-async def test_list_columns_become_dimensions_and_others_are_errors() -> None:
+def test_list_columns_become_dimensions_and_others_are_errors() -> None:
     metadata = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2, 2]}]}
     lists = [[1, 2, 3, 4], [1, 2, 3], None, [5, 6, 7, 8], [], [1, 2, 3, None]]
     for kind in (pyarrow.list_(pyarrow.int32()), pyarrow.large_list(pyarrow.float64())):
         table = pyarrow.record_batch({"x": pyarrow.array([None, *lists], kind)}).slice(1)
-        results, (tensor,) = await predicted(ArrowRecords(table), input_of(metadata, "x", "x"))
+        results, (tensor,) = predicted(ArrowRecords(table), input_of(metadata, "x", "x"))
         assert set(results.errors) == {1, 2, 4}
         assert list(tensor.shape) == [3, 2, 2]
         assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, None]
     fixed = pyarrow.array([[1.0, 2, 3, 4], None, [5, 6, 7, 8]], pyarrow.list_(pyarrow.float32(), 4))
-    results, (tensor,) = await predicted(ArrowRecords(pyarrow.record_batch({"x": fixed})), input_of(metadata, "x", "x"))
+    results, (tensor,) = predicted(ArrowRecords(pyarrow.record_batch({"x": fixed})), input_of(metadata, "x", "x"))
     assert set(results.errors) == {1}
     assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-async def test_several_columns_are_the_values_of_a_record() -> None:
+def test_several_columns_are_the_values_of_a_record() -> None:
     metadata = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2]}]}
     one = input_of(metadata, "x", "a", "b")
     rows = [{"a": 1, "b": "2.5"}, {"a": [1], "b": 2}, {"a": None, "b": True}]
-    results, (tensor,) = await predicted(JsonRecords([orjson.dumps(row) for row in rows]), one)
+    results, (tensor,) = predicted(JsonRecords([orjson.dumps(row) for row in rows]), one)
     assert orjson.loads(content_of(tensor)) == [1.0, 2.5, None, 1.0]
     assert results.errors[1].message == "column 'a' has an array, which datatype FP64 cannot represent (tensor 'x')"
 
 
-async def test_infinity_is_sent_in_bytes_only() -> None:
+def test_infinity_is_sent_in_bytes_only() -> None:
     table = ArrowRecords(pyarrow.record_batch({"x": [1.0, float("inf")]}))
-    assert not (await predicted(table, described([-1, 1]), is_json=False))[0].errors
-    results, _ = await predicted(table, described([-1, 1]))
+    assert not predicted(table, described([-1, 1]), is_json=False)[0].errors
+    results, _ = predicted(table, described([-1, 1]))
     assert "an infinite number, which JSON cannot represent; use the protocol grpc-v2" in results.errors[1].message

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from fnmatch import fnmatch
 from itertools import count, islice
@@ -23,6 +23,7 @@ from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.openai import OPENAI
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.formats.result_schema import result_schema
+from inferrun.manifest import ManifestPart
 from inferrun.plugins import (
     Chunk,
     CommittedRun,
@@ -313,24 +314,27 @@ def test_ranges_cover_all_chunks_once_and_are_as_large_as_allowed(
     assert len(found) <= 1 or not single
 
 
+PART = ManifestPart(file="predictions/part", bytes=0, sha256="0" * 64, first=0, records=0, failed=0)
+
+
 @given(st.sets(st.integers(0, 40)), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))))
 def test_rows_are_read_by_ranges_in_any_order(indexes: set[int], ranges: list[tuple[int, int, int]]) -> None:
     stored = [StoredResult(index) for index in sorted(indexes)]
-    opened = OrderedRows(lambda: iter(stored))
+    opened = OrderedRows(lambda _: (row for row in stored))
     for first, stop, most in ranges:
-        found = list(islice(opened.between(first, stop), most))
+        found = list(islice(opened.between(PART, first, stop), most))
         assert found == [row for row in stored if first <= row.index < stop][:most]
 
 
 def test_rows_are_read_once_by_ranges_in_order() -> None:
     reads = list[int]()
 
-    def read() -> Iterator[StoredResult]:
+    def read(_: ManifestPart) -> Generator[StoredResult, None, None]:
         reads.append(1)
-        return map(StoredResult, (0, 1, 4, 5, 9))
+        yield from map(StoredResult, (0, 1, 4, 5, 9))
 
     opened = OrderedRows(read)
-    assert [[row.index for row in opened.between(at, at + 2)] for at in range(0, 10, 2)] == [
+    assert [[row.index for row in opened.between(PART, at, at + 2)] for at in range(0, 10, 2)] == [
         [0, 1],
         [],
         [4, 5],

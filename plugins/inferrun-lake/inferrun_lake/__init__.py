@@ -1,0 +1,1 @@
+"""The storage labels `delta` and `iceberg` of inferrun."""

@@ -1,0 +1,182 @@
+"""The label `iceberg`: an Iceberg table that runs append to, and read at a snapshot. Blocks, but for the openers.
+
+Each run is a snapshot of the table whose summary names the run, with its files if it is committed and without any if it was
+aborted. A commit succeeds only on the snapshot that it was made for; so whoever writes looks for the run in the snapshots that it
+writes on, and of a late Pod and a verification only one can win. pyiceberg would repeat a commit on the next snapshot without
+looking: that is switched off.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Final
+
+import pyarrow
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, pyarrow_to_schema, schema_to_pyarrow
+from pyiceberg.table import FileScanTask, Table
+
+from inferrun.plugins import (
+    InputError,
+    OutputError,
+    OutputStore,
+    RunnerError,
+    Source,
+    StorageObject,
+    StoreContext,
+    StoredPart,
+)
+from inferrun.plugins.storage import read_spec
+from inferrun_lake.output import Fields, Outcome, RunTable, TableOutput, table_errors
+from inferrun_lake.snapshot import Snapshot, SnapshotSource, TableFile
+from inferrun_lake.spec import FOLDER, IcebergInputSpec, IcebergOutputSpec, IcebergSpec, access_key, check_address
+
+_RUN, _OUTCOME = "inferrun.run", "inferrun.outcome"
+
+_NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
+
+_NONE: Final = "none"
+"""The version of a table without snapshots."""
+
+
+@asynccontextmanager
+async def open_output(spec: StorageObject, context: StoreContext) -> AsyncIterator[OutputStore]:
+    """Open the label `iceberg` under `output`."""
+    wanted = read_spec(spec, IcebergOutputSpec, field="output.iceberg")
+    options = await _options(wanted, context, side="output", error=OutputError)
+    table = IcebergRunTable(wanted, options, run=context.contract.run_id or context.contract.job_id)
+    async with context.services.output_store("s3")(wanted.stored_in(wanted), context) as store:
+        yield TableOutput(store, table)
+
+
+@asynccontextmanager
+async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
+    """Open the label `iceberg` under `input`."""
+    wanted = read_spec(spec, IcebergInputSpec, field="input.iceberg")
+    options = await _options(wanted, context, side="input", error=InputError)
+
+    def load(version: str) -> Snapshot:
+        with table_errors(InputError, "input.iceberg", options):
+            try:
+                table = load_catalog(wanted.catalog.name, **options).load_table(wanted.table)
+            except NoSuchTableError as error:
+                raise InputError(f"input.iceberg.table: there is no table {wanted.table!r}") from error
+            newest = table.current_snapshot()
+            chosen = version or str(wanted.snapshot or (newest.snapshot_id if newest else _NONE))
+            if chosen != _NONE and table.snapshot_by_id(int(chosen)) is None:
+                text = f"input.iceberg: table {wanted.table} has no snapshot {chosen}; it may have expired"
+                raise InputError(text, is_retryable=False)
+            return _snapshot(table, context, chosen, options)
+
+    yield SnapshotSource(load, context, label="input.iceberg", allow_empty=wanted.allow_empty)
+
+
+class IcebergRunTable(RunTable[Table]):
+    """The table of one run's results."""
+
+    label = "output.iceberg"
+
+    def __init__(self, spec: IcebergOutputSpec, options: dict[str, str], *, run: str) -> None:
+        self.options = options
+        self._spec = spec
+        self._run = run
+        self._location = f"s3://{spec.bucket}/{spec.path}"
+
+    def load(self) -> Table | None:
+        """Ask the catalog."""
+        try:
+            return self._catalog.load_table(self._spec.table)
+        except NoSuchTableError:
+            return None
+
+    def create(self, columns: pyarrow.Schema) -> Table:
+        """Create the table in the folder of the results."""
+        self._catalog.create_namespace_if_not_exists(self._spec.table.rpartition(".")[0])
+        return self._catalog.create_table_if_not_exists(self._spec.table, columns, location=self._location)
+
+    def found(self, table: Table) -> Outcome | None:
+        """Look for a snapshot of the run."""
+        for snapshot in table.snapshots():
+            said = snapshot.summary.additional_properties if snapshot.summary else {}
+            if said.get(_RUN) == self._run:
+                return Outcome[said[_OUTCOME].upper()]
+        return None
+
+    def commit(self, table: Table, outcome: Outcome, parts: Sequence[StoredPart]) -> bool:
+        """Append a snapshot."""
+        files = [f"{self._location}/{FOLDER}/{part.name}" for part in parts]
+        summary = {_RUN: self._run, _OUTCOME: outcome.name.lower()}
+        table.metadata.properties.update(_NO_RETRIES)
+        try:
+            with table.transaction() as transaction:
+                if files:
+                    transaction.add_files(files, summary, check_duplicate_files=False)
+                else:
+                    with transaction.update_snapshot(summary).fast_append():
+                        pass
+        except (CommitFailedException, CommitStateUnknownException):
+            return False
+        return True
+
+    def obstacle(self, table: Table) -> str:
+        """Read the partitioning."""
+        return "" if table.spec().is_unpartitioned() else "the table is partitioned; use one that is not"
+
+    def fields(self, table: Table, columns: pyarrow.Schema) -> tuple[Fields, Fields]:
+        """Read the schema. Types are compared with the ids of their members, so those of the results get the table's."""
+        stored: Fields = {one.name: (one.field_type, one.optional) for one in table.schema().fields}
+        known = pyarrow.schema([one for one in columns if one.name in stored])
+        names = table.schema().name_mapping
+        given = {one.name: one.field_type for one in pyarrow_to_schema(known, name_mapping=names).fields}
+        return stored, {one.name: (given.get(one.name), one.nullable) for one in columns}
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return load_catalog(self._spec.catalog.name, **self.options)
+
+
+async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error: type[RunnerError]) -> dict[str, str]:
+    """Return the properties of the catalog, with what the mounted Secret has."""
+    with access_key(spec, context, side=side, label="iceberg", error=error) as (secret, (key, access, session)):
+        uri = secret.value("catalogUri") or spec.catalog.uri
+        if not uri:
+            raise ValueError(f"Secret {secret.name!r} has no key catalogUri, and {side}.iceberg.catalog has no uri")
+        is_rest = uri.startswith(("http://", "https://"))
+        given = {
+            "type": "rest" if is_rest else "sql",
+            "uri": uri,
+            "warehouse": spec.catalog.warehouse,
+            "token": secret.value("token"),
+            "credential": secret.value("credential"),
+            "s3.endpoint": spec.endpoint,
+            "s3.region": spec.region,
+            "s3.access-key-id": key,
+            "s3.secret-access-key": access,
+            "s3.session-token": session,
+        }
+    for name, url in (("catalog.uri", uri), ("endpoint", spec.endpoint)):
+        await check_address(url, context, f"{side}.iceberg.{name}", error)
+    return {name: value for name, value in given.items() if value}
+
+
+def _snapshot(table: Table, context: StoreContext, version: str, options: Mapping[str, str]) -> Snapshot:
+    name = ".".join(table.name())
+    everything = table.scan(snapshot_id=None if version == _NONE else int(version))
+    all_columns = schema_to_pyarrow(everything.projection(), include_field_ids=False)
+    columns = context.services.used_columns(all_columns, context.columns, name=name)
+    scan = everything.select(*columns.names)
+    tasks = [] if version == _NONE else sorted(scan.plan_files(), key=lambda task: task.file.file_path)
+
+    def file_of(task: FileScanTask) -> TableFile:
+        def batches() -> Iterator[pyarrow.RecordBatch]:
+            with table_errors(InputError, f"input.iceberg: {task.file.file_path}", options):
+                reading = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue())
+                for batch in reading.to_record_batches([task]):
+                    yield batch.select(columns.names).cast(columns)
+
+        rows = sum(len(batch) for batch in batches()) if task.delete_files else task.file.record_count
+        return TableFile(task.file.file_path, rows, task.file.file_size_in_bytes, batches)
+
+    return Snapshot(name, f"iceberg:{table.metadata.table_uuid}@{version}", columns, [file_of(task) for task in tasks])

@@ -1,0 +1,296 @@
+"""Tables as output and input: the table decides, whatever died before or after its entry of a run; a snapshot does not change."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+import pyarrow
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from inferrun.formats.named_columns import with_columns
+from inferrun.formats.result_schema import result_schema
+from inferrun.plugins import (
+    AbortableStore,
+    AdoptingSource,
+    Batch,
+    ColumnSelection,
+    Counts,
+    InputError,
+    JsonRecords,
+    OutputError,
+    Results,
+    Source,
+    StoredPart,
+)
+from inferrun_lake.delta import DeltaRunTable
+from inferrun_lake.iceberg import IcebergRunTable
+from inferrun_lake.output import Outcome, RunTable
+from inferrun_lake.spec import IcebergOutputSpec
+from runner import registry
+from tests.conformance.test_output_stores import CHUNKS, WHOLE, begin, complete, finish, plan_for, predict
+from tests.conformance.worlds import (
+    INPUTS,
+    OUTPUTS,
+    DeltaObjects,
+    Disk,
+    IcebergInput,
+    IcebergOutput,
+    InputWorld,
+    OutputWorld,
+)
+from tests.unit.runner.batches import decoded
+
+TABLES = ("delta", "delta-s3", "iceberg")
+
+
+@pytest.fixture(params=TABLES)
+async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[OutputWorld]:
+    async with OUTPUTS[request.param](disk) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+async def given(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[InputWorld]:
+    async with INPUTS[request.param](disk) as opened:
+        yield opened
+
+
+async def complete_parts(world: OutputWorld, disk: Disk) -> None:
+    """What a Pod leaves that died after the manifest and before its entry in the table."""
+    async with world.open() as store:
+        await begin(store)
+    place = {name: value for name, value in world.right.items() if name != "table"}
+    opener = registry.Registry().output_store("s3" if "bucket" in place else "file")
+    async with opener({**place, "path": "made/_inferrun", "format": "parquet"}, disk.context(pod="died")) as files:
+        await complete(files)
+
+
+async def test_the_next_attempt_commits_what_is_complete(world: OutputWorld, disk: Disk) -> None:
+    await complete_parts(world, disk)
+    async with world.open(pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.find_commit() is None
+    for pod in ("pod-2", "pod-3"):
+        async with world.open(pod=pod) as store:
+            assert (await store.open()).committed_run is not None
+    assert world.stored() == WHOLE
+
+
+async def test_complete_parts_of_an_aborted_run_are_never_added(world: OutputWorld, disk: Disk) -> None:
+    await complete_parts(world, disk)
+    async with world.open(pod="verify") as store:
+        assert isinstance(store, AbortableStore)
+        assert await store.abort() is None
+    async with world.open(pod="pod-2") as store:
+        with pytest.raises(OutputError, match="aborted"):
+            await store.open()
+
+
+async def test_attempts_and_a_verification_at_the_same_time_agree(world: OutputWorld) -> None:
+    async with world.open() as first, world.open(pod="pod-2") as second, world.open(pod="verify") as verifying:
+        assert isinstance(verifying, AbortableStore)
+        for store in (first, second):
+            await begin(store)
+            await predict(store, CHUNKS)
+        ends = await asyncio.gather(finish(first), finish(second), verifying.abort(), return_exceptions=True)
+        is_committed = await verifying.find_commit() is not None
+    assert all((not isinstance(end, BaseException)) == is_committed for end in ends[:2])
+    assert (ends[2] is not None) == is_committed
+    assert not is_committed or world.stored() == WHOLE
+
+
+async def test_runs_append_at_the_same_time(world: OutputWorld) -> None:
+    runs = [f"{number * 11111111}-run" for number in range(1, 5)]
+
+    async def execute(run: str) -> None:
+        async with world.open(run=run, pod=f"pod-of-{run}") as store:  # each Pod has a disk of its own
+            await complete(store)
+
+    await asyncio.gather(*map(execute, runs))
+    assert [world.stored(run=run) for run in runs] == [WHOLE] * 4
+
+
+def overtaken(
+    table: type[Any], other: RunTable[Any], outcome: Outcome, *arguments: Any
+) -> RunTable[Any]:  # Any: of the type
+    """A table whose first snapshot is outdated when it commits: another attempt has decided meanwhile."""
+
+    class Overtaken(table):  # type: ignore[misc]  # the type is an argument
+        is_first = True
+
+        def load(self) -> object:
+            found = super().load()
+            if self.is_first:
+                self.is_first = False
+                assert other.decide(outcome) == outcome
+            return found
+
+    made: RunTable[Any] = Overtaken(*arguments, run="run")
+    return made
+
+
+@pytest.mark.parametrize("first", Outcome)
+@pytest.mark.parametrize("second", Outcome)
+async def test_a_commit_on_an_outdated_snapshot_changes_nothing(
+    world: OutputWorld, disk: Disk, first: Outcome, second: Outcome
+) -> None:
+    async with world.open() as store:
+        await complete(store)  # the table exists, and has rows
+    files = disk.context().output_dir / "made"
+    name = "_inferrun/inf-run-5be07ada/predictions"
+    kind: type[RunTable[Any]]
+    arguments: tuple[object, ...]
+    if isinstance(world, IcebergOutput):
+        kind, files = IcebergRunTable, world.server.bucket / "made"
+        options = {**world.catalog.properties, "type": "sql"}
+        arguments = IcebergOutputSpec.model_validate(world.right), options
+    elif isinstance(world, DeltaObjects):
+        pytest.skip("the log is the same as on a claim")
+    else:
+        kind, arguments = DeltaRunTable, (str(files), {})
+    part = next((files / name).iterdir())
+    parts = [StoredPart(str(part.relative_to(files / "_inferrun")), part.stat().st_size, 30)]
+    table = overtaken(kind, kind(*arguments, run="run"), first, *arguments)
+    assert await asyncio.to_thread(table.decide, second, parts) == first
+    assert table.outcome() == first
+    assert world.stored() == WHOLE
+
+
+TYPED = pyarrow.struct(
+    [
+        ("whole", pyarrow.int64()),
+        ("text", pyarrow.string()),
+        ("at", pyarrow.timestamp("us", tz="UTC")),
+        ("vector", pyarrow.list_(pyarrow.float64())),
+    ]
+)
+
+
+async def test_typed_predictions_are_read_as_they_were_written(world: OutputWorld, disk: Disk) -> None:
+    values = [(2**62 + at, f"ü{at}\n", f"2026-11-24T18:00:00.00000{at}Z", [0.1 * at, -1.5]) for at in range(10)]
+    texts = [orjson.dumps(dict(zip(TYPED.names, one, strict=True))) for one in values]
+    columns = result_schema(key=None, copied=(), predicted=TYPED, types={}, is_flat=True, field="output")
+    world.right["flatten"] = True
+    async with world.open() as store:
+        await store.open()
+        plan = replace(plan_for(store), chunks=CHUNKS[:1], result_schema=columns.serialized())
+        await store.begin(plan)
+        writer = store.writer(CHUNKS[0])
+        await writer.write(Batch(first=0, records=JsonRecords(texts)), Results(JsonRecords(texts)))
+        assert (await writer.commit()).counts.completed == 10
+        await store.finish(Counts(total=10, completed=10))
+    if isinstance(world, IcebergOutput):
+        found = world.catalog.load_table("lake.made").scan().to_arrow()
+    else:
+        folder = world.server.bucket if isinstance(world, DeltaObjects) else disk.context().output_dir
+        found = DeltaTable(str(folder / "made")).to_pyarrow_table()
+    for one in TYPED:
+        assert found.schema.field(one.name).type.equals(one.type, check_metadata=False), one.name
+    rows = found.sort_by("index").to_pylist()
+    expected = [(*one[:2], datetime.fromisoformat(one[2]), one[3]) for one in values]
+    assert [(row["whole"], row["text"], row["at"], row["vector"]) for row in rows] == expected
+
+
+OTHERS = (
+    ({"index": pyarrow.int64(), "prediction": pyarrow.int64()}, "column 'prediction' of the table is"),
+    ({"index": pyarrow.int64(), "other": pyarrow.int64()}, "the table has no column 'prediction'"),
+)
+
+
+@pytest.mark.parametrize(("columns", "message"), OTHERS)
+async def test_a_table_with_other_columns_is_refused_before_a_record_is_sent(
+    world: OutputWorld, disk: Disk, columns: dict[str, pyarrow.DataType], message: str
+) -> None:
+    empty = pyarrow.schema(columns).empty_table()
+    if isinstance(world, IcebergOutput):
+        world.catalog.create_table("lake.made", empty.schema, location="s3://records/made")
+    else:
+        folder = world.server.bucket if isinstance(world, DeltaObjects) else disk.context().output_dir
+        write_deltalake(str(folder / "made"), empty)
+    async with world.open() as store:
+        await store.open()
+        with pytest.raises(OutputError, match=message):
+            await store.begin(plan_for(store))
+
+
+async def test_a_type_that_tables_do_not_have_is_refused_before_a_record_is_sent(world: OutputWorld) -> None:
+    columns = result_schema(key=None, copied=(), predicted=pyarrow.uint32(), types={}, is_flat=False, field="output")
+    async with world.open() as store:
+        await store.open()
+        with pytest.raises(OutputError, match=r"column 'prediction' has the type uint32.*set types.prediction"):
+            await store.begin(replace(plan_for(store), result_schema=columns.serialized()))
+
+
+ROWS: list[list[float]] = [[at, at / 2] for at in range(30)]
+
+
+def rows_of(source: Source) -> list[object]:
+    return [row for chunk in source.plan().chunks for block in source.read(chunk) for row in decoded(block)]
+
+
+def append(world: InputWorld, disk: Disk) -> None:
+    table = pyarrow.table({f"column {at}": [-1.0, -2.0] for at in range(2)})
+    if isinstance(world, IcebergInput):
+        world.catalog.load_table("lake.given").append(table)
+    else:
+        write_deltalake(str(disk.context().input_dir / "given"), table, mode="append")
+
+
+async def test_every_attempt_reads_the_snapshot_with_which_the_run_began(given: InputWorld, disk: Disk) -> None:
+    given.fill(ROWS)
+    async with given.open() as source:
+        plan = source.plan()
+        assert plan.objects[0].tag == plan.fingerprint.rpartition("@")[2]
+    append(given, disk)
+    async with given.open() as source:
+        assert source.fingerprint != plan.fingerprint
+        assert len(rows_of(source)) == 32
+        assert isinstance(source, AdoptingSource)
+        source.adopt(plan)
+        assert (source.fingerprint, rows_of(source)) == (plan.fingerprint, ROWS)
+
+
+async def test_a_version_may_be_named(given: InputWorld, disk: Disk) -> None:
+    given.fill(ROWS)
+    async with given.open() as source:
+        version = source.plan().objects[0].tag
+    append(given, disk)
+    given.right["version" if given.label == "delta" else "snapshot"] = int(version)
+    async with given.open() as source:
+        assert rows_of(source) == ROWS
+
+
+async def test_columns_are_selected_and_keep_their_types(given: InputWorld, disk: Disk) -> None:
+    table = pyarrow.table(
+        {
+            "custom_id": ["a", "b"],
+            "x": [1.5, 2.5],
+            "at": pyarrow.array([0, 1], pyarrow.timestamp("us", tz="UTC")),
+            "large": pyarrow.array([[1.0], [2.0, 3.0]]),
+        }
+    )
+    if isinstance(given, IcebergInput):
+        given.catalog.create_table("lake.given", table.schema, location="s3://records/given").append(table)
+    else:
+        write_deltalake(str(disk.context().input_dir / "given"), table)
+    found = await blocks(given, disk, ColumnSelection(fed=("x",), copied=("at", "large")))
+    assert found.copied is not None
+    assert list(found.ids) == ["a", "b"]
+    assert found.records.table.schema.names == ["x"]
+    assert found.copied.table.select(["at", "large"]).to_pylist() == table.select(["at", "large"]).to_pylist()
+    assert found.copied.table.schema.field("at").type == table.schema.field("at").type
+    with pytest.raises(InputError, match="has no column 'y'"):
+        await blocks(given, disk, ColumnSelection(fed=("y",)))
+
+
+async def blocks(given: InputWorld, disk: Disk, columns: ColumnSelection) -> Any:  # Any: Arrow
+    context = disk.context()
+    context = replace(context, columns=columns, format_named=with_columns(context.format_named, columns))
+    async with registry.Registry().input_store(given.label)(given.right, context) as source:
+        (chunk,) = source.plan().chunks
+        (block,) = source.read(chunk)
+        return block
