@@ -1,63 +1,87 @@
-"""Results as lines of PostgreSQL's COPY in text format: run, index, custom_id, prediction, error, and copied columns.
+"""Results in rows of a PostgreSQL table: which columns have them, their digest, and how they are read again. Pure.
 
-Lines are written exactly as the server writes them, so a digest of what is stored is one of what is copied from the table again.
+Rows are read as lines of COPY in text format: run, index, custom_id, prediction, error, and copied columns, the last three as JSON.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
 import orjson
 
-from inferrun.formats.json_text import copied_texts, error_of, error_text, json_texts
-from inferrun.plugins import Batch, ResultCounts, Results, StoredResult
+from inferrun.formats.json_text import error_of
+from inferrun.plugins import ID_COLUMN, StoredResult
+
+INPUT_COLUMN: Final = "input"
+"""The copied columns as one JSON object, in tables of earlier versions."""
+
+SETTINGS: Final = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+}
+"""Of a transaction whose rows are digested: with others the texts of values would differ."""
 
 _NULL: Final = b"\\N"
-_ESCAPES: Final = {
-    b"\\": b"\\\\",
-    b"\b": b"\\b",
-    b"\f": b"\\f",
-    b"\n": b"\\n",
-    b"\r": b"\\r",
-    b"\t": b"\\t",
-    b"\v": b"\\v",
-}
-_RAW: Final = {escaped: raw for raw, escaped in _ESCAPES.items()}
+_RAW: Final = {b"\\b": b"\b", b"\\f": b"\f", b"\\n": b"\n", b"\\r": b"\r", b"\\t": b"\t", b"\\v": b"\v"}
 _ESCAPED: Final = re.compile(rb"\\.")
 
 
-class CopyLines:
-    """Writes one line per result."""
+def quoted(name: str) -> str:
+    """Return a name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
-    def __init__(self, run: str, out: BinaryIO) -> None:
-        self._run = _escaped(run.encode())
-        self._out = out
-        self._counts = ResultCounts(0)
 
-    def write(self, batch: Batch, results: Results) -> None:
-        """Append the results of a batch."""
-        ids = batch.ids or [None] * len(batch)
-        texts = json_texts(results.values)
-        ends = [b"\t" + _escaped(b"{%b}" % one) + b"\n" for one in copied_texts(batch)] or [b"\n"] * len(batch)
-        lines: list[bytes] = []
-        for at, (custom_id, text, end) in enumerate(zip(ids, texts, ends, strict=True)):
-            error = results.errors.get(at)
-            name = _NULL
-            if custom_id is not None:
-                name = _escaped(str(custom_id).replace("\0", "\ufffd").encode(errors="replace"))
-            prediction = _NULL if error else _escaped(text)
-            reason = _escaped(error_text(error)) if error else _NULL
-            lines.append(b"%b\t%d\t%b\t%b\t%b%b" % (self._run, batch.first + at, name, prediction, reason, end))
-        self._out.write(b"".join(lines))
-        self._counts += results.counts
+class TableRows:
+    """The columns of a table with the results of a run; `found` are those of the table, `roles` those of the run
+    with what they are, empty if it is not known."""
 
-    def close(self) -> ResultCounts:
-        """Return the numbers of results."""
-        return self._counts
+    def __init__(self, roles: Mapping[str, str], found: Collection[str]) -> None:
+        copied = [name for name, role in roles.items() if role == "copied"]
+        is_one = INPUT_COLUMN in found and not {*copied} <= {*found}
+        self.copied = [INPUT_COLUMN] if is_one or (INPUT_COLUMN in found and not roles) else copied
+        self.predictions = [name for name, role in roles.items() if role == "prediction"] or ["prediction"]
+        ids = [ID_COLUMN] if not roles or "key" in roles.values() else []
+        self.names = [*ids, *self.copied, *self.predictions, "error"]
+        """Those with the results, besides the index."""
+
+    @property
+    def prediction(self) -> str:
+        """The prediction as the text of a JSON value, as SQL."""
+        is_one = self.predictions == ["prediction"]
+        return f"coalesce({'to_json(prediction)' if is_one else _members(self.predictions)}::text, 'null')"
+
+    def lines(self, run: str) -> str:
+        """Return what is selected for `CopyText`, as SQL; `run` is SQL, too."""
+        columns = [
+            run,
+            "index",
+            f"{ID_COLUMN}::text",
+            f"case when error is null then {self.prediction} end",
+            "error::text",
+        ]
+        if self.copied:
+            columns.append(
+                f"{INPUT_COLUMN}::text" if self.copied == [INPUT_COLUMN] else f"{_members(self.copied)}::text"
+            )
+        return ", ".join(columns)
+
+
+def digest_of(rows: str) -> str:
+    """Return the query for the SHA-256 and the size of rows with an index, as the server computes them with `SETTINGS`."""
+    lines = "coalesce(string_agg(q::text, E'\\n' order by q.index), '')"
+    return f"select encode(sha256(convert_to({lines}, 'UTF8')), 'hex'), octet_length({lines}) from ({rows}) q"  # noqa: S608  names
+
+
+def _members(names: Sequence[str]) -> str:
+    """Return columns as an object. A function would have at most a hundred arguments."""
+    return f"(select to_json(o) from (select {', '.join(map(quoted, names))}) o)"  # noqa: S608  names
 
 
 class CopyText:
-    """Reads the lines again."""
+    """Reads the lines."""
 
     def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
         """Yield the results in lines. Raises ValueError for another line."""
@@ -66,17 +90,10 @@ class CopyText:
             yield StoredResult(
                 int(index or b""),
                 None if custom_id is None else custom_id.decode(),
-                (copied[0] or b"{}")[1:-1] if copied else b"",
+                (copied[0] or b"{}").strip()[1:-1] if copied else b"",
                 b"" if prediction is None else prediction,
                 None if error is None else error_of(orjson.loads(error)),
             )
-
-
-def _escaped(text: bytes) -> bytes:
-    for raw, escaped in _ESCAPES.items():
-        if raw in text:
-            text = text.replace(raw, escaped)
-    return text
 
 
 def _value(cell: bytes) -> bytes | None:

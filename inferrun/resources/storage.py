@@ -260,6 +260,12 @@ class SqlStorage(ResourceModel):
     table: Annotated[str, Field(max_length=127)] | None = None
     """Output: the table, which the run creates if it does not exist, as schema.table or table."""
 
+    types: ColumnTypes | None = None
+    """Output: types of columns by their names, such as prediction: double. Default: those of the input and of the model."""
+
+    flatten: bool | None = None
+    """Output: whether each output of the model is a column of its own, instead of a member of the column prediction."""
+
 
 class RunStorage(ResourceModel):
     """The committed output of another run in the namespace of the run; for the input only."""

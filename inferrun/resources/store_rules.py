@@ -102,8 +102,9 @@ def _sql_problems(storage: SqlStorage, *, end: End, path: str) -> Iterator[Probl
         if not (storage.query or "").strip().removesuffix(";"):
             allowed = "it is required for an input: the query whose rows are the records"
             yield invalid(f"{path}.query", storage.query, allowed)
-        if storage.table is not None:
-            yield invalid(f"{path}.table", storage.table, "is for an output; an input has a query")
+        for field, found in (("table", storage.table), ("types", storage.types), ("flatten", storage.flatten)):
+            if found is not None:
+                yield invalid(f"{path}.{field}", str(found), "is for an output; an input has a query")
         return
     for field, value in (("query", storage.query), ("key", storage.key)):
         if value is not None:

@@ -16,7 +16,6 @@ from inferrun.results.errors import ResultsUnreachable
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg import sql
 
     Connection = psycopg.Connection[tuple[object, ...]]
 
@@ -78,15 +77,4 @@ def _parameters_of(login: Mapping[str, str]) -> dict[str, str]:
     }
     if missing := [_KEYS[name][0] for name in ("host", "dbname", "user") if name not in found]:
         raise ResultsUnreachable(f"the credentials for the database have no key {' and no key '.join(missing)}")
-    return found
-
-
-def tables_of(table: str) -> "dict[str, sql.Identifier]":
-    """Return the names of the table of results and of the two beside it, as SQL."""
-    names = load("psycopg.sql", extra="results")
-    *schema, name = table.split(".")
-    found: dict[str, sql.Identifier] = {
-        "table": names.Identifier(*schema, name),
-        "runs": names.Identifier(*schema, "inferrun_runs"),
-    }
     return found

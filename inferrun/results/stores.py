@@ -6,29 +6,25 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from inferrun import formats
 from inferrun.formats.named_columns import columns_of
-from inferrun.manifest import ManifestPart, StoredFile
+from inferrun.manifest import Manifest, ManifestPart, StoredFile
 from inferrun.plugins import ReadableResults
 from inferrun.resources.storage import FileStorage, S3Storage, SqlStorage
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
 from inferrun.results.committed import CommittedOutput
-from inferrun.results.database import DatabaseRows, tables_of
+from inferrun.results.database import DatabaseRows
 from inferrun.results.directory import DirectoryFiles
 from inferrun.results.errors import NoResults, ResultsChanged, ResultsUnreachable
 from inferrun.results.files import Files
 
 if TYPE_CHECKING:
-    from psycopg import sql
-
     from inferrun.results.database import Connection
 
 _MANIFEST: Final = "manifest.json"
-_CREATED_TYPES: Final = ("text", "int8", "text", "json", "json", "json")
-"""Of the columns of a table that a run has created. Only such a table has rows with the digest in the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,50 +125,50 @@ class _Table:
     """The rows of a run in a database."""
 
     def __init__(self, output: CommittedOutput, database: DatabaseRows, storage: SqlStorage) -> None:
-        from inferrun.formats.copy_text import CopyText  # noqa: PLC0415  needs orjson, as the other formats
+        from inferrun.formats.copy_text import INPUT_COLUMN, CopyText, quoted  # noqa: PLC0415  needs orjson, as the other formats
 
         self.location = f"table {storage.table}"
         self.part_format: ReadableResults = CopyText()
         self._run = output.run_id
         self._database = database
-        self._tables = tables_of(storage.table or "")
-        copied = columns_of(output.contract).copies_any
-        self._columns = ("run", "index", "custom_id", "prediction", "error", *(["input"] if copied else []))
+        *schema, name = (storage.table or "").split(".")
+        self._table, self._runs = (".".join(map(quoted, (*schema, one))) for one in (name, "inferrun_runs"))
+        self._unused = () if columns_of(output.contract).copies_any else (INPUT_COLUMN,)
 
     def read_manifest(self) -> bytes | None:
         """Read the row of the run."""
-        query = self._sql("select manifest from {runs} where run = {run}")
+        query = f"select manifest from {self._runs} where run = %s"  # noqa: S608  a name
         with self._database.connected() as connection:
-            row = connection.execute(query).fetchone()
+            row = connection.execute(query.encode(), [self._run]).fetchone()
         return str(row[0]).encode() if row and row[0] else None
 
     def read(self, parts: Iterable[ManifestPart]) -> Iterator[Part]:
         """Copy the rows of one part after the other. They are all of the same state of the table."""
+        from inferrun.formats.copy_text import SETTINGS, TableRows, digest_of, quoted  # noqa: PLC0415  as above
+
+        manifest = Manifest.model_validate_json(self.read_manifest() or b"")
+        roles = {one.name: one.role for one in manifest.columns or ()}
         with self._database.connected() as connection:
             connection.isolation_level = load("psycopg", extra="results").IsolationLevel.REPEATABLE_READ
-            described = connection.execute(self._sql("select {columns} from {table} limit 0")).description
-            types = [connection.adapters.types[one.type_code].name for one in described or ()]
-            is_as_created = tuple(types) == _CREATED_TYPES[: len(types)]
+            for name, value in SETTINGS.items():
+                connection.execute("select set_config(%s, %s, true)", [name, value])
+            described = connection.execute(f"select * from {self._table} limit 0".encode()).description  # noqa: S608  a name
+            table = TableRows(roles, {one.name for one in described or ()}.difference(self._unused))
+            columns = ", ".join(map(quoted, table.names))
             for part in parts:
-                content = self._copy(connection, part)
-                is_changed = hashlib.sha256(content).hexdigest() != part.sha256
-                if (is_changed and is_as_created) or content.count(b"\n") != part.records:
-                    first, last = part.first, part.first + part.records - 1
+                first, last = part.first, part.first + part.records - 1
+                rows = f"from {self._table} where run = '{self._run}' and index between {first} and {last}"
+                content = self._copy(connection, f"select {table.lines('run')} {rows} order by index")
+                found = hashlib.sha256(content).hexdigest()  # as earlier versions did
+                if found != part.sha256:
+                    ((digest, _),) = connection.execute(digest_of(f"select index, {columns} {rows}").encode())
+                    found = str(digest)
+                if found != part.sha256 or content.count(b"\n") != part.records:
                     raise ResultsChanged(
                         f"{self.location}: the rows of records {first} to {last} have changed since the run committed them"
                     )
                 yield Part(part, content)
 
-    def _copy(self, connection: "Connection", part: ManifestPart) -> bytes:
-        query = self._sql(
-            "copy (select {columns} from {table} where run = {run} and index between {first} and {last} order by index) to stdout",
-            first=part.first,
-            last=part.first + part.records - 1,
-        )
-        with closing(connection.cursor()) as cursor, cursor.copy(query) as rows:
+    def _copy(self, connection: "Connection", query: str) -> bytes:
+        with closing(connection.cursor()) as cursor, cursor.copy(f"copy ({query}) to stdout".encode()) as rows:
             return b"".join(map(bytes, rows))
-
-    def _sql(self, text: str, **values: int) -> "sql.Composed":
-        composer = load("psycopg.sql", extra="results")
-        columns = composer.SQL(", ").join(map(composer.Identifier, self._columns))
-        return cast("sql.Composed", composer.SQL(text).format(run=self._run, columns=columns, **self._tables, **values))

@@ -1,8 +1,7 @@
 """Connections to a PostgreSQL database. All methods block, and repeat what failed because a connection was lost.
 
-Rows are read as Arrow columns through ADBC, and written through psycopg. Both use libpq, which is given the addresses that were
-judged under the policy of all connections of the runner: it resolves no name itself. Neither values nor the server's text about
-them become part of a message.
+Rows are Arrow columns in both directions, through ADBC. Its libpq is given the addresses that were judged under the policy of all
+connections of the runner: it resolves no name itself. Neither values nor the server's text about them become part of a message.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +14,9 @@ from urllib.parse import quote, urlencode
 
 import adbc_driver_manager as adbc
 import adbc_driver_postgresql
-import psycopg
 import pyarrow
 from adbc_driver_manager._reader import AdbcRecordBatchReader
 from adbc_driver_postgresql import StatementOptions
-from psycopg.conninfo import make_conninfo
 
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError, StoreContext
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
@@ -29,8 +26,6 @@ from runner.network.network_failures import describe_socket_failure
 from runner.network.retries import with_blocking_retries
 
 T = TypeVar("T")
-
-Connection = psycopg.Connection[tuple[object, ...]]
 
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _SHOWN: Final = ("0A", "23", "42", "28", "3D", "3F", "25")
@@ -132,7 +127,7 @@ class Database:
         self._error = error
         self._values = values
         self._lock = Lock()
-        self._types: adbc.AdbcDatabase | None = None
+        self._driver: adbc.AdbcDatabase | None = None
 
     @property
     def location(self) -> str:
@@ -141,64 +136,61 @@ class Database:
         host = f"[{found.host}]" if ":" in found.host else found.host
         return f"postgresql://{host}:{found.port}/{found.database}"
 
-    def transact(self, work: Callable[[Connection], T]) -> T:
+    def transact(self, work: Callable[["Transaction"], T], *, is_kept: bool = True) -> T:
         """Do work in a transaction of a connection of its own, again if the connection is lost: it must be idempotent.
 
-        Raises the error of this side.
+        Without `is_kept`, nothing of it is committed. Raises the error of this side.
         """
 
         def attempt() -> T:
-            with closing(self._connect()) as connection, connection.transaction():
-                return work(connection)
-
-        return self._repeated(attempt)
-
-    def read(self, work: Callable[["Reading"], T]) -> T:
-        """Read in a read-only transaction of a connection of its own, again if the connection is lost; one at a time.
-
-        The values of the placeholders are bound. Raises the error of this side.
-        """
-
-        def attempt() -> T:
-            with self._lock, self._known_types() as database, closing(adbc.AdbcConnection(database)) as connection:
+            with self._connected() as connection:
                 connection.set_autocommit(False)
-                reading = Reading(connection)
-                reading.rows("set transaction read only")
-                reading.bind({f"inferrun.p{number}": value for number, value in enumerate(self._values, 1)})
-                return work(reading)
+                found = work(Transaction(connection))
+                if is_kept:
+                    connection.commit()
+                return found
 
         return self._repeated(attempt)
+
+    def read(self, work: Callable[["Transaction"], T]) -> T:
+        """Do work that only reads, with the values of the placeholders. Raises the error of this side."""
+
+        def bound(transaction: Transaction) -> T:
+            transaction.rows("set transaction read only")
+            transaction.bind({f"inferrun.p{number}": value for number, value in enumerate(self._values, 1)})
+            return work(transaction)
+
+        return self.transact(bound, is_kept=False)
 
     @contextmanager
-    def _known_types(self) -> Iterator[adbc.AdbcDatabase]:
-        """Provide the driver's knowledge of the server's types, for which it connects once: that takes 30 ms of CPU time.
+    def _connected(self) -> Iterator[adbc.AdbcConnection]:
+        """Connect. The driver reads the types of the server once, which takes 30 ms of CPU time.
 
-        After a failure it is read again, from the addresses that the server then has.
+        After a failure it reads them again, from the addresses that the server then has.
         """
-        if self._types is None:
-            address = f"postgresql://?{urlencode(self._login(), quote_via=quote)}"
-            self._types = adbc_driver_postgresql.connect(address)
         try:
-            yield self._types
+            with self._lock:
+                if self._driver is None:
+                    address = f"postgresql://?{urlencode(self._login(), quote_via=quote)}"
+                    self._driver = adbc_driver_postgresql.connect(address)
+                connection = adbc.AdbcConnection(self._driver)
+            with closing(connection):
+                yield connection
         except adbc.Error:
-            self._types.close()
-            self._types = None
+            self._driver = None
             raise
 
     def _repeated(self, attempt: Callable[[], T]) -> T:
         def described() -> T:
             try:
                 return attempt()
-            except (psycopg.Error, adbc.Error, OSError) as error:
+            except (adbc.Error, OSError) as error:
                 text, kind = self._describe(error)
                 is_retryable = kind is not FaultKind.FAILED
                 failed = self._error(f"{self._side}.sql: {self.location}: {text}", is_retryable=is_retryable)
                 raise Fault(failed, kind=kind) from None  # its text may contain values
 
         return with_blocking_retries(described, budget=self._limits.retry_seconds)
-
-    def _connect(self) -> Connection:
-        return psycopg.connect(make_conninfo(**self._login()), autocommit=True)
 
     def _login(self) -> dict[str, str]:
         """Return the parameters for libpq."""
@@ -225,7 +217,7 @@ class Database:
             "application_name": "inferrun",
         }
 
-    def _describe(self, error: psycopg.Error | adbc.Error | OSError) -> tuple[str, FaultKind]:
+    def _describe(self, error: adbc.Error | OSError) -> tuple[str, FaultKind]:
         found = self._credentials
         if isinstance(error, AddressRefused):
             return str(error), FaultKind.FAILED
@@ -237,15 +229,16 @@ class Database:
         if state.startswith(("08", "57P", "53", "40")):  # connection, shutdown, resources, rollback
             return f"the server reported {state}", FaultKind.UNAVAILABLE
         # The text of a function or trigger, which is in the context, may say anything, also values.
-        message, context = _reported(error)
+        details = {_text(key): _text(value) for key, value in error.details}
+        message, context = details.get("PG_DIAG_MESSAGE_PRIMARY", ""), details.get("PG_DIAG_CONTEXT", "")
         is_its_own = not context or (context.startswith("COPY ") and "\n" not in context)
         shows_text = state.startswith(_SHOWN) and is_its_own
         primary = one_line(message, limit=_SHOWN_CHARACTERS) if shows_text else ""
         return f"the statement failed with {state}{f' ({primary})' if primary else ''}", FaultKind.FAILED
 
 
-class Reading:
-    """A transaction in which rows are read as columns. Its DB-API is not used: to import it takes seconds of CPU time."""
+class Transaction:
+    """Statements of a transaction. ADBC's DB-API is not used: to import it takes seconds of CPU time."""
 
     def __init__(self, connection: adbc.AdbcConnection) -> None:
         self._connection = connection
@@ -263,9 +256,10 @@ class Reading:
             statement.set_sql_query(query)
             return pyarrow.schema(statement.execute_schema())
 
-    def rows(self, statement: str) -> list[tuple[object, ...]]:
-        """Return a few rows."""
-        with self._executed(statement) as batches:
+    def rows(self, statement: str, *values: str | int) -> list[tuple[object, ...]]:
+        """Execute a statement with values for $1 and so on, and return its rows, which are few."""
+        given = pyarrow.RecordBatch.from_pydict({f"${at}": [value] for at, value in enumerate(values, 1)})
+        with self._executed(statement, given=given if values else None) as batches:
             return [row for batch in batches for row in zip(*(one.to_pylist() for one in batch.columns), strict=True)]
 
     @contextmanager
@@ -273,6 +267,14 @@ class Reading:
         """Provide the rows of a query, which are received while they are read."""
         with self._executed(query, batch_bytes=batch_bytes) as batches:
             yield batches
+
+    def ingest(self, table: str, rows: pyarrow.RecordBatchReader) -> None:
+        """Create a temporary table with rows."""
+        with closing(adbc.AdbcStatement(self._connection)) as statement:
+            options = {"target_table": table, "mode": "adbc.ingest.mode.create", "temporary": "true"}
+            statement.set_options(**{f"adbc.ingest.{name}": value for name, value in options.items()})
+            statement.bind_stream(rows)
+            statement.execute_update()
 
     @contextmanager
     def _executed(
@@ -287,14 +289,6 @@ class Reading:
             # pyarrow's own reader raises OSError, without the code of the error: https://github.com/apache/arrow-adbc/issues/1523
             with closing(AdbcRecordBatchReader._import_from_c(stream.address)) as batches:
                 yield iter(batches)
-
-
-def _reported(error: psycopg.Error | adbc.Error) -> tuple[str, str]:
-    """Return what the server says about an error, and where it occurred."""
-    if isinstance(error, psycopg.Error):
-        return error.diag.message_primary or "", error.diag.context or ""
-    details = {_text(key): _text(value) for key, value in error.details}
-    return details.get("PG_DIAG_MESSAGE_PRIMARY", ""), details.get("PG_DIAG_CONTEXT", "")
 
 
 def _text(value: str | bytes) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 
 import pyarrow
 
+from inferrun.formats.copy_text import quoted
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -32,8 +33,8 @@ from inferrun.plugins.limits import KIB
 from inferrun.plugins.storage import read_spec
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
-from runner.stores.sql.database import Database, Reading, open_database
-from runner.stores.sql.rows import Rows, key_types, quoted, rows_of
+from runner.stores.sql.database import Database, Transaction, open_database
+from runner.stores.sql.rows import Rows, key_types, rows_of
 from runner.stores.sql.spec import SqlInputSpec
 
 _RANGE_BYTES: Final = 256 << 20
@@ -157,7 +158,7 @@ class KeyRanges:
         if found != self.fingerprint:
             raise InputError("the rows of the query changed while they were being read; start a new run")
 
-    def _range(self, reading: Reading, chunk: Chunk) -> list[pyarrow.RecordBatch]:
+    def _range(self, reading: Transaction, chunk: Chunk) -> list[pyarrow.RecordBatch]:
         bounds = {"from": self._boundaries[chunk.start]}
         if chunk.end < len(self._boundaries):
             bounds["to"] = self._boundaries[chunk.end]
@@ -182,7 +183,7 @@ class KeyRanges:
                 found.append(self._rows.received(batch))
         return found
 
-    def _fingerprint(self, reading: Reading) -> tuple[str, int, int]:
+    def _fingerprint(self, reading: Transaction) -> tuple[str, int, int]:
         """Read all rows, at the server, and return their fingerprint, number and size. Raises InputError without a unique key."""
         is_null = " or ".join(f"{key} is null" for key in self._keys)
         text = (
@@ -201,7 +202,7 @@ class KeyRanges:
             )
         return "rows-sha256:" + hashlib.sha256("\t".join(map(str, row)).encode()).hexdigest(), count, size
 
-    def _find_boundaries(self, reading: Reading, rows: int) -> list[tuple[str, ...]]:
+    def _find_boundaries(self, reading: Transaction, rows: int) -> list[tuple[str, ...]]:
         keys, texts = ", ".join(self._keys), ", ".join(f"{key}::text" for key in self._keys)
         number = f"row_number() over (order by {keys}) as inferrun_number"
         text = (
@@ -226,7 +227,7 @@ def _spooled(
     """Execute the query, and write its rows to the spool."""
     query = _inner(spec.query)
 
-    def write(reading: Reading) -> SpooledRows:
+    def write(reading: Transaction) -> SpooledRows:
         rows = rows_of(reading, query, columns)
         written: list[tuple[int, int]] = []
         selected = f"select {rows.selected()} from {query}"  # noqa: S608  names and the user's query

@@ -2,29 +2,24 @@
 
 Three tables in one schema, created by the first run that needs them:
 
-    <table>           run, index, custom_id, prediction, error, and input if columns are copied: one row per record
+    <table>           run, index, and the columns of the results with their types: one row per record
     inferrun_runs     one row per run: its plan, and its manifest once it is committed, or that it was aborted
     inferrun_chunks   one row per committed chunk
 
-A chunk is committed in one transaction: the row of the chunk, which only one attempt can insert, and the results, by COPY. So any
-number of Pods may execute the same run, and each record is stored once. Results are spooled to the Pod's disk before.
+A chunk is committed in one transaction: the row of the chunk, which only one attempt can insert, and the results. So any number of
+Pods may execute the same run, and each record is stored once. Results are spooled to the Pod's disk before.
 """
 
 import asyncio
-import io
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
-from pathlib import Path
-from typing import BinaryIO, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
-import psycopg
-from psycopg import sql
 from pydantic import ValidationError
 
-from inferrun.formats.copy_text import CopyLines
+from inferrun.formats.copy_text import TableRows
 from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
-    Batch,
     Checkpoint,
     Chunk,
     ChunkCommit,
@@ -33,21 +28,19 @@ from inferrun.plugins import (
     Delivery,
     EarlierResults,
     InputPlan,
-    JsonRecords,
     OutputError,
     OutputStore,
-    RecordError,
-    Results,
+    ResultOptions,
     RetriedRun,
     StorageObject,
     StoreContext,
-    failed,
 )
 from inferrun.plugins.storage import read_spec
 from runner.stores.run_folder.documents import (
     ChunkDocument,
     RunDocument,
     chunk_document_of,
+    columns_of,
     document_of,
     manifest_of,
     run_id_of,
@@ -55,17 +48,15 @@ from runner.stores.run_folder.documents import (
 from runner.stores.run_folder.earlier import EarlierRun, unusable
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 from runner.stores.run_folder.store import Aborted
-from runner.stores.sql.database import Connection, Database, open_database
+from runner.stores.sql.database import Database, Transaction, open_database
 from runner.stores.sql.spec import SqlOutputSpec
+from runner.stores.sql.table import ResultTable, found_columns
 
 T = TypeVar("T")
-
-_PIECE: Final = 1 << 20
 
 _TABLES: Final = {
     "runs": "(run text primary key, job text not null, plan text, manifest text, aborted boolean not null default false)",
     "chunks": "(run text, chunk integer, attempt text not null, document text not null, primary key (run, chunk))",
-    "table": "(run text, index bigint, custom_id text, prediction json, error json, primary key (run, index))",
 }
 
 
@@ -80,31 +71,32 @@ class SqlOutput:
         self._database = database
         self._contract = context.contract
         self._run = run_id_of(context.contract)
-        self._copies_columns = context.columns.copies_any
+        self.result_options = ResultOptions("output.sql", spec.types, spec.flatten)
         self._location = f"{database.location}/{spec.table}"
         self._spool = Spool(
             context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"
         )
         self._names = spec.tables
         self._plan: InputPlan | None = None
+        self._table: ResultTable | None = None
 
     async def open(self) -> Checkpoint:
         """Create the tables, and read what is committed."""
         return await self._transact(self._read_checkpoint)
 
     async def begin(self, plan: InputPlan) -> InputPlan:
-        """Store the plan unless another attempt did."""
-        self._plan = await self._transact(lambda connection: self._store_plan(connection, plan))
-        return self._plan
+        """Store the plan unless another attempt did, and create the table, or compare its columns with those of the results."""
+        stored, self._table = await self._transact(lambda transaction: self._store_plan(transaction, plan))
+        self._plan = stored
+        return stored
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
         """Return the writer of a chunk."""
-        # Errors are rows of the same table.
-        return SpooledChunk(self._spool, chunk, lambda out, _: CopyLines(self._run, out), self._commit_chunk)
+        return SpooledChunk(self._spool, chunk, self._begun.writer, self._commit_chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
         """Store the manifest. If the call is cancelled, the transaction that is under way decides."""
-        commit = asyncio.ensure_future(self._transact(lambda connection: self._store_manifest(connection, counts)))
+        commit = asyncio.ensure_future(self._transact(lambda transaction: self._store_manifest(transaction, counts)))
         try:
             return await asyncio.shield(commit)
         except asyncio.CancelledError:
@@ -120,92 +112,84 @@ class SqlOutput:
 
     async def probe(self) -> str:
         """Insert rows as the run will, and roll everything back, also the tables if they did not exist."""
-        await self._transact(self._insert_and_roll_back)
+        await self._transact(self._insert_rows, is_kept=False)
         return f"output.sql {self._location}"
 
     async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
         """Read the rows of an ended run in the same table."""
-        return await self._transact(lambda connection: self._read_earlier(connection, run))
+        return await self._transact(lambda transaction: self._read_earlier(transaction, run))
 
     def close(self) -> None:
         """Delete the spooled files."""
         self._spool.close()
 
-    async def _transact(self, work: Callable[[Connection], T]) -> T:
-        return await self._spool.on_thread(lambda: self._database.transact(work))
+    async def _transact(self, work: Callable[[Transaction], T], *, is_kept: bool = True) -> T:
+        return await self._spool.on_thread(lambda: self._database.transact(work, is_kept=is_kept))
+
+    @property
+    def _begun(self) -> ResultTable:
+        if self._table is None:
+            raise AssertionError("called before begin")
+        return self._table
 
     def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
-        document = chunk_document_of(draft, name=str(draft.chunk.index), suffix="", attempt=self._spool.attempt)
-        return self._database.transact(lambda connection: self._insert_chunk(connection, document, draft.results.path))
+        return self._database.transact(lambda transaction: self._insert_chunk(transaction, draft))
 
-    def _sql(self, text: str) -> sql.Composed:
-        return sql.SQL(text).format(**self._names)
+    def _rows(self, transaction: Transaction, text: str, *values: str | int) -> list[tuple[object, ...]]:
+        return transaction.rows(text.format(**self._names), *values)
 
-    def _read_checkpoint(self, connection: Connection) -> Checkpoint:
-        self._create_tables(connection)
-        if run := self._read_manifest(connection):
+    def _read_checkpoint(self, transaction: Transaction) -> Checkpoint:
+        self._create_tables(transaction)
+        if run := self._read_manifest(transaction):
             return Checkpoint(committed_run=run)
-        stored = self._read_plan(connection)
+        stored = self._read_plan(transaction)
         if stored is None:
             return Checkpoint()
-        documents = self._read_chunks(connection)
+        documents = self._read_chunks(transaction)
         return Checkpoint(plan=stored.plan(), committed={one.chunk: one.commit(won=False) for one in documents})
 
-    def _insert_and_roll_back(self, connection: Connection) -> None:
-        self._create_tables(connection)
+    def _insert_rows(self, transaction: Transaction) -> None:
+        """Insert a row into each table, as a run does."""
+        self._create_tables(transaction)
+        if not self._exists(transaction, "table"):
+            self._rows(transaction, "create table {table} (run text, index bigint, primary key (run, index))")
         run = f"probe-{self._spool.attempt}"
-        connection.execute(self._sql("insert into {runs} (run, job) values (%s, %s)"), [run, self._contract.job_name])
-        connection.execute(
-            self._sql("insert into {chunks} (run, chunk, attempt, document) values (%s, 0, '', '')"), [run]
-        )
-        lines = io.BytesIO()
-        writer = CopyLines(run, lines)
-        copied = JsonRecords([b'"probe":true']) if self._copies_columns else None
-        one = JsonRecords([b"1"])
-        writer.write(Batch(first=0, records=one, ids=["probe"], copied=copied), Results(one))
-        writer.write(Batch(first=1, records=one, copied=copied), failed(RecordError("probe", "")))
-        lines.seek(0)
-        self._copy(connection, lines)
-        connection.execute(self._sql("update {runs} set manifest = %s where run = %s"), ["", run])
-        raise psycopg.Rollback
+        self._rows(transaction, "insert into {runs} (run, job) values ($1, $2)", run, self._contract.job_name)
+        self._rows(transaction, "insert into {chunks} (run, chunk, attempt, document) values ($1, 0, '', '')", run)
+        self._rows(transaction, "insert into {table} (run, index) values ($1, 0)", run)
+        self._rows(transaction, "update {runs} set manifest = '' where run = $1", run)
 
-    def _create_tables(self, connection: Connection) -> None:
+    def _create_tables(self, transaction: Transaction) -> None:
         """Create the tables that do not exist. Only then is the right to create tables needed."""
-        connection.execute("select pg_advisory_xact_lock(hashtext('inferrun tables'))")
+        transaction.rows("select pg_advisory_xact_lock(hashtext('inferrun tables'))::text")
         for name, columns in _TABLES.items():
-            if not self._exists(connection, name):
-                connection.execute(self._sql(f"create table {{{name}}} {columns}"))
-        if self._copies_columns:  # a table of runs that copied no columns has no place for them
-            found = (
-                "select 1 from pg_attribute where attrelid = to_regclass(%s) and attname = 'input' and not attisdropped"
-            )
-            if connection.execute(found, [self._names["table"].as_string(connection)]).fetchone() is None:
-                connection.execute(self._sql("alter table {table} add column input json"))
+            if not self._exists(transaction, name):
+                transaction.rows(f"create table {self._names[name]} {columns}")
 
-    def _exists(self, connection: Connection, name: str) -> bool:
-        found = connection.execute("select to_regclass(%s)", [self._names[name].as_string(connection)]).fetchone()
-        return found is not None and found[0] is not None
+    def _exists(self, transaction: Transaction, name: str) -> bool:
+        return bool(found_columns(transaction, self._names[name]))
 
-    def _read_plan(self, connection: Connection) -> RunDocument | None:
-        row = connection.execute(self._sql("select plan from {runs} where run = %s"), [self._run]).fetchone()
-        return RunDocument.model_validate_json(str(row[0])) if row and row[0] else None
+    def _read_plan(self, transaction: Transaction) -> RunDocument | None:
+        rows = self._rows(transaction, "select plan from {runs} where run = $1", self._run)
+        return RunDocument.model_validate_json(str(rows[0][0])) if rows and rows[0][0] else None
 
-    def _read_chunks(self, connection: Connection) -> list[ChunkDocument]:
-        rows = connection.execute(self._sql("select document from {chunks} where run = %s order by chunk"), [self._run])
+    def _read_chunks(self, transaction: Transaction) -> list[ChunkDocument]:
+        rows = self._rows(transaction, "select document from {chunks} where run = $1 order by chunk", self._run)
         return [ChunkDocument.model_validate_json(str(row[0])) for row in rows]
 
-    def _read_manifest(self, connection: Connection, *, lock: str = "") -> CommittedRun | None:
-        text = f"select manifest, aborted from {{runs}} where run = %s {lock}"  # noqa: S608  a constant of this module
-        row = connection.execute(self._sql(text), [self._run]).fetchone()
-        if row and row[1]:
-            raise Aborted("output.sql", self._location)
-        return self._committed(str(row[0])) if row and row[0] else None
+    def _read_manifest(self, transaction: Transaction, *, lock: str = "") -> CommittedRun | None:
+        text = "select manifest, aborted from {runs} where run = $1"
+        for manifest, is_aborted in self._rows(transaction, f"{text} {lock}", self._run):
+            if is_aborted:
+                raise Aborted("output.sql", self._location)
+            return self._committed(str(manifest)) if manifest else None
+        return None
 
-    def _find_commit(self, connection: Connection) -> CommittedRun | None:
-        if not self._exists(connection, "runs"):
+    def _find_commit(self, transaction: Transaction) -> CommittedRun | None:
+        if not self._exists(transaction, "runs"):
             return None
         with suppress(Aborted):
-            return self._read_manifest(connection)
+            return self._read_manifest(transaction)
         return None
 
     def _committed(self, manifest: str) -> CommittedRun:
@@ -214,55 +198,50 @@ class SqlOutput:
             location=self._location, manifest=place, content=content
         )
 
-    def _store_plan(self, connection: Connection, plan: InputPlan) -> InputPlan:
-        document = document_of(plan, self._contract)
-        connection.execute(
-            self._sql("insert into {runs} (run, job, plan) values (%s, %s, %s) on conflict do nothing"),
-            [self._run, self._contract.job_name, document.text().decode()],
-        )
-        self._read_manifest(connection)
-        stored = self._read_plan(connection)
+    def _store_plan(self, transaction: Transaction, plan: InputPlan) -> tuple[InputPlan, ResultTable]:
+        self._create_tables(transaction)
+        document = document_of(plan, self._contract).text().decode()
+        self._insert_run(transaction, document)
+        self._read_manifest(transaction)
+        stored = self._read_plan(transaction)
         if stored is None:
-            raise OutputError(
-                f"output.sql: the row of the run in {self._location} was deleted; do not modify it during a run"
-            )
-        return stored.plan()
+            raise self._deleted("run")
+        begun = stored.plan()
+        table = ResultTable(self._names["table"], begun, location=self._location)
+        table.create(transaction)
+        return begun, table
 
-    def _insert_chunk(self, connection: Connection, document: ChunkDocument, path: Path) -> ChunkCommit:
-        self._read_manifest(connection, lock="for share")
-        inserted = connection.execute(
-            self._sql(
-                "insert into {chunks} (run, chunk, attempt, document) values (%s, %s, %s, %s) on conflict do nothing"
-            ),
-            [self._run, document.chunk, self._spool.attempt, document.text().decode()],
+    def _insert_run(self, transaction: Transaction, plan: str = "") -> None:
+        text = "insert into {runs} (run, job, plan) values ($1, $2, nullif($3, '')) on conflict do nothing"
+        self._rows(transaction, text, self._run, self._contract.job_name, plan)
+
+    def _deleted(self, what: str) -> OutputError:
+        text = f"output.sql: the row of a {what} in {self._location} was deleted; do not modify it during a run"
+        return OutputError(text)
+
+    def _insert_chunk(self, transaction: Transaction, draft: PartDraft) -> ChunkCommit:
+        self._read_manifest(transaction, lock="for share")
+        chunk, attempt = draft.chunk.index, self._spool.attempt
+        digest, size = self._begun.receive(transaction, draft.results.path)
+        document = chunk_document_of(draft, name=str(chunk), suffix="", attempt=attempt)
+        document = document.model_copy(
+            update={"part": document.part.model_copy(update={"sha256": digest, "bytes": size})}
         )
-        if inserted.rowcount == 1:
-            with path.open("rb") as lines:
-                self._copy(connection, lines)
+        text = "insert into {chunks} (run, chunk, attempt, document) values ($1, $2, $3, $4) on conflict do nothing returning 1"
+        if self._rows(transaction, text, self._run, chunk, attempt, document.text().decode()):
+            self._begun.insert(transaction, self._run)
             return document.commit(won=True)
-        row = connection.execute(
-            self._sql("select document, attempt from {chunks} where run = %s and chunk = %s"),
-            [self._run, document.chunk],
-        ).fetchone()
-        if row is None:
-            raise OutputError(
-                f"output.sql: the row of a chunk in {self._location} was deleted; do not modify it during a run"
-            )
-        return ChunkDocument.model_validate_json(str(row[0])).commit(won=row[1] == self._spool.attempt)
+        text = "select document, attempt from {chunks} where run = $1 and chunk = $2"
+        for stored, winner in self._rows(transaction, text, self._run, chunk):
+            return ChunkDocument.model_validate_json(str(stored)).commit(won=winner == attempt)
+        raise self._deleted("chunk")
 
-    def _copy(self, connection: Connection, lines: BinaryIO) -> None:
-        columns = "run, index, custom_id, prediction, error" + (", input" if self._copies_columns else "")
-        rows = self._sql(f"copy {{table}} ({columns}) from stdin")
-        with connection.cursor().copy(rows) as copy:
-            while piece := lines.read(_PIECE):
-                copy.write(piece)
-
-    def _store_manifest(self, connection: Connection, counts: Counts) -> CommittedRun:
+    def _store_manifest(self, transaction: Transaction, counts: Counts) -> CommittedRun:
         if self._plan is None:
-            raise AssertionError("finish was called before begin")
-        if run := self._read_manifest(connection, lock="for update"):
+            raise AssertionError("called before begin")
+        if run := self._read_manifest(transaction, lock="for update"):
             return run
-        documents = sorted(self._read_chunks(connection), key=lambda one: one.chunk)
+        documents = sorted(self._read_chunks(transaction), key=lambda one: one.chunk)
         manifest = manifest_of(self._contract, self._plan, documents, counts)
         stored = sum(part.records for part in manifest.parts)
         if stored != counts.completed + counts.failed:
@@ -271,47 +250,46 @@ class SqlOutput:
                 "committed; do not modify its rows during a run"
             )
         text = manifest.text().decode()
-        connection.execute(self._sql("update {runs} set manifest = %s where run = %s"), [text, self._run])
+        self._rows(transaction, "update {runs} set manifest = $1 where run = $2", text, self._run)
         return self._committed(text)
 
-    def _read_earlier(self, connection: Connection, run: RetriedRun) -> EarlierResults | None:
-        if not self._exists(connection, "runs"):
+    def _read_earlier(self, transaction: Transaction, run: RetriedRun) -> EarlierResults | None:
+        if not self._exists(transaction, "runs"):
             return None
-        row = connection.execute(self._sql("select plan, manifest from {runs} where run = %s"), [run.run_id]).fetchone()
+        rows = self._rows(transaction, "select plan, manifest from {runs} where run = $1", run.run_id)
+        row = rows[0] if rows else None
         if run.manifest_sha256 and (row is None or row[1] is None):
             raise unusable(f"{self._location} has no manifest of that run, although it has succeeded")
         if row is None or not row[0]:
             return None
-        chunks = connection.execute(self._sql("select document from {chunks} where run = %s"), [run.run_id])
+        chunks = self._rows(transaction, "select document from {chunks} where run = $1", run.run_id)
         try:
             begun = RunDocument.model_validate_json(str(row[0]))
             documents = [ChunkDocument.model_validate_json(str(one[0])) for one in chunks]
         except ValidationError as error:
             raise unusable("a row of that run was not written by this runner") from error
 
+        table = TableRows(
+            {one.name: one.role for one in columns_of(begun.plan())}, found_columns(transaction, self._names["table"])
+        )
+
         def predictions_in(part: ManifestPart, _: Chunk) -> Mapping[int, bytes]:
-            text = (
-                "select index, prediction::text from {table} "
-                "where run = %s and index between %s and %s and prediction is not null"
-            )
-            place = [run.run_id, part.first, part.first + part.records - 1]
-            rows = self._database.transact(lambda connection: connection.execute(self._sql(text), place).fetchall())
+            text = f"select index, {table.prediction} from {{table}} where run = $1 and index between $2 and $3 and error is null"  # noqa: S608
+            place = (run.run_id, part.first, part.first + part.records - 1)
+            rows = self._database.read(lambda transaction: self._rows(transaction, text, *place))
             return {int(str(index)): str(prediction).encode() for index, prediction in rows}
 
         return EarlierRun(begun.plan(), [one.part for one in documents], predictions_in)
 
-    def _store_abort(self, connection: Connection) -> CommittedRun | None:
-        self._create_tables(connection)
-        connection.execute(
-            self._sql("insert into {runs} (run, job) values (%s, %s) on conflict do nothing"),
-            [self._run, self._contract.job_name],
-        )
+    def _store_abort(self, transaction: Transaction) -> CommittedRun | None:
+        self._create_tables(transaction)
+        self._insert_run(transaction)
         try:
-            run = self._read_manifest(connection, lock="for update")
+            run = self._read_manifest(transaction, lock="for update")
         except Aborted:
             return None
         if run is None:
-            connection.execute(self._sql("update {runs} set aborted = true where run = %s"), [self._run])
+            self._rows(transaction, "update {runs} set aborted = true where run = $1", self._run)
         return run
 
 

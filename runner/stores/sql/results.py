@@ -5,18 +5,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
-from psycopg import sql
 
 from inferrun.contract import InputRun
+from inferrun.formats.copy_text import TableRows
 from inferrun.formats.json_text import error_of
 from inferrun.formats.jsonl.results import error_line, result_line
-from inferrun.manifest import ManifestPart
+from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import InputError, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.input_spool import InputSpool
 from runner.stores.run_folder.results import SpooledPart, StoredResults, changed, readable_format
-from runner.stores.sql.database import Connection, Database, open_database
+from runner.stores.sql.database import Database, Transaction, open_database
 from runner.stores.sql.spec import SqlOutputSpec
+from runner.stores.sql.table import found_columns
 
 
 class TableResults:
@@ -25,21 +26,19 @@ class TableResults:
     def __init__(self, database: Database, spec: SqlOutputSpec, run: InputRun, context: StoreContext) -> None:
         self._database = database
         self._tables = spec.tables
-        self._run = run
+        self._run = run.run_id
         self._limit = context.limits.spool_bytes
         self.location = f"{database.location}/{spec.table}"
         self.record_format = readable_format(context, "jsonl")
 
     def read_manifest(self) -> bytes | None:
         """Read the row of the run."""
-        query = sql.SQL("select manifest from {runs} where run = %s").format(**self._tables)
-        row = self._database.transact(lambda connection: connection.execute(query, [self._run.run_id]).fetchone())
-        return str(row[0]).encode() if row and row[0] else None
+        return self._database.read(self._manifest)
 
     def spool(self, part: ManifestPart, folder: Path) -> SpooledPart:
         """Copy the rows of a part."""
         spool = InputSpool(folder / "results", limit=self._limit, what=f"input.run: a part of {self.location} has")
-        completed, failed = self._database.transact(lambda connection: self._copy(connection, part, spool))
+        completed, failed = self._database.read(lambda transaction: self._copy(transaction, part, spool))
         if (completed, failed) != (part.records - part.failed, part.failed):
             first, last = part.first, part.first + part.records - 1
             raise changed(
@@ -48,29 +47,30 @@ class TableResults:
             )
         return SpooledPart(spool.file)
 
-    def _copy(self, connection: Connection, part: ManifestPart, spool: InputSpool) -> tuple[int, int]:
+    def _manifest(self, transaction: Transaction) -> bytes | None:
+        rows = transaction.rows(f"select manifest from {self._tables['runs']} where run = $1", self._run)  # noqa: S608  a name
+        return str(rows[0][0]).encode() if rows and rows[0][0] else None
+
+    def _copy(self, transaction: Transaction, part: ManifestPart, spool: InputSpool) -> tuple[int, int]:
         """Write the rows as lines, and return the numbers of predictions and errors."""
-        described = connection.execute(sql.SQL("select * from {table} limit 0").format(**self._tables)).description
-        has_columns = any(column.name == "input" for column in described or ())
-        query = sql.SQL(
-            "copy (select index, custom_id, prediction::text, error::text, {copied} from {table} "
-            "where run = {run} and index between {first} and {last} order by index) to stdout"
-        ).format(
-            copied=sql.SQL("input::text" if has_columns else "null"),
-            run=self._run.run_id,
-            first=part.first,
-            last=part.first + part.records - 1,
-            **self._tables,
+        columns = Manifest.model_validate_json(self._manifest(transaction) or b"").columns or ()
+        roles = {one.name: one.role for one in columns}
+        table = TableRows(roles, found_columns(transaction, self._tables["table"]))
+        text = (
+            f"select {table.lines('run')} from {self._tables['table']} "  # noqa: S608  names
+            "where run = $1 and index between $2 and $3 order by index"
         )
         completed = failed = 0
-        with spool.opened(), connection.cursor().copy(query) as rows:
-            for index, custom_id, prediction, error, columns in rows.rows():
-                copied = columns.encode()[1:-1] if columns else b""
+        with spool.opened():
+            for row in transaction.rows(text, self._run, part.first, part.first + part.records - 1):
+                _, index, custom_id, prediction, error, *copied = row
+                members = str(copied[0]).encode()[1:-1] if copied and copied[0] else b""
+                name = None if custom_id is None else str(custom_id)
                 if error is None:
-                    spool.write(result_line(int(index), custom_id, copied, prediction.encode()))
+                    spool.write(result_line(int(str(index)), name, members, str(prediction).encode()))
                     completed += 1
                 else:
-                    spool.write(error_line(int(index), custom_id, copied, error_of(orjson.loads(error))))
+                    spool.write(error_line(int(str(index)), name, members, error_of(orjson.loads(str(error)))))
                     failed += 1
         return completed, failed
 

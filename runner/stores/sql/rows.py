@@ -12,9 +12,10 @@ import pyarrow
 from pyarrow import compute
 
 from inferrun.formats.columns import block_of, check_types
+from inferrun.formats.copy_text import quoted
 from inferrun.formats.record_errors import not_sent
 from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError
-from runner.stores.sql.database import Reading
+from runner.stores.sql.database import Transaction
 
 _NUMERIC: Final = "numeric"
 _INTEGERS: Final = frozenset({"int2", "int4", "int8"})
@@ -32,11 +33,6 @@ _FAULT: Final = "inferrun_fault"
 
 _UNLIKE_TYPES: Final = {"character": "bpchar", "bit": '"bit"'}
 """Types whose names, as the server writes them, would have the length 1."""
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +155,7 @@ class Rows:
         return field.with_type(pyarrow.float64()) if is_numeric and not self._columns.takes_any else field
 
 
-def rows_of(reading: Reading, query: str, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> Rows:
+def rows_of(reading: Transaction, query: str, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> Rows:
     """Return the rows of a query in parentheses. Raises InputError."""
     found = reading.schema(f"select * from {query}")  # noqa: S608  the user's query
     if missing := [name for name in keys if name not in found.names]:
@@ -172,7 +168,7 @@ def rows_of(reading: Reading, query: str, columns: ColumnSelection, *, keys: Seq
     return Rows(found, columns, keys=keys)
 
 
-def key_types(reading: Reading, query: str, keys: Sequence[str]) -> tuple[str, ...]:
+def key_types(reading: Transaction, query: str, keys: Sequence[str]) -> tuple[str, ...]:
     """Return the types of the keys of a query as SQL; empty if it has no rows."""
     names = ", ".join(f"pg_typeof({quoted(name)})::text" for name in keys)
     (types,) = reading.rows(f"select {names} from {query} limit 1") or [()]  # noqa: S608  names and the user's query

@@ -1,8 +1,9 @@
-"""The storage object of the label `sql`: `credentialsRef{name}`, `query`, `key` and `values` of an input, `table` of an output."""
+"""The storage object of the label `sql`: `credentialsRef{name}`, `query`, `key` and `values` of an input; `table`, `types` and
+`flatten` of an output."""
 
-from psycopg import sql
 from pydantic import Field, field_validator
 
+from inferrun.formats.copy_text import quoted
 from inferrun.plugins.storage import MountedRef, StorageSpec
 
 
@@ -38,6 +39,8 @@ class SqlOutputSpec(_Spec):
     """The table of the predictions."""
 
     table: str = Field(min_length=1, max_length=127)
+    types: dict[str, str] = Field(default_factory=dict)
+    flatten: bool = False
 
     @field_validator("table")
     @classmethod
@@ -50,8 +53,8 @@ class SqlOutputSpec(_Spec):
         return table
 
     @property
-    def tables(self) -> dict[str, sql.Identifier]:
+    def tables(self) -> dict[str, str]:
         """The names of the table and of the two beside it, as SQL."""
         *schema, name = self.table.split(".")
         names = {"table": name, "runs": "inferrun_runs", "chunks": "inferrun_chunks"}
-        return {key: sql.Identifier(*schema, one) for key, one in names.items()}
+        return {key: ".".join(map(quoted, (*schema, one))) for key, one in names.items()}

@@ -309,8 +309,8 @@ async def test_columns_are_copied_from_and_to_a_bucket_and_a_table(tmp_path: Pat
             postgres.mount(machine.folder / "endpoints" / "output")
             ended = await machine.pod()
             assert ended.code == 0, ended.message
-            rows = postgres.execute("select index, input, prediction from predicted order by index")
-            assert rows[1] == (1, {"region": 'so"uth'}, expected(1))
+            rows = postgres.execute("select index, region, prediction from predicted order by index")
+            assert rows[1] == (1, 'so"uth', expected(1))
             assert len(rows) == 40
 
 

@@ -352,7 +352,7 @@ async def test_a_part_that_was_changed_or_deleted_is_not_read(
     last = results.manifest.parts[-1]
     if "sql" in store.output:
         server: Postgres = request.getfixturevalue("postgres")
-        change = "update predictions set prediction = '\"x\"' where run = %s and index = %s"
+        change = "update predictions set prediction = 0.25 where run = %s and index = %s"
         server.execute(change, file.contract["runId"], last.first)
         why = f"table predictions: the rows of records {last.first} to {COUNT - 1} have changed since"
     else:

@@ -91,7 +91,7 @@ async def test_each_row_is_predicted_and_stored_once(machine: Machine, server: P
     machine.contract["input"]["sql"] |= {"query": query, "key": key}
     ended = await machine.pod(INFERRUN_CHUNK_BYTES="2048")
     assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
-    assert stored(server, machine) == [(n, str(n), n * 1.5, None) for n in range(1000)]
+    assert stored(server, machine) == [(n, n, n * 1.5, None) for n in range(1000)]
     assert ended.result.delivery == "ExactlyOnce"
     again = await machine.pod()
     assert again.result == ended.result
@@ -138,7 +138,7 @@ async def test_values_of_placeholders_are_bound_in_every_statement_of_a_run(
     machine.contract["input"] = resolved(machine, query, key=key, name="iris 7", low="19")
     ended = await machine.pod(**SMALL)
     assert (ended.code, ended.message) == (0, "4 of 4 records predicted")
-    assert [row[1] for row in stored(server, machine)] == ["7", "19", "20", "21"]
+    assert [row[1] for row in stored(server, machine)] == [7, 19, 20, 21]
 
 
 @pytest.mark.parametrize("value", INJECTIONS)
@@ -150,7 +150,7 @@ async def test_a_value_is_never_part_of_a_statement(machine: Machine, server: Po
     ended = await machine.pod(**SMALL)
     server.execute("delete from irises where id >= 1000")
     assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
-    assert [row[1] for row in stored(server, machine)] == ["1000"]
+    assert [row[1] for row in stored(server, machine)] == [1000]
     assert server.execute("select count(*) from irises") == [(1000,)]
 
 
@@ -254,10 +254,8 @@ async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres
     machine.contract["output"]["sql"]["table"] = "copied"
     ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "9 of 9 records predicted")
-    rows = server.execute(
-        "select custom_id, input from copied where run = %s order by index", machine.contract["runId"]
-    )
-    assert rows == [(text, {"name": text}) for text in texts]
+    rows = server.execute("select custom_id, name from copied where run = %s order by index", machine.contract["runId"])
+    assert rows == [(text, text) for text in texts]
 
 
 @pytest.mark.parametrize("key", ["id", ""])
@@ -305,6 +303,133 @@ async def test_copied_columns_keep_their_types_in_a_table_of_results(machine: Ma
         "raw": b"\x00\xff",
         "t": False,
     }
+
+
+COPIED = {
+    "b": ("a > 1", "boolean"),
+    "small": ("id::smallint", "smallint"),
+    "big": ("id::bigint * 10000000000", "bigint"),
+    "f": ("(a / 7)::real", "real"),
+    "d": ("a / 7", "double precision"),
+    "n": ("a::numeric(12,3)", "numeric(12,3)"),
+    "any_n": ("a::numeric / 7", "text"),
+    "t": ("name || E'\\n\\\\N'", "text"),
+    "raw": ("'\\x00ff'::bytea", "bytea"),
+    "day": ("'2026-11-23'::date + id", "date"),
+    "at": ("time '01:02:03.000004'", "time without time zone"),
+    "ts": ("timestamp '2026-11-23 01:02:03.000004'", "timestamp without time zone"),
+    "tz": ("timestamptz '2026-11-23 01:02:03.000004+05:30'", "timestamp with time zone"),
+    "u": ("'00000000-0000-4000-8000-00000000000a'::uuid", "uuid"),
+    "j": ("'{\"a\": [1, null]}'::jsonb", "json"),
+    "ints": ("array[id, null]", "integer[]"),
+    "texts": ("array['x', null, E'\"\\n']", "text[]"),
+    "tzs": ("array[timestamptz '2026-11-23 01:02+02']", "timestamp with time zone[]"),
+    "uuids": ("array['00000000-0000-4000-8000-00000000000a'::uuid]", "json"),
+}
+"""Expressions of the query, and the types of the columns of results."""
+
+
+@pytest.mark.parametrize("key", ["id", ""])
+async def test_the_table_has_typed_columns_with_the_values_of_the_query(
+    machine: Machine, server: Postgres, key: str
+) -> None:
+    table = f"typed_{uuid.uuid4().hex}"
+    selected = ", ".join(f"{value} as {name}" for name, (value, _) in COPIED.items())
+    nullable = ", ".join(f"case when id <> 2 then {name} end as {name}" for name in COPIED)
+    inner = f"select id, a as x, {selected} from irises where id < 500"  # noqa: S608  own values
+    query = f"select {'' if key else 'id as custom_id, '}{'id, ' if key else ''}x, {nullable.replace('case when id <> 2 then n end', '(case when id <> 2 then n end)::numeric(12,3)')} from ({inner}) q order by id"  # noqa: S608, E501
+    machine.contract["passThroughColumns"] = [*COPIED]
+    machine.contract["input"]["sql"] |= {"query": query, "key": key}
+    machine.contract["output"]["sql"]["table"] = table
+    ended = await machine.pod(**SMALL)
+    assert (ended.code, ended.message) == (0, "500 of 500 records predicted")
+    found = server.execute(
+        "select attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid = %s::regclass and attnum > 0",
+        table,
+    )
+    assert dict(found) == {
+        "run": "text",
+        "index": "bigint",
+        "custom_id": "integer",
+        **{name: kind for name, (_, kind) in COPIED.items()},
+        "prediction": "real",
+        "error": "json",
+    }
+    differing = " or ".join(
+        f"p.{name}::text is distinct from {'to_json(q.uuids)' if name == 'uuids' else f'q.{name}'}::text"
+        for name in COPIED
+    )
+    assert (
+        server.execute(
+            f"select p.index, p.custom_id, p.prediction from {table} p join ({query.replace('id as custom_id, ', 'id, ')}) q "  # noqa: S608
+            f"on p.custom_id = q.id where p.index <> q.id or p.prediction is distinct from q.x or {differing}"
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ("prediction text", "column 'prediction' of {} has type text, expected real"),
+        ("prediction real, note int", "column 'note' of {} has type integer, expected text"),
+        ("custom_id uuid, prediction real", "column 'custom_id' of {} has type uuid, expected integer"),
+        ("prediction float8, error int", "column 'error' of {} has type integer, expected json"),
+    ],
+)
+async def test_a_column_of_another_type_is_named_before_the_first_request(
+    machine: Machine, server: Postgres, model: CountingModel, columns: str, text: str
+) -> None:
+    table = f"wrong_{uuid.uuid4().hex}"
+    server.execute(f"create table {table} (run text, index bigint, {columns}, primary key (run, index))")
+    model.metadata["outputs"] = [{"name": "predict", "datatype": "FP32", "shape": [-1]}]
+    machine.contract["passThroughColumns"] = ["note"]
+    machine.contract["input"]["sql"]["query"] = "select id, a, name as note from irises"
+    machine.contract["output"]["sql"]["table"] = table
+    ended = await machine.pod()
+    assert ended.code == 5
+    assert text.format(f"postgresql://127.0.0.1:{server.port}/postgres/{table}") in ended.message
+    assert not ended.result.retryable
+    assert model.requests == []
+
+
+async def test_a_table_of_an_earlier_version_is_written_as_it_is(machine: Machine, server: Postgres) -> None:
+    server.execute(
+        "create table earlier (run text, index bigint, custom_id text, prediction json, error json, input json, "
+        "primary key (run, index))"
+    )
+    machine.contract["passThroughColumns"] = ["name", "b"]
+    machine.contract["input"]["sql"]["query"] = "select id, a, b, name from irises where id < 10"
+    machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
+    machine.contract["output"]["sql"]["table"] = "earlier"
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "10 of 10 records predicted")
+    rows = server.execute("select index, custom_id, prediction, error, input from earlier order by index")
+    assert rows == [(n, str(n), float(n), None, {"name": f"iris {n}", "b": n / 2}) for n in range(10)]
+
+
+async def test_the_types_of_the_table_can_be_declared(machine: Machine, server: Postgres) -> None:
+    machine.contract["input"]["sql"]["query"] = "select id, a, b from irises where id < 4"
+    machine.contract["output"]["sql"] |= {"table": "declared", "types": {"prediction": "int32"}}
+    ended = await machine.pod()
+    assert ended.message == "2 of 4 records predicted; 2 failed, with their errors in the output"
+    rows = server.execute("select prediction, error->>'code' from declared order by index")
+    assert rows == [(0, None), (None, "invalid_prediction"), (3, None), (None, "invalid_prediction")]
+    assert server.execute("select pg_typeof(prediction)::text from declared limit 1") == [("integer",)]
+
+
+async def test_text_with_characters_that_the_database_lacks_is_replaced(machine: Machine, server: Postgres) -> None:
+    machine.contract["input"] = {"file": {"claimName": "in", "path": "rows.jsonl"}}
+    machine.contract["passThroughColumns"] = ["t", "l"]
+    (machine.input / "rows.jsonl").write_text(
+        "".join(f'{{"a": {n}, "t": "x\\u0000{n}", "l": ["\\u0000", null]}}\n' for n in range(3))
+    )
+    machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
+    machine.contract["output"]["sql"]["table"] = "replaced"
+    ended = await machine.pod()
+    assert (ended.code, ended.message) == (0, "3 of 3 records predicted")
+    rows = server.execute("select t, l from replaced order by index")
+    assert rows == [(f"x\ufffd{n}", ["\ufffd", None]) for n in range(3)]
 
 
 async def test_a_row_whose_only_value_is_null_is_a_record(machine: Machine, model: CountingModel) -> None:

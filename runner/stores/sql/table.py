@@ -1,0 +1,238 @@
+"""The table of results: its typed columns, and how the rows of a chunk get into it. Imports pyarrow.
+
+Results are spooled as Arrow, received in a temporary table, and inserted from there with the types of the table's columns.
+"""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import orjson
+import pyarrow
+from pyarrow import compute
+
+from inferrun.formats.copy_text import INPUT_COLUMN, SETTINGS, TableRows, digest_of, quoted
+from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT, ResultSchema, Role, value_type
+from inferrun.formats.table_results import TableWriter
+from inferrun.formats.typed_values import is_json
+from inferrun.plugins import ID_COLUMN, ContractError, InputPlan, OutputError, ResultWriter
+from runner.stores.run_folder.documents import columns_of
+from runner.stores.sql.database import Transaction
+
+_SPOOLED: Final = "inferrun_spooled"
+_NAMES: Final = {
+    pyarrow.bool_(): "boolean",
+    pyarrow.int16(): "smallint",
+    pyarrow.int32(): "integer",
+    pyarrow.int64(): "bigint",
+    pyarrow.float32(): "real",
+    pyarrow.float64(): "double precision",
+    pyarrow.string(): "text",
+    pyarrow.binary(): "bytea",
+    pyarrow.date32(): "date",
+    pyarrow.time64("us"): "time without time zone",
+    pyarrow.timestamp("us"): "timestamp without time zone",
+    pyarrow.timestamp("us", "UTC"): "timestamp with time zone",
+}
+_WIDER: Final = {
+    "smallint": ("integer", "bigint", "numeric"),
+    "integer": ("bigint", "numeric", "double precision"),
+    "bigint": ("numeric",),
+    "real": ("double precision",),
+    "text": ("character varying",),
+}
+"""Types that a column may have instead, because they have all values."""
+
+_EQUAL: Final = {
+    pyarrow.int8(): pyarrow.int16(),
+    pyarrow.uint8(): pyarrow.int16(),
+    pyarrow.uint16(): pyarrow.int32(),
+    pyarrow.uint32(): pyarrow.int64(),
+    pyarrow.uint64(): pyarrow.decimal128(20, 0),
+    pyarrow.float16(): pyarrow.float32(),
+    pyarrow.large_string(): pyarrow.string(),
+    pyarrow.large_binary(): pyarrow.binary(),
+    pyarrow.date64(): pyarrow.date32(),
+}
+_DEFAULT: Final = pyarrow.schema(
+    [
+        pyarrow.field(name, kind, metadata={b"inferrun.role": role, **more})
+        for name, kind, role, more in (
+            ("index", pyarrow.int64(), b"index", {}),
+            (ID_COLUMN, pyarrow.string(), b"key", {}),
+            ("prediction", pyarrow.string(), b"prediction", JSON_TEXT),
+            ("error", ERROR_TYPE, b"error", {}),
+        )
+    ]
+)
+"""The columns of a run whose plan has no types."""
+
+
+class ResultTable:
+    """The table of one run. `name` is SQL, `location` is shown."""
+
+    def __init__(self, name: str, plan: InputPlan, *, location: str) -> None:
+        given = ResultSchema.deserialized(plan.result_schema).arrow if plan.result_schema else _DEFAULT
+        self._name = name
+        self._location = location
+        self._roles = {one.name: one.role for one in columns_of(plan)}
+        self._schema = pyarrow.schema([_stored_field(one) for one in given])
+        roles = ResultSchema(self._schema)
+        self._copied = roles.names(Role.COPIED)
+        if reserved := {"run", INPUT_COLUMN} & {*self._copied, *roles.names(Role.PREDICTION)}:
+            raise ContractError(f"output.sql: a column of the results has the name {min(reserved)!r}; rename it")
+        self._rows = TableRows(self._roles, ())
+        self._found: Mapping[str, str] = {}
+
+    def create(self, transaction: Transaction) -> None:
+        """Create the table, or the columns that it lacks. Raises OutputError for a column of another type."""
+        wanted = {one.name: _type_name(one) for one in self._schema}
+        if not found_columns(transaction, self._name):
+            columns = [f"{quoted(name)} {kind}" for name, kind in {"index": "", ID_COLUMN: "text", **wanted}.items()]
+            text = f"create table {self._name} (run text, {', '.join(columns)}, primary key (run, index))"
+            transaction.rows(text)
+        found = found_columns(transaction, self._name)
+        if "run" not in found:
+            raise OutputError(
+                f"output.sql.table: {self._location} has no column 'run'; name a table of results", is_retryable=False
+            )
+        if INPUT_COLUMN in found:
+            wanted = {name: kind for name, kind in wanted.items() if name in found or name not in self._copied}
+        missing = [f"add column {quoted(name)} {kind}" for name, kind in wanted.items() if name not in found]
+        if missing:
+            transaction.rows(f"alter table {self._name} {', '.join(missing)}")
+            found = found_columns(transaction, self._name)
+        for name, kind in wanted.items():
+            given = found.get(name, kind)
+            wider = ("numeric",) if kind.startswith("numeric(") else _WIDER.get(kind, ())
+            if given not in (kind, *wider, "json", "jsonb", "text" if name == ID_COLUMN else kind):
+                raise OutputError(
+                    f"output.sql.table: column {name!r} of {self._location} has type {given}, expected {kind}; change it, set "
+                    f"output.sql.types.{name}, or name another table",
+                    is_retryable=False,
+                )
+        self._found = found
+        self._rows = TableRows(self._roles, found)
+
+    def writer(self, out: BinaryIO, _: BinaryIO) -> ResultWriter:
+        """Return the writer of the rows of a chunk. Errors are rows of the same table."""
+        return TableWriter(self._schema, _SpooledRows, out, io.BytesIO())
+
+    def receive(self, transaction: Transaction, path: Path) -> tuple[str, int]:
+        """Send the rows that were spooled, and return their digest and size."""
+        with pyarrow.OSFile(str(path)) as content:
+            transaction.ingest(_SPOOLED, pyarrow.ipc.open_stream(content))
+        transaction.bind(SETTINGS)
+        ((digest, size),) = transaction.rows(digest_of(f"select index, {self._selected()} from {_SPOOLED}"))  # noqa: S608  names
+        return str(digest), int(str(size))
+
+    def insert(self, transaction: Transaction, run: str) -> None:
+        """Insert the rows that were received."""
+        names = ", ".join(map(quoted, self._rows.names))
+        text = f"insert into {self._name} (run, index, {names}) select $1, index, {self._selected()} from {_SPOOLED}"  # noqa: S608
+        transaction.rows(text, run)
+
+    def _selected(self) -> str:
+        return ", ".join(self._value(name) for name in self._rows.names)
+
+    def _value(self, name: str) -> str:
+        """Return a column of the spooled rows, with the type that it has in the table."""
+        kind = self._found[name]
+        if name == INPUT_COLUMN:
+            members = ", ".join(f"{self._sent(one)} as {quoted(one)}" for one in self._copied)
+            return f"(select to_json(o) from (select {members}) o)::{kind}"  # noqa: S608  names
+        return f"to_json({self._sent(name)})::{kind}" if kind in ("json", "jsonb") else f"{self._sent(name)}::{kind}"
+
+    def _sent(self, name: str) -> str:
+        field = self._schema.field(name)
+        if is_json(value_type(field)) or name == "error":
+            return f"{quoted(name)}::json"
+        return f"encode({quoted(name)}, 'hex')::uuid" if field.type == pyarrow.uuid() else quoted(name)
+
+
+class _SpooledRows:
+    """A file of rows, as the driver sends them."""
+
+    def __init__(self, out: BinaryIO, schema: pyarrow.Schema) -> None:
+        kinds = {pyarrow.uuid(): pyarrow.binary(16), ERROR_TYPE: pyarrow.string()}
+        self._schema = pyarrow.schema([(one.name, kinds.get(one.type, one.type)) for one in schema])
+        self._file = pyarrow.ipc.new_stream(out, self._schema)
+
+    def write_batch(self, batch: pyarrow.RecordBatch) -> None:
+        """Append rows. PostgreSQL has no text with the character NUL."""
+        columns = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name == "error":
+                texts = [one and _error_text(one) for one in column.to_pylist()]
+                columns.append(pyarrow.array(texts, pyarrow.string()))
+            else:
+                columns.append(_storable(column))
+        self._file.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def close(self) -> None:
+        """Complete the file."""
+        self._file.close()
+
+
+def _error_text(error: Mapping[str, object]) -> str:
+    return orjson.dumps({name: value for name, value in error.items() if value is not None}).decode()
+
+
+def _storable(column: pyarrow.Array) -> pyarrow.Array:
+    if column.type == pyarrow.uuid():
+        return column.storage
+    if column.type == pyarrow.string():
+        return compute.replace_substring(column, "\0", "\ufffd")
+    if pyarrow.types.is_list(column.type) and column.type.value_type == pyarrow.string():
+        items = compute.replace_substring(column.values, "\0", "\ufffd")
+        return pyarrow.ListArray.from_arrays(column.offsets, items, mask=column.is_null())
+    return column
+
+
+def _stored_field(field: pyarrow.Field) -> pyarrow.Field:
+    """Return a column of results with a type that a column of a table can have."""
+    if field.name == "error":
+        return field
+    kind = _stored_type(value_type(field))
+    if is_json(kind):
+        return pyarrow.field(field.name, pyarrow.string(), metadata={**field.metadata, **JSON_TEXT})
+    return pyarrow.field(field.name, kind, metadata=field.metadata)
+
+
+def _stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
+    types = pyarrow.types
+    if types.is_timestamp(kind):
+        return pyarrow.timestamp("us", kind.tz and "UTC")
+    if types.is_time(kind):
+        return pyarrow.time64("us")
+    if types.is_fixed_size_binary(kind):
+        return pyarrow.binary()
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        item = _stored_type(kind.value_type)
+        is_plain = item in _NAMES or types.is_decimal(item)
+        return pyarrow.list_(item) if is_plain else pyarrow.json_()
+    kind = _EQUAL.get(kind, kind)
+    is_number = types.is_decimal(kind) and 0 <= kind.scale <= kind.precision
+    return kind if kind in _NAMES or is_number or kind == pyarrow.uuid() else pyarrow.json_()
+
+
+def _type_name(field: pyarrow.Field) -> str:
+    """Return the type of a column as the server writes it."""
+    kind = value_type(field)
+    if is_json(kind) or field.name == "error":
+        return "json"
+    if pyarrow.types.is_list(kind):
+        return f"{_type_name(kind.value_field)}[]"
+    if pyarrow.types.is_decimal(kind):
+        return f"numeric({kind.precision},{kind.scale})"
+    return "uuid" if kind == pyarrow.uuid() else _NAMES[kind]
+
+
+def found_columns(transaction: Transaction, table: str) -> dict[str, str]:
+    """Return the types of the columns of a table; empty if it does not exist."""
+    text = (
+        "select attname::text, format_type(atttypid, atttypmod) from pg_attribute "
+        "where attrelid = to_regclass($1) and attnum > 0 and not attisdropped order by attnum"
+    )
+    return dict(cast("list[tuple[str, str]]", transaction.rows(text, table)))
