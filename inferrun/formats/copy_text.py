@@ -4,16 +4,13 @@ Rows are read as lines of COPY in text format: run, index, custom_id, prediction
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
 import orjson
 
 from inferrun.formats.json_text import error_of
 from inferrun.plugins import ID_COLUMN, StoredResult
-
-INPUT_COLUMN: Final = "input"
-"""The copied columns as one JSON object, in tables of earlier versions."""
 
 SETTINGS: Final = {
     "TimeZone": "UTC",
@@ -35,13 +32,10 @@ def quoted(name: str) -> str:
 
 
 class TableRows:
-    """The columns of a table with the results of a run; `found` are those of the table, `roles` those of the run
-    with what they are, empty if it is not known."""
+    """The columns of a table with the results of a run; `roles` are their names with what they are, empty if it is not known."""
 
-    def __init__(self, roles: Mapping[str, str], found: Collection[str]) -> None:
-        copied = [name for name, role in roles.items() if role == "copied"]
-        is_one = INPUT_COLUMN in found and not {*copied} <= {*found}
-        self.copied = [INPUT_COLUMN] if is_one or (INPUT_COLUMN in found and not roles) else copied
+    def __init__(self, roles: Mapping[str, str]) -> None:
+        self.copied = [name for name, role in roles.items() if role == "copied"]
         self.predictions = [name for name, role in roles.items() if role == "prediction"] or ["prediction"]
         ids = [ID_COLUMN] if not roles or "key" in roles.values() else []
         self.names = [*ids, *self.copied, *self.predictions, "error"]
@@ -63,9 +57,7 @@ class TableRows:
             "error::text",
         ]
         if self.copied:
-            columns.append(
-                f"{INPUT_COLUMN}::text" if self.copied == [INPUT_COLUMN] else f"{_members(self.copied)}::text"
-            )
+            columns.append(f"{_members(self.copied)}::text")
         return ", ".join(columns)
 
 

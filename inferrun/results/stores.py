@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Protocol
 
 from inferrun import formats
-from inferrun.formats.named_columns import columns_of
 from inferrun.manifest import Manifest, ManifestPart, StoredFile
 from inferrun.plugins import ReadableResults
 from inferrun.resources.storage import FileStorage, S3Storage, SqlStorage
@@ -125,7 +124,7 @@ class _Table:
     """The rows of a run in a database."""
 
     def __init__(self, output: CommittedOutput, database: DatabaseRows, storage: SqlStorage) -> None:
-        from inferrun.formats.copy_text import INPUT_COLUMN, CopyText, quoted  # noqa: PLC0415  needs orjson, as the other formats
+        from inferrun.formats.copy_text import CopyText, quoted  # noqa: PLC0415  needs orjson, as the other formats
 
         self.location = f"table {storage.table}"
         self.part_format: ReadableResults = CopyText()
@@ -133,7 +132,6 @@ class _Table:
         self._database = database
         *schema, name = (storage.table or "").split(".")
         self._table, self._runs = (".".join(map(quoted, (*schema, one))) for one in (name, "inferrun_runs"))
-        self._unused = () if columns_of(output.contract).copies_any else (INPUT_COLUMN,)
 
     def read_manifest(self) -> bytes | None:
         """Read the row of the run."""
@@ -152,18 +150,14 @@ class _Table:
             connection.isolation_level = load("psycopg", extra="results").IsolationLevel.REPEATABLE_READ
             for name, value in SETTINGS.items():
                 connection.execute("select set_config(%s, %s, true)", [name, value])
-            described = connection.execute(f"select * from {self._table} limit 0".encode()).description  # noqa: S608  a name
-            table = TableRows(roles, {one.name for one in described or ()}.difference(self._unused))
+            table = TableRows(roles)
             columns = ", ".join(map(quoted, table.names))
             for part in parts:
                 first, last = part.first, part.first + part.records - 1
                 rows = f"from {self._table} where run = '{self._run}' and index between {first} and {last}"
                 content = self._copy(connection, f"select {table.lines('run')} {rows} order by index")
-                found = hashlib.sha256(content).hexdigest()  # as earlier versions did
-                if found != part.sha256:
-                    ((digest, _),) = connection.execute(digest_of(f"select index, {columns} {rows}").encode())
-                    found = str(digest)
-                if found != part.sha256 or content.count(b"\n") != part.records:
+                ((digest, _),) = connection.execute(digest_of(f"select index, {columns} {rows}").encode())
+                if digest != part.sha256 or content.count(b"\n") != part.records:
                     raise ResultsChanged(
                         f"{self.location}: the rows of records {first} to {last} have changed since the run committed them"
                     )

@@ -115,8 +115,6 @@ class FileRanges:
                     f"{self._dataset.label}: {missing} is missing, with which the run has begun; start a new run"
                 )
             self._use([found[one.name] for one in plan.objects])
-        elif plan.chunks and is_typed:
-            raise InputError("an earlier version has begun the run, and divided it in another way; start a new run")
         if plan.schema and is_typed:
             import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
 

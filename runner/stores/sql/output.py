@@ -269,9 +269,7 @@ class SqlOutput:
         except ValidationError as error:
             raise unusable("a row of that run was not written by this runner") from error
 
-        table = TableRows(
-            {one.name: one.role for one in columns_of(begun.plan())}, found_columns(transaction, self._names["table"])
-        )
+        table = TableRows({one.name: one.role for one in columns_of(begun.plan())})
 
         def predictions_in(part: ManifestPart, _: Chunk) -> Mapping[int, bytes]:
             text = f"select index, {table.prediction} from {{table}} where run = $1 and index between $2 and $3 and error is null"  # noqa: S608

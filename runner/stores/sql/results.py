@@ -17,7 +17,6 @@ from runner.stores.input_spool import InputSpool
 from runner.stores.run_folder.results import SpooledPart, StoredResults, changed, readable_format
 from runner.stores.sql.database import Database, Transaction, open_database
 from runner.stores.sql.spec import SqlOutputSpec
-from runner.stores.sql.table import found_columns
 
 
 class TableResults:
@@ -54,8 +53,7 @@ class TableResults:
     def _copy(self, transaction: Transaction, part: ManifestPart, spool: InputSpool) -> tuple[int, int]:
         """Write the rows as lines, and return the numbers of predictions and errors."""
         columns = Manifest.model_validate_json(self._manifest(transaction) or b"").columns or ()
-        roles = {one.name: one.role for one in columns}
-        table = TableRows(roles, found_columns(transaction, self._tables["table"]))
+        table = TableRows({one.name: one.role for one in columns})
         text = (
             f"select {table.lines('run')} from {self._tables['table']} "  # noqa: S608  names
             "where run = $1 and index between $2 and $3 order by index"

@@ -12,7 +12,7 @@ import orjson
 import pyarrow
 from pyarrow import compute
 
-from inferrun.formats.copy_text import INPUT_COLUMN, SETTINGS, TableRows, digest_of, quoted
+from inferrun.formats.copy_text import SETTINGS, TableRows, digest_of, quoted
 from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT, ResultSchema, Role, value_type
 from inferrun.formats.table_results import TableWriter
 from inferrun.formats.typed_values import is_json
@@ -76,13 +76,11 @@ class ResultTable:
         given = ResultSchema.deserialized(plan.result_schema).arrow if plan.result_schema else _DEFAULT
         self._name = name
         self._location = location
-        self._roles = {one.name: one.role for one in columns_of(plan)}
         self._schema = pyarrow.schema([_stored_field(one) for one in given])
         roles = ResultSchema(self._schema)
-        self._copied = roles.names(Role.COPIED)
-        if reserved := {"run", INPUT_COLUMN} & {*self._copied, *roles.names(Role.PREDICTION)}:
-            raise ContractError(f"output.sql: a column of the results has the name {min(reserved)!r}; rename it")
-        self._rows = TableRows(self._roles, ())
+        if "run" in (*roles.names(Role.COPIED), *roles.names(Role.PREDICTION)):
+            raise ContractError("output.sql: a column of the results has the name 'run'; rename it")
+        self._rows = TableRows({one.name: one.role for one in columns_of(plan)})
         self._found: Mapping[str, str] = {}
 
     def create(self, transaction: Transaction) -> None:
@@ -97,8 +95,6 @@ class ResultTable:
             raise OutputError(
                 f"output.sql.table: {self._location} has no column 'run'; name a table of results", is_retryable=False
             )
-        if INPUT_COLUMN in found:
-            wanted = {name: kind for name, kind in wanted.items() if name in found or name not in self._copied}
         missing = [f"add column {quoted(name)} {kind}" for name, kind in wanted.items() if name not in found]
         if missing:
             transaction.rows(f"alter table {self._name} {', '.join(missing)}")
@@ -113,7 +109,6 @@ class ResultTable:
                     is_retryable=False,
                 )
         self._found = found
-        self._rows = TableRows(self._roles, found)
 
     def writer(self, out: BinaryIO, _: BinaryIO) -> ResultWriter:
         """Return the writer of the rows of a chunk. Errors are rows of the same table."""
@@ -139,9 +134,6 @@ class ResultTable:
     def _value(self, name: str) -> str:
         """Return a column of the spooled rows, with the type that it has in the table."""
         kind = self._found[name]
-        if name == INPUT_COLUMN:
-            members = ", ".join(f"{self._sent(one)} as {quoted(one)}" for one in self._copied)
-            return f"(select to_json(o) from (select {members}) o)::{kind}"  # noqa: S608  names
         return f"to_json({self._sent(name)})::{kind}" if kind in ("json", "jsonb") else f"{self._sent(name)}::{kind}"
 
     def _sent(self, name: str) -> str:

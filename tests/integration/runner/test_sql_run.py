@@ -393,21 +393,6 @@ async def test_a_column_of_another_type_is_named_before_the_first_request(
     assert model.requests == []
 
 
-async def test_a_table_of_an_earlier_version_is_written_as_it_is(machine: Machine, server: Postgres) -> None:
-    server.execute(
-        "create table earlier (run text, index bigint, custom_id text, prediction json, error json, input json, "
-        "primary key (run, index))"
-    )
-    machine.contract["passThroughColumns"] = ["name", "b"]
-    machine.contract["input"]["sql"]["query"] = "select id, a, b, name from irises where id < 10"
-    machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
-    machine.contract["output"]["sql"]["table"] = "earlier"
-    ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "10 of 10 records predicted")
-    rows = server.execute("select index, custom_id, prediction, error, input from earlier order by index")
-    assert rows == [(n, str(n), float(n), None, {"name": f"iris {n}", "b": n / 2}) for n in range(10)]
-
-
 async def test_the_types_of_the_table_can_be_declared(machine: Machine, server: Postgres) -> None:
     machine.contract["input"]["sql"]["query"] = "select id, a, b from irises where id < 4"
     machine.contract["output"]["sql"] |= {"table": "declared", "types": {"prediction": "int32"}}
