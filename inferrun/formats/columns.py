@@ -7,7 +7,7 @@ import orjson
 import pyarrow
 from pyarrow import compute
 
-from inferrun.formats.json_text import json_of_bytes
+from inferrun.formats.bytes_in_json import json_of_bytes
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,

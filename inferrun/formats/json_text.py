@@ -3,34 +3,14 @@
 orjson leaves the unused rest of its buffer, of up to 64 KiB, attached to each text. Texts that are kept are therefore copied.
 """
 
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final, cast
 
 import orjson
 
+from inferrun.formats.bytes_in_json import json_of_bytes
 from inferrun.plugins import ID_COLUMN, ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records
-
-_BYTES: Final = "b64"
-
-
-def json_of_bytes(value: bytes) -> Json:
-    """Return bytes as JSON: a text if they are one, otherwise `{"b64": …}`, as TensorFlow Serving's REST API has it."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {_BYTES: b64encode(value).decode()}
-
-
-def bytes_in(value: Json) -> bytes | None:
-    """Return the bytes that an object with their base64 stands for; None for every other value."""
-    if not isinstance(value, dict) or list(value) != [_BYTES] or not isinstance(text := value[_BYTES], str):
-        return None
-    try:
-        return b64decode(text, validate=True)
-    except ValueError:
-        return None
 
 
 def json_texts(records: Records) -> Sequence[bytes]:

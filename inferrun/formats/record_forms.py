@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, cast
 
-from inferrun.formats.json_text import bytes_in
+from inferrun.formats.bytes_in_json import bytes_in
 from inferrun.plugins import Json
 from inferrun.plugins.rows import NUMBERS, kind_of
 

@@ -12,7 +12,8 @@ import orjson
 import pyarrow
 from pyarrow import compute, json
 
-from inferrun.formats.json_text import bytes_in, text_of
+from inferrun.formats.bytes_in_json import bytes_in
+from inferrun.formats.json_text import text_of
 from inferrun.plugins import Json
 
 V = TypeVar("V", Sequence[bytes], Sequence[object], pyarrow.Array)

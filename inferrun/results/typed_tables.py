@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.json_text import bytes_in, json_of_bytes, text_of
+from inferrun.formats.bytes_in_json import bytes_in, json_of_bytes
+from inferrun.formats.json_text import text_of
 from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT, value_type
 from inferrun.formats.typed_values import is_json
 from inferrun.plugins import Json, RecordError

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import orjson
 
-from inferrun.formats.json_text import bytes_in, copied_texts
+from inferrun.formats.bytes_in_json import bytes_in
+from inferrun.formats.json_text import copied_texts
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,

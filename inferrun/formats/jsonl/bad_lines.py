@@ -10,7 +10,8 @@ from typing import Final
 
 import orjson
 
-from inferrun.formats.json_text import bytes_in, copied_texts, json_texts
+from inferrun.formats.bytes_in_json import bytes_in
+from inferrun.formats.json_text import copied_texts, json_texts
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.record_errors import not_sent
 from inferrun.formats.record_forms import Form, form_of

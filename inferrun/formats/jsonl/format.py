@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import orjson
 
-from inferrun.formats.json_text import bytes_in, json_texts, texts_of
+from inferrun.formats.bytes_in_json import bytes_in
+from inferrun.formats.json_text import json_texts, texts_of
 from inferrun.formats.jsonl.bad_lines import id_of, read_valid
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from inferrun.formats.jsonl.objects import objects_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inferrun.contract import Request, RequestImage
-from inferrun.formats.json_text import bytes_in
+from inferrun.formats.bytes_in_json import bytes_in
 from inferrun.plugins import ContractError
 from runner.protocols.prompts.templates import InvalidRecord, Row, Templates, json_text
 

@@ -2,23 +2,19 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy
 import orjson
 
-from inferrun.formats.json_text import json_texts, nested, objects_of, texts_of
+from inferrun.formats.json_text import nested, texts_of
 from inferrun.formats.number_text import number_of
 from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import Json, JsonRecords, RecordError, Results
-from runner.protocols.tensors.datatypes import DATATYPES, Array, texts_of_rows
-from runner.protocols.tensors.signature import OutputSpec, Signature
-
-if TYPE_CHECKING:
-    import pyarrow
+from runner.protocols.tensors.datatypes import Array, texts_of_rows
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -36,54 +32,6 @@ class Output:
     """From bytes, or from JSON, then flat."""
 
     is_json: bool = False
-
-
-def results_of(
-    found: Sequence[Output],
-    signature: Signature,
-    *,
-    records: int,
-    is_typed: bool = False,
-    stored: "pyarrow.DataType | None" = None,
-) -> Results:
-    """Return one prediction per record from the wanted outputs, or the first one.
-
-    A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
-    size 1. A record with an invalid value (null, NaN, infinity) gets an error. With `is_typed`, predictions are a column, of the
-    type `stored`, or without one of the datatypes of the response. Raises ValueError with what violates the protocol.
-    """
-    by_name = {one.name: one for one in found}
-    wanted = signature.outputs
-    missing = [one.name for one in wanted if one.name not in by_name]
-    if not found or (missing and signature.is_chosen):
-        raise ValueError(f"it has no output {missing[0]!r}" if missing else "no outputs")
-    if missing or not wanted:  # the first one, whatever the metadata calls it
-        wanted, by_name = (OutputSpec(found[0].name, found[0].name),), {found[0].name: found[0]}
-    shaped = {one: _shaped(by_name[one.name], records, has_batch=signature.has_batch) for one in wanted}
-    if is_typed and (stored is not None or all(one.datatype in DATATYPES for one in shaped.values())):
-        from runner.protocols.tensors.arrow_answers import typed_results  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
-
-        return typed_results(shaped, stored, is_chosen=signature.is_chosen)
-    parts = {one.result_name: json_results(output) for one, output in shaped.items()}
-    if not signature.is_chosen:
-        return next(iter(parts.values()))
-    texts = objects_of({name: json_texts(part.values) for name, part in parts.items()})
-    return Results(JsonRecords(texts), joined_errors({name: part.errors for name, part in parts.items()}))
-
-
-def _shaped(output: Output, records: int, *, has_batch: bool) -> Output:
-    """Return an output whose shape begins with the number of records. Raises ValueError if it has another."""
-    shape, count = output.shape, len(output.values)
-    if not has_batch:
-        shape = [1, *(shape or ([count] if count > 1 else []))]
-    elif shape and shape[0] != records:
-        raise ValueError(f"the output has {shape[0]} rows for {records} records")
-    if any(size < 1 for size in shape):
-        raise ValueError(f"the output has the shape {shape}, which is that of no values")
-    shape = shape or [records, max(count // records, 1)]
-    if count != math.prod(shape):
-        raise ValueError(f"the output has {count} values, but its shape {shape} requires {math.prod(shape)}")
-    return Output(output.name, output.datatype, [records, *without_ones(shape[1:])], output.values, output.is_json)
 
 
 def json_results(output: Output) -> Results:

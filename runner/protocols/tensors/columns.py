@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy
 import orjson
 
-from inferrun.formats.json_text import array_of, bytes_in, json_of_bytes
+from inferrun.formats.bytes_in_json import bytes_in, json_of_bytes
+from inferrun.formats.json_text import array_of
 from inferrun.formats.record_errors import selected
 from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records
 from runner.protocols.tensors.datatypes import (

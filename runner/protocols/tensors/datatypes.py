@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy
 import orjson
 
-from inferrun.formats.json_text import bytes_in
+from inferrun.formats.bytes_in_json import bytes_in
 from inferrun.formats.number_text import number_of
 from inferrun.plugins import Json
 from inferrun.plugins.rows import kind_of
@@ -134,7 +134,7 @@ def raw_of(values: TensorValues, datatype: str) -> bytes | memoryview:
     if isinstance(values, list):
         return b"".join([part for value in values for part in (len(value).to_bytes(4, "little"), value)])
     if not isinstance(values, numpy.ndarray):
-        from runner.protocols.tensors.arrow_columns import strings_of  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+        from runner.protocols.tensors.arrow_strings import strings_of  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
         return strings_of(values)
     if datatype == "BF16":

@@ -10,7 +10,7 @@ from typing import Final
 import numpy
 from PIL import Image, ImageOps
 
-from inferrun.formats.json_text import bytes_in
+from inferrun.formats.bytes_in_json import bytes_in
 from inferrun.plugins import ContractError, Json
 from runner.protocols.tensors.datatypes import FLOATS, KINDS, Array, Faults
 

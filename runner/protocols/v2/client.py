@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from inferrun.plugins import Records, Results
 from runner.network.network_failures import invalid_response
-from runner.protocols.tensors.answers import Output, results_of
+from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.columns import Tensor, tensors_of
 from runner.protocols.tensors.datatypes import Faults
 from runner.protocols.tensors.model import TensorModel
+from runner.protocols.tensors.predictions import results_of
 
 if TYPE_CHECKING:
     import pyarrow

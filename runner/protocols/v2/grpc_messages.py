@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from inferrun.formats.json_text import json_of_bytes
+from inferrun.formats.bytes_in_json import json_of_bytes
 from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.columns import Tensor
 from runner.protocols.tensors.datatypes import from_raw, raw_of

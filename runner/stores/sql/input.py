@@ -34,7 +34,7 @@ from inferrun.plugins.storage import read_spec
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.sql.database import Database, Transaction, open_database
-from runner.stores.sql.rows import Rows, key_types, rows_of
+from runner.stores.sql.rows import Rows, canonical, key_types, rows_of
 from runner.stores.sql.spec import SqlInputSpec
 
 _RANGE_BYTES: Final = 256 << 20
@@ -231,7 +231,7 @@ def _spooled(
         selected = f"select {rows.selected()} from {query}"  # noqa: S608  names and the user's query
         with spool.opened(), reading.batches(selected, batch_bytes=_SPOOLED_BYTES) as batches:
             for batch in batches:
-                message = rows.received(batch).serialize()
+                message = canonical(rows.received(batch)).serialize()
                 spool.write(message)
                 written.append((message.size, batch.num_rows))
         return SpooledRows(rows, spool.file, written, fingerprint=f"rows-sha256:{spool.digest}", limits=limits)

@@ -155,6 +155,12 @@ class Rows:
         return field.with_type(pyarrow.float64()) if is_numeric and not self._columns.takes_any else field
 
 
+def canonical(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    """Return rows in memory that depends on their values only, so that equal rows are equal bytes when they are serialized. The
+    driver leaves the bits after the last row as they were."""
+    return batch.take(pyarrow.array(range(batch.num_rows), pyarrow.int64()))
+
+
 def rows_of(reading: Transaction, query: str, columns: ColumnSelection, *, keys: Sequence[str] = ()) -> Rows:
     """Return the rows of a query in parentheses. Raises InputError."""
     found = reading.schema(f"select * from {query}")  # noqa: S608  the user's query

@@ -19,8 +19,8 @@ from benchmarks.runner.server import POISON, Seen
 from benchmarks.runner.stages import run as run_stages
 from benchmarks.runner.stages import run_blocks
 from inferrun.plugins import JsonRecords
-from runner.protocols.tensors.answers import results_of
 from runner.protocols.tensors.columns import Tensor, tensor_of
+from runner.protocols.tensors.predictions import results_of
 from runner.protocols.tensors.signature import Signature, TensorSpec
 from runner.protocols.v2 import rest_messages
 from runner.protocols.v2.grpc_messages import decode_response, infer_request

@@ -4,8 +4,9 @@ import orjson
 import pytest
 
 from inferrun.plugins import JsonRecords, RecordError, Results
-from runner.protocols.tensors.answers import Output, results_of
+from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.datatypes import from_raw, raw_of
+from runner.protocols.tensors.predictions import results_of
 from runner.protocols.tensors.signature import Signature, TensorSpec
 from runner.protocols.v2 import rest_messages
 from tests.unit.runner.batches import decoded

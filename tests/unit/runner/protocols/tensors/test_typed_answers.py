@@ -14,9 +14,10 @@ from inferrun.formats.json_text import prediction_texts
 from inferrun.formats.record_errors import not_sent, with_record_errors
 from inferrun.plugins import ArrowRecords, RecordError, Results, Tensors
 from inferrun.plugins.values import failed, join_results
-from runner.protocols.tensors.answers import Output, results_of
+from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.arrow_answers import type_of
 from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
+from runner.protocols.tensors.predictions import results_of
 from runner.protocols.tensors.signature import Signature, signature_of
 from tests.unit.runner.batches import ARROW_TYPES
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inferrun.plugins import Results
-from runner.protocols.tensors.answers import results_of
+from runner.protocols.tensors.predictions import results_of
 from runner.protocols.tensors.signature import Signature, TensorSpec
 from runner.protocols.v2 import grpc_messages
 from tests.conformance.inference_messages import message_class
