@@ -10,6 +10,8 @@ IN_VENV := .venv/bin/
 WITH_CLUSTER := set -a; . ./.devcluster/env; set +a;
 # Exports them if there is a cluster: some of its programs are used without it.
 WITH_TOOLS := if test -f .devcluster/env; then set -a; . ./.devcluster/env; set +a; fi;
+# The product, such as that of the demo, would execute the runs that the tests create.
+WITHOUT_PRODUCT := $(WITH_CLUSTER) PATH="$${INFERRUN_BIN:-}:$$PATH" helm uninstall inferrun -n inferrun-system --ignore-not-found --wait
 # A file is a unit of work: its tests share servers and a namespace. The order of the paths stays, so that the longest files are first.
 IN_PARALLEL := --dist loadfile --no-loadscope-reorder
 # A further condition on the tests that are executed; `make test` sets it.
@@ -100,13 +102,15 @@ workflow: venv ## run the workflow tests on a Temporal server
 	@$(DEVCLUSTER) test-packages
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 $(IN_PARALLEL) tests/workflow
 
-integration: venv ## run the tests against the API server
+integration: venv ## run the tests against the API server, without the product that is installed there
 	@$(DEVCLUSTER) test-servers
+	@$(WITHOUT_PRODUCT)
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 2 $(IN_PARALLEL) tests/integration
 
 tests: venv
 	@$(DEVCLUSTER) test-packages
 	@$(DEVCLUSTER) test-servers
+	@$(WITHOUT_PRODUCT)
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 $(IN_PARALLEL) -m 'not alone$(AND)' \
 	    tests/integration tests/workflow tests/conformance tests/unit
 
