@@ -9,18 +9,18 @@ from examples.demo.terminal import Terminal
 
 TITLE = "The worker and the Pod are killed during a run"
 STORY = """
-20,000 records in a file on a PersistentVolumeClaim, and a slow model. During the run, the worker, which follows the run, and the
+60,000 records in a file on a PersistentVolumeClaim, and a slow model. During the run, the worker, which follows the run, and the
 Pod, which computes the predictions, are killed. The run continues in a new Pod after the last committed chunk.
 """
 RUN = "measurements"
-RECORDS = 20_000
+RECORDS = 60_000
 SYSTEM = "inferrun-system"
 
 
 def play(terminal: Terminal) -> None:
     _create_input(terminal)
     terminal.run("kubectl apply -f examples/file-run.yaml")
-    pods.wait_until_predicted(terminal, RUN, records=RECORDS // 5)
+    pods.wait_until_predicted(terminal, RUN, records=RECORDS // 10)
 
     terminal.explain("Kill the worker first, so that it cannot observe what happens next, and then the Pod:")
     pods.kill(terminal, pods.running(terminal, namespace=SYSTEM, labels="app.kubernetes.io/component=worker"))
