@@ -94,7 +94,7 @@ async def test_nobody_can_follow_the_run_of_another_submission(temporal: Client,
         ({"configRef": "iris"}, "namespace: missing"),
         ({"namespace": "team"}, "configRef: missing"),
         ({"namespace": "team", "configRef": "iris", "timeoutSeconds": "soon"}, "timeoutSeconds: "),
-        ({"namespace": "team", "configRef": "iris", "dryRun": "yes"}, "dryRun: "),
+        ({"namespace": "team", "configRef": "iris", "dryRun": "yes"}, "dryRun: Input should be a valid boolean"),
         ({"namespace": "team", "configRef": "iris", "timeout_second": 5}, "timeout_second: unknown field"),
         (
             {"namespace": "team", "configRef": "iris", "parameters": {"job_uid": "x"}},

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import BinaryIO, Final
 
 from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import OutputError, RunnerError
@@ -55,13 +55,7 @@ class ClaimFiles:
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, None if the name does not exist."""
-        parent, last = _split(name)
-        with (
-            self._errors(),
-            suppress(FileNotFoundError),
-            opened_folder(self._root, parent) as folder,
-            open_file(folder / last) as file,
-        ):
+        with self._errors(), suppress(FileNotFoundError), self._opened(name) as (folder, file):
             content = file.read()
             if self._side == "output":
                 _sync(folder)  # the attempt that published the name may have died before it did
@@ -70,13 +64,7 @@ class ClaimFiles:
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:  # noqa: ARG002  the seam's
         """Yield the content of a file."""
-        parent, last = _split(name)
-        with (
-            self._errors(),
-            suppress(FileNotFoundError),
-            opened_folder(self._root, parent) as folder,
-            open_file(folder / last) as file,
-        ):
+        with self._errors(), suppress(FileNotFoundError), self._opened(name) as (_, file):
             while piece := file.read(64 * KIB):
                 yield piece
 
@@ -160,6 +148,13 @@ class ClaimFiles:
                 yield folder, draft, folder / last
             finally:
                 draft.unlink(missing_ok=True)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[tuple[Path, BinaryIO]]:
+        """Open a file for reading, together with its folder."""
+        parent, last = _split(name)
+        with opened_folder(self._root, parent) as folder, open_file(folder / last) as file:
+            yield folder, file
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -156,8 +156,7 @@ class Rows:
 
 
 def canonical(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-    """Return rows in memory that depends on their values only, so that equal rows are equal bytes when they are serialized. The
-    driver leaves the bits after the last row as they were."""
+    """Return a copy that serializes to the same bytes for equal rows. The driver does not clear the bits after the last row."""
     return batch.take(pyarrow.array(range(batch.num_rows), pyarrow.int64()))
 
 
