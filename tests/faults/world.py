@@ -17,11 +17,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from benchmarks.control_plane import ControlPlane, control_plane
-from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.errors import AlreadyExists, NotFound
-from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS, Object, Resource
+from inferrun.kube.objects import NAMESPACES, Object
 from inferrun.temporal.plugin import inferrun_plugin
+from tests.definitions import install_definitions
 from tests.faults.injection import FaultFolder
 from tests.faults.node import Behave, Container, PlayedNode
 from tests.faults.recorder import Recorder
@@ -29,7 +28,6 @@ from tests.integration.kserve.cluster import install
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARIES = Path(os.environ.get("INFERRUN_BIN") or ROOT / ".devcluster" / "bin")
-DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 START_SECONDS = 240.0
 ASKING_SECONDS = 0.5
 """Between two questions to a server, which others ask at the same time."""
@@ -187,7 +185,8 @@ async def world(
         api = await connect(kubeconfig=plane.kubeconfig)
         node_api = await connect(kubeconfig=plane.kubeconfig)
         try:
-            await _define(api)
+            await install_definitions(api)
+            await install(api)
             played = behave or (lambda _run, _launch, _verifies: Container())
             node = PlayedNode(node_api, name="played", behave=played, serves=serves)
             recorder = Recorder(api)
@@ -237,25 +236,6 @@ def _plane(folder: Path) -> Iterator[ControlPlane]:
 async def create_namespace(api: KubeClient, name: str) -> Object:
     """Create a namespace."""
     return await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-
-
-async def _define(api: KubeClient) -> None:
-    for definition in (inference_config(), inference_run()):
-        try:
-            await api.create(DEFINITIONS, None, definition)
-        except AlreadyExists:
-            continue
-
-    async def are_served() -> bool:
-        try:
-            for resource in (CONFIGS, RUNS):
-                await api.list(resource, None, limit="1")
-        except NotFound:
-            return False
-        return True
-
-    await until("the definitions are served", are_served, seconds=START_SECONDS)
-    await install(api)
 
 
 async def _healthy_temporal(address: str) -> Client:

@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.errors import AlreadyExists
-from inferrun.kube.objects import Resource
+from tests.definitions import install_definitions
 
 CLUSTER_FILES = Path(__file__).resolve().parents[2] / ".devcluster"
-DEFINITIONS = Resource("apiextensions.k8s.io/v1", "customresourcedefinitions")
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +33,6 @@ def temporal_address() -> str:
 async def api(kubeconfig: Path) -> AsyncIterator[KubeClient]:
     """A connection to the API server, in which the definitions are installed."""
     made = await connect(kubeconfig=kubeconfig)
-    for definition in (inference_config(), inference_run()):
-        try:
-            await made.create(DEFINITIONS, None, definition)
-        except AlreadyExists:
-            continue
+    await install_definitions(made)
     yield made
     await made.close()

@@ -17,13 +17,13 @@ import pytest
 
 from benchmarks.burst.product import MODULES, START_SECONDS, is_ready, start_program
 from benchmarks.control_plane import ControlPlane, control_plane
-from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.errors import AlreadyExists, Invalid, NotFound
+from inferrun.kube.errors import Invalid
 from inferrun.kube.objects import CONFIGS, EVENTS, JOBS, NAMESPACES, PODS, RUNS, Object, Resource
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result
-from tests.integration.conftest import CLUSTER_FILES, DEFINITIONS
+from tests.definitions import install_definitions
+from tests.integration.conftest import CLUSTER_FILES
 
 pytestmark = pytest.mark.thorough
 
@@ -191,25 +191,9 @@ async def stage(planted: tuple[ControlPlane, Path, dict[str, str]]) -> AsyncIter
 async def install(plane: ControlPlane) -> None:
     api = await connect(kubeconfig=plane.kubeconfig)
     try:
-        for definition in (inference_config(), inference_run()):
-            try:
-                await api.create(DEFINITIONS, None, definition)
-            except AlreadyExists:
-                continue
-        async with asyncio.timeout(60):
-            for resource in (CONFIGS, RUNS):
-                while not await is_served(api, resource):  # noqa: ASYNC110 -- there is no event for it
-                    await asyncio.sleep(0.1)
+        await install_definitions(api)
     finally:
         await api.close()
-
-
-async def is_served(api: KubeClient, resource: Resource) -> bool:
-    try:
-        await api.list(resource, None, limit="1")
-    except NotFound:
-        return False
-    return True
 
 
 def manifest(kind: str, name: str, spec: Object) -> Object:

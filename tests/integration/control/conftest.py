@@ -12,13 +12,12 @@ import httpx
 import pytest
 
 from activities.launching.launch_job import JobLauncher
-from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.resources import InferenceRun, parse_run
 from tests.integration.control.pods import IMAGE, NOWHERE, Launched, launched, launcher_of
 from tests.integration.control.proxy import Proxy, proxied
-from tests.integration.crds.server import apply_definition, call, connected
+from tests.integration.crds.server import apply_definitions, call, connected
 
 LEFT_ALONE = {"krateo.io/paused": "true"}
 
@@ -30,8 +29,7 @@ MakeConfig = Callable[..., Awaitable[str]]
 def direct(kubeconfig: Path) -> Iterator[httpx.Client]:
     """A connection to the API server past the proxy, with our definitions applied."""
     with connected(kubeconfig) as client:
-        apply_definition(client, inference_config())
-        apply_definition(client, inference_run())
+        apply_definitions(client)
         yield client
 
 

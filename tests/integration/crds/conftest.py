@@ -13,8 +13,7 @@ from typing import TypeVar
 import httpx
 import pytest
 
-from deploy.crds.definitions import inference_config, inference_run
-from tests.integration.crds.server import NotServed, Rejected, Server, apply_definition, call, connected
+from tests.integration.crds.server import NotServed, Rejected, Server, apply_definitions, call, connected
 
 ESTABLISHED_WITHIN_SECONDS = 90
 
@@ -31,8 +30,7 @@ def client(kubeconfig: Path) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="session")
 def definitions(client: httpx.Client) -> None:
     """The two generated definitions, installed in the API server."""
-    apply_definition(client, inference_config())
-    apply_definition(client, inference_run())
+    apply_definitions(client)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import base64
 import json
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any, Final
 import httpx
 import yaml
 
+from deploy.crds.definitions import inference_config, inference_run
 from inferrun import wellknown
+from tests.definitions import SERVED_SECONDS
 
 Json = dict[str, Any]  # Any: manifests are free-form JSON
 
@@ -72,6 +75,18 @@ def call(client: httpx.Client, method: str, path: str, body: object = None, **op
         raise httpx.HTTPStatusError(answer.text, request=answer.request, response=answer)
     content: Json = answer.json()
     return content
+
+
+def apply_definitions(client: httpx.Client) -> None:
+    """Apply both of our definitions, and wait until they are served."""
+    deadline = time.monotonic() + SERVED_SECONDS
+    for definition in (inference_config(), inference_run()):
+        apply_definition(client, definition)
+    for plural in PLURALS.values():
+        path = f"/apis/{wellknown.GROUP}/{wellknown.VERSION}/{plural}?limit=1"
+        while client.get(path).status_code == httpx.codes.NOT_FOUND:
+            assert time.monotonic() < deadline, f"{plural} is not served"
+            time.sleep(0.1)
 
 
 def apply_definition(client: httpx.Client, definition: Json) -> None:

@@ -19,18 +19,17 @@ from activities.objects.events import EventRecorder
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Launch, serve, serves_temporal
 from control.search_attributes import SearchAttributes
-from deploy.crds.definitions import inference_config, inference_run
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.errors import AlreadyExists, NotFound
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
+from inferrun.kube.objects import NAMESPACES
 from inferrun.run_defaults import Defaults
 from inferrun.temporal.plugin import inferrun_plugin
 from operator_shim.run_watch import RunWatch
 from operator_shim.shim import Shim
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
-from tests.integration.conftest import CLUSTER_FILES, DEFINITIONS
+from tests.definitions import install_definitions
+from tests.integration.conftest import CLUSTER_FILES
 from tests.integration.shim.gateway import Gateway, gateway
 
 INSTALLATION = "shim-tests"
@@ -65,19 +64,7 @@ def other_temporal(tmp_path: Path) -> Iterator[str]:
 async def api(plane: ControlPlane) -> AsyncIterator[KubeClient]:
     """A client of that control plane, which has our definitions."""
     made = await connect(kubeconfig=plane.kubeconfig)
-    for definition in (inference_config(), inference_run()):
-        try:
-            await made.create(DEFINITIONS, None, definition)
-        except AlreadyExists:
-            continue
-    async with asyncio.timeout(90):
-        for resource in (CONFIGS, RUNS):
-            while True:
-                try:
-                    await made.list(resource, None, limit="1")
-                    break
-                except NotFound:
-                    await asyncio.sleep(0.1)
+    await install_definitions(made)
     yield made
     await made.close()
 
