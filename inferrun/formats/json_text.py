@@ -50,10 +50,8 @@ def array_of(texts: Sequence[bytes]) -> bytes:
     return b"[%b]" % b",".join(texts)
 
 
-_IN_NUMBERS: Final = b"0123456789.-+eEnul \t"
-"""Of numbers and null, and what may be between them."""
-
-_COMMAS: Final = bytes.maketrans(b"\n", b",")
+_IN_NUMBERS, _COMMAS = b"0123456789.-+eEnul \t", bytes.maketrans(b"\n", b",")
+"""The bytes of numbers and null and of what may be between them, and the table that joins lines."""
 
 
 def numbers_in(texts: Sequence[bytes]) -> tuple[bytes, list[float], int] | None:

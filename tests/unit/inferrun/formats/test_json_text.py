@@ -51,7 +51,9 @@ def test_rows_of_numbers_are_decoded_at_once(rows: list[list[Json]]) -> None:
     assert numbers_in(list(map(orjson.dumps, rows))) == (orjson.dumps(flat), flat, width)
 
 
-ROW_TEXTS = st.sampled_from(["[1]", "[2,3]", "[null ,-1e5]", "[1, 2]", "1[,2]", "[1,]", "[,1]", "[1 2]", "[]", "[1],[2]"])
+ROW_TEXTS = st.sampled_from(
+    ["[1]", "[2,3]", "[null ,-1e5]", "[1, 2]", "1[,2]", "[1,]", "[,1]", "[1 2]", "[]", "[1],[2]"]
+)
 
 
 @settings(max_examples=1000)
