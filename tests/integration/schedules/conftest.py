@@ -10,6 +10,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.objects.events import EventRecorder
+from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
@@ -54,4 +55,5 @@ def schedules(api: KubeClient, stored: TemporalSchedules, namespace: str) -> Sch
         clean_up=lambda _run: None,
         events=EventRecorder(api, reporter="tests", component="shim"),
         defaults=Defaults,
+        metrics=Metrics(),
     )
