@@ -11,6 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.objects.events import EventRecorder
+from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
@@ -58,6 +59,7 @@ async def schedules(api: KubeClient, stored: TemporalSchedules, namespace: str) 
         clean_up=lambda _run: None,
         events=EventRecorder(api, reporter="tests", component="shim"),
         defaults=Defaults,
+        metrics=Metrics(),
     )
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
