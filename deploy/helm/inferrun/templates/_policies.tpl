@@ -1,6 +1,6 @@
 {{/*
-The specs of the ValidatingAdmissionPolicies. Each takes a dict: protected (namespaces in which the worker may create nothing) and
-accounts (service accounts that Pods of runs may use).
+The specs of the ValidatingAdmissionPolicies. Each takes a dict: protected (namespaces in which the worker may create nothing),
+accounts (service accounts that Pods of runs may use) and settings (what else they may use).
 */}}
 
 {{- define "inferrun.policy.namespace" -}}
@@ -85,6 +85,24 @@ validations:
       (variables.pod.?serviceAccountName.orValue('default') == 'default' &&
       !variables.pod.?automountServiceAccountToken.orValue(true))
     message: "Pods of runs must use an allowed service account (runnerServiceAccount, settings.allowedServiceAccounts) or no token"
+  - expression: >-
+      !variables.isCreation ||
+      variables.pod.?priorityClassName.orValue('') in {{ prepend .settings.allowedPriorityClasses "" | toJson | replace "\"" "'" }}
+    message: "Pods of runs must use an allowed priority class (settings.allowedPriorityClasses) or none"
+  - expression: >-
+      !variables.isCreation ||
+      variables.pod.?runtimeClassName.orValue('') in {{ prepend .settings.allowedRuntimeClasses "" | toJson | replace "\"" "'" }}
+    message: "Pods of runs must use an allowed runtime class (settings.allowedRuntimeClasses) or none"
+  {{- /* GKE adds a toleration for the architecture of the nodes. */}}
+  - expression: >-
+      !variables.isCreation || variables.pod.?tolerations.orValue([]).all(t, t.?key.orValue('') == 'kubernetes.io/arch' ||
+      (t.?key.orValue('*') + '=' + (t.?operator.orValue('Equal') == 'Exists' ? '*' : t.?value.orValue('')) + ':' +
+      t.?effect.orValue('*')).matches(r'^({{ join "|" .settings.allowedTolerations | replace "." "\\." | replace "*" ".*" }})$'))
+    message: "Pods of runs must have only allowed tolerations (settings.allowedTolerations)"
+  - expression: >-
+      !variables.isCreation ||
+      size(variables.pod.?affinity.?podAntiAffinity.?requiredDuringSchedulingIgnoredDuringExecution.orValue([])) == 0
+    message: "Pods of runs must not keep other Pods from nodes"
 {{- end -}}
 
 {{- define "inferrun.policy.configmaps" -}}
