@@ -137,8 +137,19 @@ BY_OTHERS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kuber
         {"warm_up_limit": 60, "warm_up_image": "runner:1"},
         {"ca_bundle": MountedKey(config_map="a", key="b")},
         {"placement": PLACEMENT},
+        {"service_account": "trusted", "model_token_audience": "models"},
     ],
-    ids=["default", "allowed account", "assigned user", "shards", "headers", "warm-up", "CA bundle", "placement"],
+    ids=[
+        "default",
+        "allowed account",
+        "assigned user",
+        "shards",
+        "headers",
+        "warm-up",
+        "CA bundle",
+        "placement",
+        "token",
+    ],
 )
 def test_the_jobs_that_the_worker_generates_are_admitted(
     worker: Worker, namespace: str, snapshot: dict[str, Any]
@@ -162,6 +173,7 @@ def _set(path: str, *, to: object) -> Callable[[Manifest], None]:
 POD = "spec.template.spec"
 CONTAINER = f"{POD}.containers.0"
 TOKEN = {"serviceAccountToken": {"path": "token"}}
+FOR_MODELS = {"serviceAccountToken": {"path": "token", "audience": "models"}}
 
 
 @pytest.mark.parametrize(
@@ -176,6 +188,10 @@ TOKEN = {"serviceAccountToken": {"path": "token"}}
         (_set(f"{POD}.hostIPC", to=True), "namespaces of the host"),
         (_set(f"{POD}.volumes.0", to={"name": "tmp", "hostPath": {"path": "/"}}), "volumes of the kinds"),
         (_set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [TOKEN]}}), "must only have Secrets"),
+        (
+            _set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [FOR_MODELS]}}),
+            "must only have Secrets",
+        ),
         (_set(f"{POD}.nodeName", to="control-plane"), "placed by the scheduler"),
         (_set(f"{POD}.securityContext", to={}), "must not run as root"),
         (_set(f"{POD}.securityContext.sysctls", to=[{"name": "kernel.shm_rmid_forced", "value": "1"}]), "sysctls"),
@@ -219,6 +235,14 @@ def test_a_job_of_another_shape_is_denied(
     body = copy.deepcopy(job())
     change(body)
     assert message in _post_job(worker, namespace, body)
+
+
+def test_a_token_without_an_audience_is_denied(worker: Worker, namespace: str) -> None:
+    """It would be one for the API server."""
+    body = job(service_account="trusted", model_token_audience="models")
+    volume = next(one for one in body["spec"]["template"]["spec"]["volumes"] if "projected" in one)
+    del volume["projected"]["sources"][0]["serviceAccountToken"]["audience"]
+    assert "for an audience" in _post_job(worker, namespace, body)
 
 
 def test_a_job_with_a_second_container_is_denied(worker: Worker, namespace: str) -> None:

@@ -60,8 +60,10 @@ validations:
     message: "Pods of runs must only have volumes of the kinds emptyDir, configMap, secret, persistentVolumeClaim, projected"
   - expression: >-
       !variables.isCreation || variables.pod.?volumes.orValue([]).all(v,
-      !has(v.projected) || v.projected.?sources.orValue([]).all(s, has(s.secret)))
-    message: "projected volumes of runs must only have Secrets: a token would be one of the default service account"
+      !has(v.projected) || v.projected.?sources.orValue([]).all(s, has(s.secret) || (has(s.serviceAccountToken) &&
+      s.serviceAccountToken.?audience.orValue('') != '' &&
+      variables.pod.?serviceAccountName.orValue('default') in {{ toJson .accounts | replace "\"" "'" }})))
+    message: "projected volumes of runs must only have Secrets, and tokens for an audience of an allowed service account"
   - expression: >-
       !variables.isCreation || (variables.pod.?securityContext.?runAsNonRoot.orValue(false) &&
       variables.pod.?securityContext.?seccompProfile.?type.orValue('') == 'RuntimeDefault' &&
