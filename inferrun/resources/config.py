@@ -48,7 +48,8 @@ LEAST_WINDOW: Final = "1Mi"
 LARGEST_SIZE: Final = "1Ti"
 
 Size = int | Annotated[str, Field(max_length=16)]
-Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
+Quantity = Annotated[int, Field(strict=True, le=2**63 - 1)] | Annotated[str, Field(max_length=64)]
+Quantities = Annotated[dict[str, Quantity], Field(max_length=32)]
 
 
 class AutoDeletePolicy(StrEnum):
