@@ -1,6 +1,7 @@
 """`retryOf` with the real program: only what failed is sent again, and the new output is complete."""
 
 import json
+import uuid
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def retry(machine: Machine, ended: Ended | None, *, number: int = 2, of: dict[st
     retried = {"name": "sums", "runId": before["runId"], "jobName": before["jobName"]}
     if ended is not None and ended.code == 0:
         retried["manifestSha256"] = ended.result.output.sha256
-    uid = f"{number}{before['runId'][1:]}"
+    uid = str(uuid.uuid4())
     machine.contract = {
         **before,
         "jobId": uid,
