@@ -10,7 +10,7 @@ from pydantic import Field
 
 from inferrun import wellknown
 from inferrun.resources.backfill import Backfill
-from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
+from inferrun.resources.config import BackoffLimit, CanaryRecords, ResourceRequirements, Shards, Threshold
 from inferrun.resources.interval import Interval
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
@@ -27,6 +27,7 @@ EXECUTION_FIELDS: Final = {
     "error_threshold",
     "canary_records",
     "shards",
+    "resources",
 }
 """The fields of a run's spec that define the execution. A child inherits them from its schedule."""
 
@@ -78,6 +79,10 @@ class InferenceRunSpec(ResourceModel):
     shards: Shards | None = None
     """Number of Pods among which the run is divided; more than 1 requires the built-in runner, an input of the label
     file, s3 or run, and an output of the label file or s3. Default: the value in the config."""
+
+    resources: ResourceRequirements | None = None
+    """Resources of the runner's container. What is set for a resource, such as memory, replaces request and limit of that resource
+    in the config."""
 
     dry_run: bool | None = None
     """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can

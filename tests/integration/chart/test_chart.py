@@ -180,6 +180,7 @@ def test_a_changed_default_reaches_the_programs(render: Render) -> None:
         "images.runner=mine:1",
         "settings.krateoPostLimitBytes=268435456",
         "settings.allowedServiceAccounts={one,two}",
+        "settings.allowedTolerations={nvidia.com/gpu=*:NoSchedule,pool=a:*}",
         "settings.allowCrossNamespaceConfig=true",
     )
     defaults, problems = parse_defaults(named(manifests, "ConfigMap", "inferrun-config")["data"], last=Defaults())
@@ -187,6 +188,7 @@ def test_a_changed_default_reaches_the_programs(render: Render) -> None:
     assert defaults.runner_image == "mine:1"
     assert defaults.krateo_post_limit_bytes == 268_435_456
     assert defaults.allowed_service_accounts == ("one", "two")
+    assert defaults.allowed_tolerations == ("nvidia.com/gpu=*:NoSchedule", "pool=a:*")
     assert defaults.allow_cross_namespace_config
 
 
