@@ -66,6 +66,7 @@ def build(release: Release) -> dict[str, str]:
             options = ("--no-cache", "--format", "oci", "--timestamp", str(seconds))
             images.build(replace(image, name=built), options=options)
             run([*COPY, f"containers-storage:{built}", f"oci:{folder}:image"])
+            run(["buildah", "rmi", built])
         digests[repository] = json.loads((folder / "index.json").read_text())["manifests"][0]["digest"]
         with step(f"describe image {image.short_name}"), tempfile.TemporaryDirectory(dir=OUTPUT) as scratch:
             unpacked = Path(scratch) / "image.tar"
