@@ -85,8 +85,8 @@ class InferenceRunSpec(ResourceModel):
 
     retry_of: ResourceName | None = None
     """Name of an ended run in the same namespace whose failed records are predicted again. The output of this run is complete: it
-    contains the predictions of that run, too. Input and output must be the same, and the output must be of the label file, s3 or
-    sql. Only with the built-in runner. Not with schedule."""
+    contains the predictions of that run, too. Input and output must be the same, except for records that have ids; the output must
+    be of the label file, s3 or sql. Only with the built-in runner. Not with schedule."""
 
     pending_timeout_seconds: Seconds | None = None
     """Maximum time in seconds that the run may stay Pending, for example while it waits for an image or a Secret.
