@@ -64,7 +64,7 @@ def generate_key(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a registry on loopback. Afterwards the node forgets the images that it pulled from there."""
+    """The address of a registry on loopback."""
     binaries.build_missing(modules=(binaries.COSIGN, binaries.REGISTRY))
     address, folder = f"127.0.0.1:{free_port()}", tmp_path_factory.mktemp("registry")
     settings = {"version": "0.1", "http": {"addr": address}, "log": {"level": "error"}}
@@ -77,8 +77,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield address
         finally:
             process.terminate()
-    pulled = [name for name in archives.images_on_node() if name.startswith(address)]
-    subprocess.run([*archives.ctr_command(LAYOUT), "images", "remove", *pulled], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -124,25 +122,41 @@ def test_a_published_release_is_verified_with_its_key_only(published: Published)
     assert f"{published.registry}/inferrun/runner:{VERSION} was not signed with this key" in refused.stderr
 
 
-def test_a_tag_that_was_moved_to_another_image_is_named(published: Published) -> None:
+def test_a_tag_that_was_moved_is_named_even_if_the_other_image_is_signed(published: Published) -> None:
+    control, runner = (published.digest(f"inferrun/{name}") for name in ("control", "runner"))
+    moved = f"{published.registry}/inferrun/control"
+
     def move_tag(source: str) -> None:
         copy = ["skopeo", "copy", "--quiet", "--insecure-policy", "--preserve-digests"]
         tls = ["--src-tls-verify=false", "--dest-tls-verify=false"]
-        target = f"docker://{published.registry}/inferrun/control:{VERSION}"
-        subprocess.run([*copy, *tls, f"docker://{published.registry}/{source}", target], check=True)
+        subprocess.run(
+            [*copy, *tls, f"docker://{published.registry}/{source}", f"docker://{moved}:{VERSION}"], check=True
+        )
 
-    move_tag(f"inferrun/runner@{published.digest('inferrun/runner')}")
+    def sign(*words: str) -> None:
+        built = published.folder / "build-output" / "release"
+        files = ["--signing-config", "signing-config.json", "--trusted-root", "trusted-root.json"]
+        cosign, key = binaries.program_dir(binaries.COSIGN) / "cosign", published.key.with_suffix(".key")
+        command = [str(cosign), *words, "--yes", "--key", str(key), *files, f"{moved}@{runner}"]
+        subprocess.run(command, cwd=built, env={**os.environ, "COSIGN_PASSWORD": ""}, check=True)
+
+    move_tag(f"inferrun/runner@{runner}")
     try:
-        done = published.verify(key=published.key)
+        unsigned = published.verify(key=published.key)
+        sign("sign")
+        sign("attest", "--type", "cyclonedx", "--predicate", "runner.cdx.json")
+        sign("attest", "--type", "slsaprovenance1", "--predicate", "runner.provenance.json")
+        signed = published.verify(key=published.key)
     finally:
-        move_tag(f"inferrun/control@{published.digest('inferrun/control')}")
-    assert done.returncode == 1
-    assert f"{published.registry}/inferrun/control:{VERSION} was not signed with this key, or is not" in done.stderr
+        move_tag(f"inferrun/control@{control}")
+    assert (unsigned.returncode, signed.returncode) == (1, 1)
+    assert f"{moved}:{VERSION} was not signed with this key, or is not what was signed" in unsigned.stderr
+    assert f"{moved}:{VERSION} is signed, but is not the image that the chart names" in signed.stderr
 
 
 @pytest.fixture
 def installed(published: Published, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The product as the registry has it: the command of the documentation, in an empty folder. Afterwards, as before."""
+    """The product as the registry has it, installed in an empty folder. Afterwards, the node is as before."""
     monkeypatch.chdir(tmp_path)
     chart = f"oci://{published.registry}/charts/inferrun"
     stage.helm("uninstall", "inferrun", "--wait")
@@ -153,6 +167,11 @@ def installed(published: Published, stage: Stage, tmp_path: Path, monkeypatch: p
     finally:
         stage.helm("uninstall", "inferrun", "--wait")
         install(stage)
+        images = [*archives.ctr_command(LAYOUT), "images"]
+        listed = subprocess.run([*images, "list"], check=True, capture_output=True, text=True).stdout.splitlines()
+        digests = [published.digest(repository) for repository in ("inferrun/control", "inferrun/runner")]
+        pulled = [line.split()[0] for line in listed if any(digest in line for digest in digests)]
+        subprocess.run([*images, "remove", *pulled], check=True, capture_output=True)
 
 
 @pytest.mark.usefixtures("installed")
