@@ -246,9 +246,7 @@ def _request_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         yield Problem(field="spec.tensors", value="set with spec.request", allowed="remove one of them")
     for label, storage in (spec.storage.input or {}).items() if own_runner else ():
         if _at(storage, "format") == "openai":
-            allowed = (
-                "with spec.request the input must have columns: jsonl, csv, parquet or arrow; or remove spec.request"
-            )
+            allowed = "with spec.request the input must have columns: jsonl, csv, parquet, arrow or orc; or remove spec.request"
             yield invalid(f"spec.storage.input.{label}.format", "openai", allowed)
     yield from request_problems(request, protocol=protocol or "")
     yield from _size_problems("spec.request.body", request.body or {}, limit=MAX_BODY_BYTES)

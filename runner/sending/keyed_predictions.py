@@ -1,6 +1,7 @@
 """The predictions of an earlier run by the ids of their records, in a database on the Pod's disk.
 
-It takes 16 MiB of memory, whatever the number of records is, and finds a prediction wherever its record is now. All methods block.
+It takes about 20 MiB of memory, whatever the number of records is, and finds a prediction wherever its record is now. All methods
+block.
 """
 
 import sqlite3
