@@ -19,10 +19,10 @@ AND ?=
 STAGES := checks cluster images tests e2e
 
 .PHONY: help venv lock checks lint types generated docs unit test test-all tests cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-runner bench-scale interop attacks audit sbom faults storm soak million recovery crowds fires
+	demo demo-down bench bench-runner bench-scale interop attacks audit release verify-release faults storm soak million recovery crowds fires
 
 help: ## list the commands
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 demo: venv ## create a cluster (or use INFERRUN_CONTEXT=kind-...) and play the demo
 	@$(DEVCLUSTER) up --images product --images examples
@@ -56,12 +56,11 @@ load: ## load an image archive into the cluster: make load IMAGE=<archive>
 audit: venv ## compare the locked packages with known vulnerabilities; needs access to a vulnerability service
 	@$(IN_VENV)pip-audit --strict --require-hashes --disable-pip -r requirements/control.txt -r requirements/runner.txt
 
-sbom: venv ## write the bills of materials of the built images to build-output/sbom
-	@$(DEVCLUSTER) export-images build-output/images
-	@for image in control runner; do \
-	    $(IN_VENV)python -m tools.supply_chain build-output/images/$$image.tar --name inferrun/$$image \
-	    --version "$$($(IN_VENV)python -c 'from importlib.metadata import version; print(version("inferrun"))')" \
-	    --output build-output/sbom/$$image.cdx.json; done
+release: venv ## build and publish a release: make release REGISTRY=<host>/<path> VERSION=<version> KEY=<file> (without KEY: only build)
+	@$(IN_VENV)python -m tools.supply_chain release --registry "$(REGISTRY)" --version "$(VERSION)" --key "$(KEY)"
+
+verify-release: venv ## verify a published release: make verify-release REGISTRY=<host>/<path> VERSION=<version> KEY=<public key>
+	@$(IN_VENV)python -m tools.supply_chain verify --registry "$(REGISTRY)" --version "$(VERSION)" --key "$(KEY)"
 
 venv: ## install the locked Python packages into .venv
 	@$(DEVCLUSTER) venv

@@ -1,4 +1,4 @@
-"""The process of a deployed program: settings from the environment, logging, health endpoints, shutdown on SIGTERM."""
+"""The process of a deployed program: settings from the environment, logging, health and metrics endpoints, shutdown on SIGTERM."""
 
 import asyncio
 import gc
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeVar
 
 from aiohttp import web
+from prometheus_client.aiohttp import make_aiohttp_handler
 
+from control.metrics import Metrics
 from control.settings import ControlSettings
 from inferrun.kube.errors import KubeError, Unreachable
 from inferrun.logs import log_as_json
@@ -48,9 +50,11 @@ RETRY_SECONDS = 3.0
 
 P = TypeVar("P", bound=Program)
 
+Start = Callable[[ControlSettings, Metrics], AbstractAsyncContextManager[P]]
+
 
 def run_program(
-    start: Callable[[ControlSettings], AbstractAsyncContextManager[P]],
+    start: Start[P],
     *,
     run: Callable[[Coroutine[None, None, None]], None],
 ) -> int:
@@ -82,7 +86,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def _serve(settings: ControlSettings, start: Callable[[ControlSettings], AbstractAsyncContextManager[P]]) -> None:
+async def _serve(settings: ControlSettings, start: Start[P]) -> None:
     stopped, probes = asyncio.Event(), Probes()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -94,14 +98,16 @@ async def _serve(settings: ControlSettings, start: Callable[[ControlSettings], A
         is_ready, text = probes.readiness()
         return web.Response(status=200 if is_ready else 503, text=text)
 
+    metrics = Metrics(temporal_port=settings.temporal_metrics_port)
     health = web.Application()
     health.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
+    health.add_routes([web.get("/metrics", make_aiohttp_handler(metrics.registry))])
     server = web.AppRunner(health)
     await server.setup()
     try:
         await web.TCPSite(server, port=settings.health_port).start()
         async with AsyncExitStack() as stack:
-            program = await until_started(lambda: stack.enter_async_context(start(settings)), stopped, probes)
+            program = await until_started(lambda: stack.enter_async_context(start(settings, metrics)), stopped, probes)
             if program is None:
                 return
             probes.program = program

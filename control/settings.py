@@ -62,7 +62,10 @@ class ControlSettings:
     happens to exist must not decide which cluster is written to."""
 
     health_port: int
-    """HEALTH_PORT: port that serves /livez and /readyz; default 8080; 0: any free port."""
+    """HEALTH_PORT: port that serves /livez, /readyz and /metrics; default 8080; 0: any free port."""
+
+    temporal_metrics_port: int
+    """TEMPORAL_METRICS_PORT: port on which the Temporal SDK serves its metrics; 0 (default): none."""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
@@ -89,6 +92,7 @@ class ControlSettings:
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             health_port=_whole_number(environment, "HEALTH_PORT", default=8080),
+            temporal_metrics_port=_whole_number(environment, "TEMPORAL_METRICS_PORT", default=0),
         )
 
     @property

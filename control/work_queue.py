@@ -10,9 +10,12 @@ The queue is bounded by the number of distinct keys. A reconcile that fails dela
 
 import asyncio
 import logging
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
+
+from control.metrics import QUEUE_DEPTH, RECONCILE_DURATION, Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +43,14 @@ class WorkQueue(Generic[K]):
         workers: int,
         group: Callable[[K], str] = lambda _key: "",
         per_group: int | None = None,
+        metrics: Metrics | None = None,
+        name: str = "",
     ) -> None:
-        """`per_group`: keys of a group that are processed at a time, at most; by default as many as there are workers."""
+        """`per_group`: keys of a group that are processed at a time, at most; by default as many as there are workers. With
+        `metrics`, the queue is measured under its name.
+        """
+        self._metrics = metrics
+        self._name = name
         self._reconcile = reconcile
         self._workers = workers
         self._group = group
@@ -86,6 +95,8 @@ class WorkQueue(Generic[K]):
 
     async def run(self) -> None:
         try:
+            if self._metrics is not None:
+                self._metrics.show(QUEUE_DEPTH, lambda: len(self._fresh) + len(self._background), self._name)
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._workers):
                     tasks.create_task(self._work())
@@ -93,6 +104,8 @@ class WorkQueue(Generic[K]):
             for timer in self._timers.values():
                 timer.cancel()
             self._timers.clear()
+            if self._metrics is not None:
+                self._metrics.show(QUEUE_DEPTH, lambda: 0, self._name)
 
     async def _work(self) -> None:
         while True:
@@ -105,15 +118,19 @@ class WorkQueue(Generic[K]):
             self._background_slots -= is_background
             self._busy.add(key)
             self._busy_in[group] += 1
+            began, outcome = time.monotonic(), "success"
             try:
                 await self._reconcile(key)
                 self._pauses.pop(key, None)
             except Exception as error:  # noqa: BLE001 -- the boundary that keeps one bad object from affecting the others
+                outcome = "error"
                 pause = self._pauses[key] = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
                 fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
                 logger.warning("reconcile failed", extra=fields)
                 self.add_later(key, pause, background=True)
             finally:
+                if self._metrics is not None:
+                    self._metrics.record(RECONCILE_DURATION, time.monotonic() - began, self._name, outcome)
                 self._background_slots += is_background
                 self._busy.discard(key)
                 self._busy_in[group] -= 1
@@ -149,6 +166,9 @@ class _GroupedKeys(Generic[K]):
     def __init__(self, group: Callable[[K], str]) -> None:
         self._group = group
         self._groups: OrderedDict[str, OrderedDict[K, None]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
 
     def __contains__(self, key: K) -> bool:
         return key in self._groups.get(self._group(key), ())

@@ -125,6 +125,8 @@ class OutputTensor(_Part):
         default="", description="What typed results have for the datatype BYTES; empty: String"
     )
 
+    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="V2's parameters of the output")
+
 
 class Tensors(_Part):
     """How records become tensors, and tensors predictions."""

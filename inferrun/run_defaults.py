@@ -5,6 +5,7 @@ reported. Pure, apart from `read_folder`.
 """
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,10 +36,22 @@ Amounts = Annotated[
 ]
 """Amounts of resources, such as `cpu=50m,memory=128Mi`."""
 
+_LABEL = r"[-A-Za-z0-9_./*]+=[-A-Za-z0-9_.*]*"
+Labels = Annotated[tuple[Annotated[str, StringConstraints(pattern=f"^{_LABEL}$")], ...], BeforeValidator(_split)]
+Taints = Annotated[
+    tuple[Annotated[str, StringConstraints(pattern=f"^{_LABEL}:[A-Za-z*]+$")], ...], BeforeValidator(_split)
+]
+"""Patterns for labels and taints, written as kubectl does, in which `*` matches any characters."""
+
 
 def amounts_of(texts: Iterable[str]) -> dict[str, str]:
     """The amounts by resource."""
     return dict(text.split("=", 1) for text in texts)
+
+
+def matches(value: str, patterns: Iterable[str]) -> bool:
+    """Whether the value matches one of these patterns of a setting, in which only `*` is special."""
+    return any(fnmatchcase(value, one.replace("[", "[[]").replace("?", "[?]")) for one in patterns)
 
 
 class Defaults(BaseModel):
@@ -78,8 +91,9 @@ class Defaults(BaseModel):
     requests share the CPU fairly."""
 
     runner_tmp_size: str = Field(default="20Gi", pattern=f"^({_QUANTITY})?$")
-    """Size limit of the folder /tmp of the Pod of a run; the Pod is evicted if it stores more. The built-in runner spools up to
-    8 GiB for its input and the same for its output. Empty: no limit."""
+    """Size limit of the folder /tmp of the Pod of a run, unless its config or the run sets a limit of ephemeral-storage, which then
+    applies; the Pod is evicted if it stores more. The built-in runner spools up to 8 GiB for its input and the same for its
+    output. Empty: no limit."""
 
     max_active_runs_per_namespace: int = Field(default=0, ge=0)
     """Maximum number of runs of a namespace that are started and not finished; further runs wait with reason TooManyActiveRuns
@@ -95,6 +109,20 @@ class Defaults(BaseModel):
     allowed_images: Names = ()
     """Images that a config may set as image, as patterns in which `*` matches any characters. Empty: every image. They are
     compared with the image as it is written in the config; end a pattern with a separator, such as `example.com/team/*`."""
+
+    allowed_node_labels: Labels = ()
+    """Labels of nodes that a config may use in nodeSelector, affinity and topologySpreadConstraints, as `key=value`, in which `*`
+    matches any characters: `topology.kubernetes.io/zone=*` allows each condition on the zone. Empty: none."""
+
+    allowed_tolerations: Taints = ()
+    """Tolerations that a config may set, as `key=value:effect`, in which `*` matches any characters. A toleration with the
+    operator Exists has the value `*`, one without an effect the effect `*`. Empty by default, because taints reserve nodes."""
+
+    allowed_priority_classes: Names = ()
+    """Priority classes that a config may set. Empty by default, because Pods of a higher priority evict those of others."""
+
+    allowed_runtime_classes: Names = ()
+    """Runtime classes that a config may set. Empty by default, because they differ in how they isolate Pods."""
 
     fixed_user: bool = True
     """Whether Pods of runs get the user and group 65532 unless the config sets runAsUser. Turn it off on OpenShift, whose

@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails
 
 from inferrun import wellknown
 from inferrun.error_threshold import ErrorThreshold
-from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
+from inferrun.resources.config import BackoffLimit, CanaryRecords, ResourceRequirements, Shards, Threshold
 from inferrun.resources.interval import Interval, interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS
 from inferrun.resources.references import ConfigReference
@@ -122,6 +122,7 @@ class Submission(_SubmittedPart):
     error_threshold: Annotated[Threshold | None, BeforeValidator(_whole_or_text), AfterValidator(_threshold)] = None
     canary_records: Annotated[CanaryRecords | None, Number] = None
     shards: Annotated[Shards | None, Number] = None
+    resources: Annotated[ResourceRequirements | None, _only("requests", "limits")] = None
     dry_run: StrictBool | None = None
     retry_of: ResourceName | None = None
     labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(

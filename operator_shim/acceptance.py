@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from control.informer import Key
+from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
@@ -43,6 +44,7 @@ class Acceptance:
         defaults: Callable[[], Defaults],
         is_under_way: Callable[[str], bool],
         workers: int,
+        metrics: Metrics,
     ) -> None:
         self._runs = runs
         self._has_too_many = has_too_many
@@ -50,7 +52,9 @@ class Acceptance:
         self._read = read
         self._is_under_way = is_under_way
         self._postponed: set[Key] = set()
-        self._queue: WorkQueue[Key] = WorkQueue(self._accept, workers=workers, group=lambda key: key[0])
+        self._queue: WorkQueue[Key] = WorkQueue(
+            self._accept, workers=workers, group=lambda key: key[0], metrics=metrics, name="acceptance"
+        )
 
     async def run(self) -> None:
         await self._queue.run()

@@ -13,6 +13,7 @@ from activities.objects.installation import SigningKey
 from activities.objects.signatures import record_signer
 from control.installation import installation_id, warn_of_others
 from control.leases import LeaderElection
+from control.metrics import LEADER, Metrics
 from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.search_attributes import SearchAttributes
@@ -27,6 +28,7 @@ from operator_shim.observer.observer import Observer
 from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
+from operator_shim.run_metrics import RunMetrics
 from operator_shim.run_watch import RunWatch
 from operator_shim.shim import Shim
 from operator_shim.temporal_schedules import TemporalSchedules
@@ -37,7 +39,14 @@ logger = logging.getLogger(__name__)
 
 class ShimProcess:
     def __init__(
-        self, settings: ControlSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
+        self,
+        settings: ControlSettings,
+        *,
+        api: KubeClient,
+        client: Client,
+        installation: str,
+        defaults: DefaultsFolder,
+        metrics: Metrics,
     ) -> None:
         self._api = api
         self._namespace = settings.namespace
@@ -63,6 +72,7 @@ class ShimProcess:
             defaults=defaults.current,
             runner_account=settings.runner_account,
             events=events,
+            metrics=metrics,
         )
         self._watch = WorkloadWatch(api, runs=self._runs, namespaces=settings.watched, installation=installation)
         self._key = SigningKey()
@@ -78,21 +88,27 @@ class ShimProcess:
             defaults=defaults.current,
             jobs=ClusterJobs(api, installation=installation, defaults=defaults.current),
             key=self._key,
+            metrics=metrics,
         )
+        metrics.show(LEADER, lambda: self._election.is_leader, "shim")
+        RunMetrics(metrics, self._runs, is_leader=lambda: self._election.is_leader, now=api.now)
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, settings: ControlSettings) -> AsyncIterator[Self]:
+    async def start(cls, settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Self]:
         """Connect to the API server; close the connection on exit. Temporal may be unreachable: runs are accepted anyway."""
-        api = await connect(kubeconfig=settings.kubeconfig)
+        api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
         try:
             installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
             client = await connect_temporal(
-                identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True, codec_keys=settings.codec_keys
+                identity=f"inferrun-shim/{installation}/{settings.identity}",
+                lazy=True,
+                codec_keys=settings.codec_keys,
+                runtime=metrics.temporal,
             )
             await warn_of_others(api, watched=settings.watched, installation=installation)
             defaults = DefaultsFolder(settings.defaults_folder)
-            yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
+            yield cls(settings, api=api, client=client, installation=installation, defaults=defaults, metrics=metrics)
         finally:
             await api.close()
 

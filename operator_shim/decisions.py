@@ -4,7 +4,7 @@ A watch event only triggers a decision; it never influences it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +15,7 @@ from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config
+from inferrun.resources.placement import Placement
 from inferrun.resources.problems import Problem, describe
 from inferrun.resources.validation import config_problems, config_warnings, parse_problems, run_problems
 from inferrun.run_defaults import Defaults
@@ -32,6 +33,7 @@ class ConfigDigest:
     problems: tuple[Problem, ...] = ()
     service_account_name: str | None = None
     image: str | None = None
+    placement: Placement = field(default_factory=Placement)
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -41,6 +43,7 @@ class ConfigDigest:
             problems=config_problems(config),
             service_account_name=config.spec.service_account_name,
             image=config.spec.image,
+            placement=config.spec.placement,
             warnings=config_warnings(config),
         )
 
@@ -172,8 +175,13 @@ def edit_notice(runs: Sequence[str], *, generation: int) -> str:
 
 def config_verdict(config: ConfigDigest, defaults: Defaults, *, runner_account: str) -> Action:
     """What to report on the status of a config."""
-    account, image = config.service_account_name, config.image
-    found = disallowed(defaults, runner_account=runner_account, service_account=account, image=image)
+    found = disallowed(
+        defaults,
+        runner_account=runner_account,
+        service_account=config.service_account_name,
+        image=config.image,
+        placement=config.placement,
+    )
     problems = (*config.problems, *found)
     if not problems:
         return Action(ActionKind.NOTHING, Reason.READY, "; ".join(("runs can use this config", *config.warnings)))

@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -28,11 +29,15 @@ REST_SECONDS: Final = 0.5
 class Deletions:
     """One lane of the shim; remembers a deleted run until it has been cleaned up."""
 
-    def __init__(self, api: KubeClient, workflows: RunWorkflows, schedules: TemporalSchedules) -> None:
+    def __init__(
+        self, api: KubeClient, workflows: RunWorkflows, schedules: TemporalSchedules, *, metrics: Metrics
+    ) -> None:
         self._api = api
         self._workflows = workflows
         self._schedules = schedules
-        self._queue: WorkQueue[tuple[str, str]] = WorkQueue(self._reconcile, workers=WORKERS, group=lambda key: key[0])
+        self._queue: WorkQueue[tuple[str, str]] = WorkQueue(
+            self._reconcile, workers=WORKERS, group=lambda key: key[0], metrics=metrics, name="deletions"
+        )
         self._runs: dict[tuple[str, str], InferenceRun] = {}
 
     async def run(self) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from temporalio.service import RPCError
 
 from control.informer import Key
+from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun import wellknown
 from inferrun.kube.objects import Object
@@ -59,16 +60,24 @@ class Executions:
         clean_up: Callable[[InferenceRun], None],
         defaults: Callable[[], Defaults],
         workers: int,
+        metrics: Metrics,
     ) -> None:
         self._runs = runs
         self._workflows = workflows
         self._read = read
         self._reject = reject
         self._clean_up = clean_up
-        self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=workers, group=lambda key: key[0])
+        self._queue: WorkQueue[Key] = WorkQueue(
+            self._reconcile, workers=workers, group=lambda key: key[0], metrics=metrics, name="executions"
+        )
         self._defaults = defaults
         self._starts: WorkQueue[Key] = WorkQueue(
-            self._start, workers=STARTS, group=lambda key: key[0], per_group=STARTS_PER_NAMESPACE
+            self._start,
+            workers=STARTS,
+            group=lambda key: key[0],
+            per_group=STARTS_PER_NAMESPACE,
+            metrics=metrics,
+            name="starts",
         )
         self._active: defaultdict[str, set[str]] = defaultdict(set)
         """By namespace, the UIDs of the runs that were started and have not ended, as far as it was seen."""

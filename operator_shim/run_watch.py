@@ -6,8 +6,8 @@ and `observedGeneration`. Runs are found by terms, so that no event costs more b
 """
 
 import json
-from collections.abc import Hashable, Iterator
-from functools import partial
+import logging
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from activities.watching.trimming import Share, interned, unshared
@@ -19,6 +19,8 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS, Object
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+
+logger = logging.getLogger(__name__)
 
 CONTRACT: Final = "e30="
 """Replaces a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
@@ -41,7 +43,10 @@ _STATUS: Final = (
 """The fields that the shim writes in the status of a run under way, or by which it decides. A field that the cached run lacks would
 not be removed."""
 
-_CONDITION: Final = ("type", "status", "lastTransitionTime")
+_PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "conditions": ("type", "status", "lastTransitionTime"),
+    "attempts": ("launch", "attempt", "replaced", "podName"),
+}
 
 _SPEC: Final = ("configRef", "timeoutSeconds", "suspend")
 _METADATA: Final = (
@@ -82,8 +87,9 @@ def trim_run(run: Object, *, share: Share = unshared) -> Object:
     trimmed: Object = {"contract": CONTRACT} | {
         key: interned(status[key]) for key in fields if status.get(key) is not None
     }
-    if not has_ended and (conditions := status.get("conditions")):
-        trimmed["conditions"] = [share({key: one[key] for key in _CONDITION if key in one}) for one in conditions]
+    for field, part in _PARTS.items():
+        if not has_ended and (parts := status.get(field)):
+            trimmed[field] = [share({key: one[key] for key in part if key in one}) for one in parts]
     return {
         "apiVersion": interned(run.get("apiVersion")),
         "kind": interned(run.get("kind")),
@@ -175,16 +181,22 @@ class SharedParts:
         return self._parts.setdefault(json.dumps(part), part)
 
 
+Inspector = Callable[[Object | None, Object], None]
+"""Called with a run as it was cached, None if it was not, and as it arrived: whole. Must not block or change them."""
+
+
 class RunWatch(NamespacedInformers):
     """The shim runs it as one task, after everything has subscribed."""
 
     def __init__(self, api: KubeClient, *, namespaces: Namespaces) -> None:
         self._listeners: list[Listener] = []
+        self._inspectors: list[Inspector] = []
+        self._share = SharedParts()
         super().__init__(
             api,
             RUNS,
             namespaces=namespaces,
-            transform=partial(trim_run, share=SharedParts()),
+            transform=self._take,
             listener=self._tell,
             terms=terms_of,
         )
@@ -193,10 +205,25 @@ class RunWatch(NamespacedInformers):
         """Call it for every change, with the run before and after."""
         self._listeners.append(listener)
 
+    def inspect(self, inspector: Inspector) -> None:
+        """Call it for every run that is created, and for every newer version, except when a namespace is listed first."""
+        self._inspectors.append(inspector)
+
     def seen(self, ref: RunRef) -> Object | None:
         """The run as last seen; None if it is not watched, or another one has its name."""
         run = self.get(ref.namespace, ref.name)
         return run if run is not None and run["metadata"]["uid"] == ref.uid else None
+
+    def _take(self, run: Object) -> Object:
+        metadata = run["metadata"]
+        cached = self.get(metadata["namespace"], metadata["name"])
+        before = cached if cached is not None and cached["metadata"]["uid"] == metadata["uid"] else None
+        for inspector in self._inspectors if self.has_listed(metadata["namespace"]) else ():
+            try:
+                inspector(before, run)
+            except Exception:  # the run must be cached whatever becomes of this
+                logger.exception("a run cannot be inspected", extra={"run": str(metadata["name"])})
+        return trim_run(run, share=self._share)
 
     def _tell(self, key: Key, before: Object | None, after: Object | None) -> None:
         for listener in self._listeners:

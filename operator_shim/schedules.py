@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 from activities.objects.events import EventRecorder
 from activities.submitting.child_runs import DueTime, due_times
 from control.informer import Key
+from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun import wellknown
 from inferrun.kube.runs import RunStore
@@ -67,6 +68,7 @@ class Schedules:
         clean_up: Callable[[InferenceRun], None],
         events: EventRecorder,
         defaults: Callable[[], Defaults],
+        metrics: Metrics,
     ) -> None:
         self._runs = runs
         self._temporal = temporal
@@ -74,7 +76,9 @@ class Schedules:
         self._defaults = defaults
         self._watch = watch
         self._clean_up = clean_up
-        self._queue: WorkQueue[Key] = WorkQueue(self._reconcile, workers=WORKERS, group=lambda key: key[0])
+        self._queue: WorkQueue[Key] = WorkQueue(
+            self._reconcile, workers=WORKERS, group=lambda key: key[0], metrics=metrics, name="schedules"
+        )
 
     async def run(self) -> None:
         await self._queue.run()

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from activities.objects.events import EventRecorder
 from control.informer import Key
+from control.metrics import Metrics
 from control.namespaced_informers import NamespacedInformers
 from control.work_queue import WorkQueue
 from inferrun import wellknown
@@ -70,6 +71,7 @@ class Shim:
         defaults: Callable[[], Defaults],
         runner_account: str,
         events: EventRecorder,
+        metrics: Metrics,
     ) -> None:
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
@@ -84,9 +86,15 @@ class Shim:
             keeps_stubs=True,
         )
 
-        self._deletions = Deletions(api, workflows, schedules)
+        self._deletions = Deletions(api, workflows, schedules, metrics=metrics)
         self._schedules = Schedules(
-            runs, schedules, watch=run_watch, clean_up=self._deletions.add, events=events, defaults=defaults
+            runs,
+            schedules,
+            watch=run_watch,
+            clean_up=self._deletions.add,
+            events=events,
+            defaults=defaults,
+            metrics=metrics,
         )
         self._executions = Executions(
             runs,
@@ -96,6 +104,7 @@ class Shim:
             clean_up=self._deletions.add,
             defaults=defaults,
             workers=workers,
+            metrics=metrics,
         )
         self._models = ModelWatches(api, namespaces=namespaces, read=self._read_run, recheck=self._executions.recheck)
         self._acceptance = Acceptance(
@@ -105,6 +114,7 @@ class Shim:
             has_too_many=self._executions.has_too_many,
             defaults=defaults,
             workers=workers,
+            metrics=metrics,
         )
         configs = ConfigStatuses(
             api,
@@ -114,7 +124,9 @@ class Shim:
             defaults=defaults,
             runner_account=runner_account,
         )
-        self._config_queue: WorkQueue[Key] = WorkQueue(configs.update, workers=CONFIG_WORKERS, group=lambda key: key[0])
+        self._config_queue: WorkQueue[Key] = WorkQueue(
+            configs.update, workers=CONFIG_WORKERS, group=lambda key: key[0], metrics=metrics, name="configs"
+        )
         self._sweep = Sweep(
             runs,
             workflows,

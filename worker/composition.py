@@ -29,6 +29,7 @@ from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.publish_status import StatusPublisher
 from control.installation import installation_id
+from control.metrics import Metrics
 from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
@@ -167,13 +168,15 @@ class WorkerProcess:
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, settings: ControlSettings) -> AsyncIterator[Self]:
+    async def start(cls, settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Self]:
         """Connect to both servers; on exit, close the connections."""
-        api = await connect(kubeconfig=settings.kubeconfig)
+        api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
         try:
             installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
             client = await connect_temporal(
-                identity=f"inferrun/{installation}/{settings.identity}", codec_keys=settings.codec_keys
+                identity=f"inferrun/{installation}/{settings.identity}",
+                codec_keys=settings.codec_keys,
+                runtime=metrics.temporal,
             )
             defaults = DefaultsFolder(settings.defaults_folder)
             yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)

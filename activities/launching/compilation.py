@@ -162,7 +162,7 @@ def _checked(compiled: CompiledRun) -> CompiledRun:
     if snapshot_size > MAX_SNAPSHOT_BYTES:
         text = (
             f"the snapshot of the run has {snapshot_size} bytes, at most {MAX_SNAPSHOT_BYTES} are allowed; reduce the run's "
-            "labels for queueing systems, its annotations or spec.resources in the InferenceConfig"
+            "labels for queueing systems, its annotations, or spec.resources or spec.affinity in the InferenceConfig"
         )
         raise LaunchBlocked(Reason.CONTRACT_TOO_LARGE, text)
     if contract_size + snapshot_size > MAX_BYTES:
@@ -232,6 +232,7 @@ def _snapshot_of(
         endpoints.append(EndpointSecret(end="model", secret=model.credentials_ref.name))
     backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
     seconds_kept = spec.ttl_seconds_after_finished
+    asked = _asked_resources(config.spec.resources, run.spec.resources)
     limits: dict[str, float | None] = {}  # of the runner, by the names of its environment variables
     if is_our_runner and spec.limits is not None:
         sizes = spec.limits.to_manifest()
@@ -254,8 +255,9 @@ def _snapshot_of(
         has_fixed_group=defaults.fixed_user,
         service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
         model_token_audience=model.token_audience or "",
-        resources=_resources_of(config, defaults),
-        tmp_size=defaults.runner_tmp_size,
+        resources=_completed(asked, defaults),
+        placement=spec.placement,
+        tmp_size=asked["limits"].get("ephemeral-storage", defaults.runner_tmp_size),
         is_root_read_only=is_our_runner,
         endpoints=tuple(endpoints),
         header_secrets=_header_secrets_of(storage, model.headers or ()),
@@ -286,15 +288,24 @@ def _snapshot_of(
     )
 
 
-def _resources_of(config: InferenceConfig, defaults: Defaults) -> dict[str, dict[str, str]]:
-    """The config's requests and limits, completed by the defaults for resources that it does not mention.
+def _asked_resources(*given: ResourceRequirements | None) -> dict[str, dict[str, str]]:
+    """Requests and limits; later ones replace both of the resources that they mention."""
+    asked: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    for new in (part.to_manifest() for part in given if part is not None):
+        named = {*new.get("requests", ()), *new.get("limits", ())}
+        for kind, before in asked.items():
+            kept = {key: value for key, value in before.items() if key not in named}
+            asked[kind] = kept | {key: str(value) for key, value in new.get(kind, {}).items()}
+    return asked
+
+
+def _completed(asked: dict[str, dict[str, str]], defaults: Defaults) -> dict[str, dict[str, str]]:
+    """The requests and limits, completed by the defaults for resources that they do not mention.
 
     A request without a limit keeps the default limit if that is larger; a limit without a request is also the request, as in
     Kubernetes.
     """
-    wanted = config.spec.resources or ResourceRequirements()
-    requests = {key: str(value) for key, value in (wanted.requests or {}).items()}
-    limits = {key: str(value) for key, value in (wanted.limits or {}).items()}
+    requests, limits = asked["requests"], asked["limits"]
     default_requests, default_limits = amounts_of(defaults.runner_requests), amounts_of(defaults.runner_limits)
     spared = {key: value for key, value in default_requests.items() if key not in requests and key not in limits}
     capped = {

@@ -49,13 +49,18 @@ class ConfigReader:
         return config
 
     def check_launch(self, snapshot: Snapshot) -> None:
-        """Raise LaunchBlocked unless Pods may use the snapshot's service account and image.
+        """Raise LaunchBlocked unless Pods may use the snapshot's service account, image and placement.
 
         Checked before every Job: the settings may have changed since the run started.
         """
         image = None if snapshot.is_our_runner else snapshot.image or None
-        account, own = snapshot.service_account or None, self._runner_account
-        problems = disallowed(self._defaults(), runner_account=own, service_account=account, image=image)
+        problems = disallowed(
+            self._defaults(),
+            runner_account=self._runner_account,
+            service_account=snapshot.service_account or None,
+            image=image,
+            placement=snapshot.placement,
+        )
         if problems:
             raise LaunchBlocked(Reason.CONFIG_NOT_READY, describe(problems))
 
@@ -90,7 +95,12 @@ class ConfigReader:
             config = parse_config(stored)
         except ValidationError as error:
             return None, describe(parse_problems(error))
-        account, own, image = config.spec.service_account_name, self._runner_account, config.spec.image
-        found = disallowed(self._defaults(), runner_account=own, service_account=account, image=image)
+        found = disallowed(
+            self._defaults(),
+            runner_account=self._runner_account,
+            service_account=config.spec.service_account_name,
+            image=config.spec.image,
+            placement=config.spec.placement,
+        )
         problems = (*config_problems(config), *found)
         return config, describe(problems) if problems else ""

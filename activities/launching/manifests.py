@@ -138,7 +138,9 @@ def job(
             **of_shards,
             "template": {
                 "metadata": {"labels": labels, "annotations": metadata["annotations"]},
-                "spec": _pod_spec(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits),
+                "spec": _pod_spec(
+                    run, compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits
+                ),
             },
         },
     }
@@ -162,8 +164,8 @@ def held(body: Object, *, created: Object) -> Object | None:
 def verify_job(
     run: RunRef, compiled: CompiledRun, *, installation: str, launch: int, attempt: int, is_final: bool
 ) -> Object:
-    """The Job that checks whether the run's output is committed, with the output's mounts and the identity of a launch.
-    Not started yet; if it never is, its time limit ends it.
+    """The Job that checks whether the run's output is committed, with the output's mounts and the identity of a launch, on nodes
+    where a launch may run: others may not reach the output. Not started yet; if it never is, its time limit ends it.
 
     It is no launch: no queue holds it, it gets no accelerators, and the Job controller repeats it within its time.
     """
@@ -186,7 +188,7 @@ def verify_job(
         }
     )
     verifying = CompiledRun(compiled.base_name, compiled.contract_json, of_output)
-    spec = _pod_spec(verifying, launch=launch, attempt=attempt, seconds_left=None)
+    spec = _pod_spec(run, verifying, launch=launch, attempt=attempt, seconds_left=None)
     spec["containers"][0]["command"] = [*VERIFY_COMMAND, *(["--final"] if is_final else [])]
     return {
         "apiVersion": "batch/v1",
@@ -256,8 +258,15 @@ def deadline_margin(snapshot: Snapshot, *, waits: int) -> int:
     return min(doubled, max(margin, MAX_MARGIN))
 
 
-def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None, waits: int = 0) -> Object:
+def _pod_spec(
+    run: RunRef, compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None, waits: int = 0
+) -> Object:
     snapshot, volumes = compiled.snapshot, _volumes(compiled)
+    placement = snapshot.placement.to_manifest()
+    spread = placement.pop("topologySpreadConstraints", [])
+    if spread and snapshot.shards > 1:
+        selector = {"matchLabels": {wellknown.LABEL_RUN_UID: run.uid}}
+        placement["topologySpreadConstraints"] = [{**one, "labelSelector": selector} for one in spread]
     security: Object = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     if snapshot.run_as_user is not None:
         security["runAsUser"] = snapshot.run_as_user
@@ -290,6 +299,7 @@ def _pod_spec(compiled: CompiledRun, *, launch: int, attempt: int, seconds_left:
         "securityContext": security,
         "volumes": [volume for volume, _ in volumes],
         "containers": [container],
+        **placement,
     }
     if snapshot.warm_up_limit:
         # Waits until the model answers. It is our image for custom images too, and requests no more than the container after it, so

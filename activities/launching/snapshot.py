@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Final, Literal, Self
 
@@ -20,6 +19,8 @@ from inferrun.kserve import Wanted
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceRun, ModelStatus
 from inferrun.resources.config import AUTO_DELETE_DELAY_SECONDS, RUN_AS_USER
+from inferrun.resources.placement import Placement
+from inferrun.run_defaults import matches
 from inferrun.text import public_url
 from workflows.messages import Frozen
 
@@ -37,10 +38,9 @@ def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[st
 def propagated_annotations(run: InferenceRun, *, excluded: Collection[str]) -> dict[str, str]:
     """The annotations whose key matches none of these patterns, nor is ours; as many as fit, in the order of their keys."""
     found: dict[str, str] = {}
-    patterns = [one.replace("[", "[[]").replace("?", "[?]") for one in (*_OWN, *excluded)]  # only `*` is special
     size = 0
     for key, value in sorted(run.metadata.annotations.items()):
-        if any(fnmatchcase(key, pattern) for pattern in patterns):
+        if matches(key, (*_OWN, *excluded)):
             continue
         size += len(key.encode()) + len(value.encode())
         if size > MAX_BYTES:
@@ -123,6 +123,7 @@ class Snapshot(Frozen):
     """Audience of the token of the service account that is mounted for the model server; empty: none."""
 
     resources: dict[str, dict[str, str]] = Field(default_factory=dict)
+    placement: Placement = Placement()
     tmp_size: str = ""
     is_root_read_only: bool = False
     endpoints: tuple[EndpointSecret, ...] = ()

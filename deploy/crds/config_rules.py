@@ -52,6 +52,33 @@ QUANTITY: Final = Rule(
     ),
 )
 
+RESOURCE_RULES: Final = {f"spec.resources.{part}[]": (QUANTITY,) for part in ("requests", "limits")}
+TOLERATION: Final = Rule(
+    holds="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
+    message="""'value is "' + self.value + '" and operator is "Exists"; allowed is one of them'""",
+    field=".value",
+)
+NODE_LABEL: Final = Rule(
+    holds=(
+        "(has(self.values) ? size(self.values) : 0) == 0 ? self.operator in ['Exists', 'DoesNotExist'] : "
+        "self.operator in ['In', 'NotIn'] || (self.operator in ['Gt', 'Lt'] && self.values.all(one, one.matches('^[0-9]+$')) "
+        "&& size(self.values) == 1)"
+    ),
+    message=(
+        """'operator is "' + self.operator + '" with another number of values; allowed are one or more with In and NotIn, """
+        """one number with Gt and Lt, and none with Exists and DoesNotExist'"""
+    ),
+    field=".operator",
+)
+_NODE_AFFINITY: Final = "spec.affinity.nodeAffinity"
+PLACEMENT_RULES: Final[dict[str, tuple[Rule, ...]]] = {
+    "spec.tolerations[]": (TOLERATION,),
+    f"{_NODE_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[]": (
+        NODE_LABEL,
+    ),
+    f"{_NODE_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[]": (NODE_LABEL,),
+}
+
 
 def _size(least: str) -> Rule:
     def within(found: str) -> str:
@@ -105,8 +132,8 @@ CONFIG_RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "spec.modelVersion": (MODEL_VERSION,),
     "spec.kserve.modelVersion": (MODEL_VERSION,),
     "spec.errorThreshold": (ERROR_THRESHOLD,),
-    "spec.resources.requests[]": (QUANTITY,),
-    "spec.resources.limits[]": (QUANTITY,),
+    **RESOURCE_RULES,
+    **PLACEMENT_RULES,
     **{f"spec.limits.{name}": (_size(LEAST_SIZE),) for name in ("chunk", "record", "response", "spool")},
     "spec.limits.window": (_size(LEAST_WINDOW),),
     **STORAGE_RULES,

@@ -6,6 +6,7 @@ never fires and a time zone that does not exist.
 
 from typing import Final
 
+from deploy.crds.config_rules import RESOURCE_RULES
 from deploy.crds.rules import ERROR_THRESHOLD, ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
 from inferrun.resources.cron import MACROS
@@ -224,6 +225,7 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
         "spec.schedule": (SCHEDULE,),
         "spec.timeZone": (TIME_ZONE,),
         "spec.errorThreshold": (ERROR_THRESHOLD,),
+        **RESOURCE_RULES,
         "spec.parameters": (PARAMETERS,),
         "spec.backfill": (_period("backfill", relation="<=", allowed="an end that is not before the start"),),
     }

@@ -1,5 +1,8 @@
 # The program in a Job's Pod. The base can be any Debian-like image with Python 3.11 or newer and its venv module; releases give
 # it by digest (docs/contributing/release.md).
+#
+# Two builds are equal. Byte code therefore contains a hash of its source instead of its time, and without a check: a release gives all
+# files the time of its commit, after which Python would compile each module at each start.
 ARG BASE=python:3.11.14-slim-bookworm
 
 # The library is a real distribution, so that packages which depend on it can be installed into an image made from this one. The
@@ -13,10 +16,11 @@ COPY pyproject.toml LICENSE* /build/source/
 COPY inferrun /build/source/inferrun
 COPY plugins/inferrun-krateo /build/inferrun-krateo
 RUN touch /build/source/README.md /build/source/LICENSE \
- && /build/pip/bin/pip wheel --disable-pip-version-check --no-index --no-deps --no-build-isolation \
-    --wheel-dir /build/wheels /build/source /build/inferrun-krateo \
+ && SOURCE_DATE_EPOCH=1700000000 /build/pip/bin/pip wheel --disable-pip-version-check --no-index --no-deps \
+    --no-build-isolation --wheel-dir /build/wheels /build/source /build/inferrun-krateo \
  && /build/pip/bin/pip --python /opt/inferrun/bin/python \
-    install --disable-pip-version-check --no-index --no-deps --no-cache-dir /build/wheels/*.whl
+    install --disable-pip-version-check --no-index --no-deps --no-cache-dir --no-compile /build/wheels/*.whl \
+ && /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/inferrun
 
 FROM ${BASE}
 ARG BASE
@@ -25,15 +29,15 @@ COPY requirements/runner.txt /opt/
 # Arrow's Flight and its S3 client are a third of pyarrow, and the runner does not use them (tests/unit/deploy/test_runner_image.py).
 RUN --mount=type=cache,target=/root/.cache/pip python3 -m venv /tmp/pip && python3 -m venv --without-pip /opt/inferrun \
  && PIP_CERT=/etc/ssl/certs/ca-certificates.crt /tmp/pip/bin/pip --python /opt/inferrun/bin/python \
-    install --disable-pip-version-check --require-hashes -r /opt/runner.txt \
+    install --disable-pip-version-check --require-hashes --no-compile -r /opt/runner.txt \
+ && /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/inferrun \
  && cd /opt/inferrun/lib/python3*/site-packages/pyarrow \
  && rm -r libarrow_flight* libarrow_python_flight* _flight* libarrow_s3* _s3fs* tests include \
  && rm -r /tmp/pip
 COPY --from=library /opt/inferrun /opt/inferrun
 # The program runs from the source tree: docs/decisions/0011-programs-run-from-the-source-tree.md.
 COPY runner /opt/project/runner
-# Otherwise each start compiles the source, because the program's user cannot write. The hash of the source makes the result the same
-# in every build.
+# Otherwise each start compiles the source, because the program's user cannot write.
 RUN /opt/inferrun/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/project
 # Pydantic would look for plug-ins of its own in all packages, at each start. glibc would give each thread memory of its own, which
 # grows with the time for which a run lasts.

@@ -74,6 +74,7 @@ class RunOptions(TypedDict, total=False):
     error_threshold: int | str
     canary_records: int
     shards: int
+    resources: Mapping[str, Mapping[str, int | str]]
     dry_run: bool
     retry_of: str
 

@@ -15,5 +15,6 @@ BUILT_IN: Final = (
     EntryPoint("openai", "inferrun.formats.openai:OPENAI", GROUP),
     EntryPoint("parquet", "inferrun.formats.parquet.format:PARQUET", GROUP),
     EntryPoint("arrow", "inferrun.formats.arrow.format:ARROW", GROUP),
+    EntryPoint("orc", "inferrun.formats.orc:ORC", GROUP),
     EntryPoint("files", "inferrun.formats.files.format:FILES", GROUP),
 )

@@ -50,6 +50,30 @@ def array_of(texts: Sequence[bytes]) -> bytes:
     return b"[%b]" % b",".join(texts)
 
 
+_IN_NUMBERS, _COMMAS = b"0123456789.-+eEnul \t", bytes.maketrans(b"\n", b",")
+"""The bytes of numbers and null and of what may be between them, and the table that joins lines."""
+
+
+def numbers_in(texts: Sequence[bytes]) -> tuple[bytes, list[float], int] | None:
+    """Return rows of numbers and nulls as one flat JSON array, its values, and the width of the rows; None for other texts.
+
+    Most records are of this form. All of them are decoded at once, which takes half the time.
+    """
+    rows = b"\n".join(texts)
+    if not (rows.startswith(b"[") and rows.endswith(b"]") and rows.count(b"]\n[") == len(texts) - 1):
+        return None
+    frame = rows.translate(None, _IN_NUMBERS)
+    width = frame.find(b"]")
+    if frame + b"\n" != b"[%b]\n" % (b"," * (width - 1)) * len(texts):
+        return None
+    content = b"[%b]" % rows.translate(_COMMAS, b"[]")
+    try:
+        numbers: list[float] = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    return (content, numbers, width) if len(numbers) == width * len(texts) else None
+
+
 def objects_of(members: Mapping[str, Sequence[bytes]]) -> list[bytes]:
     """Return the JSON texts of objects that have each of these members, whose texts are in the same order."""
     heads = [b"%b:" % orjson.dumps(name) for name in members]

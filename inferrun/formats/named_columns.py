@@ -76,7 +76,7 @@ def with_columns(
             return found
         if not isinstance(found, ColumnFormat):
             raise ContractError(
-                f"{field}: the format {name!r} has no columns; use jsonl, csv, parquet or arrow, or remove tensors.inputs, "
+                f"{field}: the format {name!r} has no columns; use jsonl, csv, parquet, arrow or orc, or remove tensors.inputs, "
                 "joinSource and passThroughColumns"
             )
         return found.with_columns(columns) if field.startswith("input") else found

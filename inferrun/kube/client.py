@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -311,8 +311,12 @@ def encode(body: Object) -> bytes:
         return json.dumps(body).encode()
 
 
-async def connect(*, kubeconfig: Path | None, context: str | None = None) -> KubeClient:
-    """A client for the cluster in `kubeconfig`, or for the cluster that this Pod runs in. Raises NotConfigured."""
+async def connect(
+    *, kubeconfig: Path | None, context: str | None = None, traces: Sequence[aiohttp.TraceConfig] = ()
+) -> KubeClient:
+    """A client for the cluster in `kubeconfig`, or for the cluster that this Pod runs in; `traces` follow its requests. Raises
+    NotConfigured.
+    """
     configuration = client.Configuration()
     try:
         if kubeconfig is not None:
@@ -329,7 +333,7 @@ async def connect(*, kubeconfig: Path | None, context: str | None = None) -> Kub
         configuration.proxy = getproxies().get(server.scheme)
     # Otherwise aiohttp would read proxies and the credentials in .netrc in a thread before each request, and such credentials
     # would conflict with a token.
-    configuration.client_session_kwargs = {"trust_env": False}
+    configuration.client_session_kwargs = {"trust_env": False, "trace_configs": list(traces)}
     made = KubeClient(configuration)
     made.namespace = namespace or made.namespace
     return made

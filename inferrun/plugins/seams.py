@@ -309,7 +309,7 @@ class EarlierResults(Protocol):
     """The results of a run that another run completes."""
 
     plan: InputPlan
-    """The plan of that run, which the other one adopts."""
+    """The plan of that run, which the other one adopts if the input is the same."""
 
     kept: int
     """The number of its predictions."""
@@ -319,6 +319,9 @@ class EarlierResults(Protocol):
 
         Raises OutputError if they have changed since they were committed.
         """
+
+    def results(self) -> Iterator[StoredResult]:
+        """Yield all committed results with their ids; of failed records at least the ids. Blocks. Raises OutputError as above."""
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
 from inferrun.resources.connection import MAX_HEADERS, ModelHeader
 from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
+from inferrun.resources.placement import Affinity, NodeLabels, Placement, SpreadConstraints, Tolerations
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.request import RequestTemplate
 from inferrun.resources.resource_model import ResourceModel
@@ -47,7 +48,8 @@ LEAST_WINDOW: Final = "1Mi"
 LARGEST_SIZE: Final = "1Ti"
 
 Size = int | Annotated[str, Field(max_length=16)]
-Quantities = Annotated[dict[str, int | Annotated[str, Field(max_length=64)]], Field(max_length=32)]
+Quantity = Annotated[int, Field(strict=True, le=2**63 - 1)] | Annotated[str, Field(max_length=64)]
+Quantities = Annotated[dict[str, Quantity], Field(max_length=32)]
 
 
 class AutoDeletePolicy(StrEnum):
@@ -168,8 +170,8 @@ class RunnerLimits(ResourceModel):
     """Maximum size of a response of the model server. A request with a longer one is divided. Default: 64Mi."""
 
     spool: Size | None = None
-    """Disk of the Pod for the input, and the same for the output. The installation's setting runnerTmpSize limits what the Pod
-    may use in total. Default: 8Gi."""
+    """Disk of the Pod for the input, and the same for the output. What the Pod may use in total is limited by
+    resources.limits.ephemeral-storage; without it, by the installation's setting runnerTmpSize. Default: 8Gi."""
 
 
 class JoinSource(StrEnum):
@@ -288,7 +290,28 @@ class InferenceConfigSpec(ResourceModel):
     Default: 1."""
 
     resources: ResourceRequirements | None = None
-    """CPU, memory and other resources of the runner's container."""
+    """CPU, memory, ephemeral-storage and other resources of the runner's container."""
+
+    node_selector: NodeLabels | None = None
+    """Labels of the nodes on which the Pods run, such as cloud.google.com/gke-spot: "true". Each must be allowed by the
+    installation's setting allowedNodeLabels."""
+
+    affinity: Affinity | None = None
+    """Nodes on which the Pods run, or which are preferred. Labels must be allowed by the installation's setting
+    allowedNodeLabels."""
+
+    tolerations: Tolerations | None = None
+    """Taints of nodes on which the Pods may run. Each must be allowed by the installation's setting allowedTolerations."""
+
+    topology_spread_constraints: SpreadConstraints | None = None
+    """How the Pods of a run of several shards are spread over nodes. With DoNotSchedule, every value of the label must be
+    allowed by the installation's setting allowedNodeLabels."""
+
+    priority_class_name: ResourceName | None = None
+    """Priority class of the Pods; must be allowed by the installation's setting allowedPriorityClasses."""
+
+    runtime_class_name: ResourceName | None = None
+    """Runtime class of the Pods; must be allowed by the installation's setting allowedRuntimeClasses."""
 
     ttl_seconds_after_finished: Seconds | None = None
     """Seconds for which the Job of a finished run is kept. Default: the installation's setting jobTtlSeconds (one day)."""
@@ -296,6 +319,11 @@ class InferenceConfigSpec(ResourceModel):
     service_account_name: ResourceName | None = None
     """Service account of the Pod; must be allowed by the installation's setting allowedServiceAccounts. Default: no
     service account token is mounted."""
+
+    @property
+    def placement(self) -> Placement:
+        """Where the Pods run."""
+        return Placement.model_validate(self.model_dump(include=set(Placement.model_fields)))
 
     @property
     def delete_after_seconds(self) -> int:

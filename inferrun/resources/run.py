@@ -10,7 +10,7 @@ from pydantic import Field
 
 from inferrun import wellknown
 from inferrun.resources.backfill import Backfill
-from inferrun.resources.config import BackoffLimit, CanaryRecords, Shards, Threshold
+from inferrun.resources.config import BackoffLimit, CanaryRecords, ResourceRequirements, Shards, Threshold
 from inferrun.resources.interval import Interval
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
 from inferrun.resources.resource_model import ResourceModel
@@ -27,6 +27,7 @@ EXECUTION_FIELDS: Final = {
     "error_threshold",
     "canary_records",
     "shards",
+    "resources",
 }
 """The fields of a run's spec that define the execution. A child inherits them from its schedule."""
 
@@ -79,14 +80,18 @@ class InferenceRunSpec(ResourceModel):
     """Number of Pods among which the run is divided; more than 1 requires the built-in runner, an input of the label
     file, s3 or run, and an output of the label file or s3. Default: the value in the config."""
 
+    resources: ResourceRequirements | None = None
+    """Resources of the runner's container. What is set for a resource, such as memory, replaces request and limit of that resource
+    in the config."""
+
     dry_run: bool | None = None
     """If true, nothing is predicted or stored: the run checks the contract, the first records, the model and whether the output can
     be written, and lists the checks. Only with the built-in runner. Not with schedule. Default: false."""
 
     retry_of: ResourceName | None = None
     """Name of an ended run in the same namespace whose failed records are predicted again. The output of this run is complete: it
-    contains the predictions of that run, too. Input and output must be the same, and the output must be of the label file, s3 or
-    sql. Only with the built-in runner. Not with schedule."""
+    contains the predictions of that run, too. Input and output must be the same, except for records that have ids; the output must
+    be of the label file, s3 or sql. Only with the built-in runner. Not with schedule."""
 
     pending_timeout_seconds: Seconds | None = None
     """Maximum time in seconds that the run may stay Pending, for example while it waits for an image or a Secret.

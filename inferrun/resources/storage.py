@@ -174,7 +174,7 @@ class FolderStorage(DatasetStorage):
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
     """Format of the records: jsonl (one JSON value per line, the default), csv, parquet, arrow, openai (files of OpenAI's Batch
-    API), json (input only: one array) or files (input only: each file is a record)."""
+    API), json (input only: one array), orc (input only) or files (input only: each file is a record)."""
 
     flatten: bool | None = None
     """Output in a table format: whether each output of the model is a column of its own, instead of a member of the column
@@ -237,7 +237,8 @@ class HttpStorage(DatasetStorage):
     credentials."""
 
     format: Annotated[str, Field(min_length=1, max_length=32)] | None = None
-    """Format of the records: jsonl (one JSON value per line, the default), json (one array), csv, parquet, arrow or openai."""
+    """Format of the records: jsonl (one JSON value per line, the default), json (one array), csv, parquet, arrow, orc or
+    openai."""
 
 
 _Column: TypeAlias = Annotated[str, Field(max_length=63)]

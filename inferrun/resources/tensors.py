@@ -87,6 +87,9 @@ class TensorOutput(ResourceModel):
     """What values of the datatype BYTES are in typed results. String, the default: texts in UTF-8; others are errors of their
     records. Binary: bytes."""
 
+    parameters: TensorParameters | None = None
+    """Parameters of the output in each request, such as classification; with v2 and grpc-v2."""
+
 
 class TensorMapping(ResourceModel):
     """How columns become the model's inputs, and the model's outputs predictions."""

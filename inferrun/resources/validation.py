@@ -32,6 +32,7 @@ from inferrun.resources.config import (
     InferenceConfigSpec,
     JoinSource,
     ResourceRequirements,
+    RunnerLimits,
 )
 from inferrun.resources.connection import connection_problems
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
@@ -119,7 +120,8 @@ def config_problems(config: InferenceConfig) -> tuple[Problem, ...]:
         _shard_problems(spec),
         _column_problems(spec),
         _request_problems(spec),
-        _resource_problems(spec),
+        _resource_problems(spec.resources),
+        _limit_problems(spec.limits),
     )
     return tuple(islice(problems, MAX_PROBLEMS + 1))
 
@@ -170,6 +172,7 @@ def _run_problems(spec: InferenceRunSpec, min_interval: int) -> Iterator[Problem
         yield invalid(f"spec.parameters.{name}", parameters[name], f"the names {reserved} are reserved")
     yield from _size_problems("spec.parameters", parameters)
     yield from _threshold_problems(spec.error_threshold)
+    yield from _resource_problems(spec.resources)
     if spec.interval is not None:
         yield from interval_problems(spec.interval, field="spec.interval")
         if spec.schedule is not None:
@@ -246,9 +249,7 @@ def _request_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         yield Problem(field="spec.tensors", value="set with spec.request", allowed="remove one of them")
     for label, storage in (spec.storage.input or {}).items() if own_runner else ():
         if _at(storage, "format") == "openai":
-            allowed = (
-                "with spec.request the input must have columns: jsonl, csv, parquet or arrow; or remove spec.request"
-            )
+            allowed = "with spec.request the input must have columns: jsonl, csv, parquet, arrow or orc; or remove spec.request"
             yield invalid(f"spec.storage.input.{label}.format", "openai", allowed)
     yield from request_problems(request, protocol=protocol or "")
     yield from _size_problems("spec.request.body", request.body or {}, limit=MAX_BODY_BYTES)
@@ -413,8 +414,8 @@ def _unknown_keys(value: JsonValue, *, model: type[BaseModel], path: str) -> Ite
             yield from _unknown_keys(inner, model=kind, path=f"{path}.{key}")
 
 
-def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
-    resources = spec.resources or ResourceRequirements()
+def _resource_problems(resources: ResourceRequirements | None) -> Iterator[Problem]:
+    resources = resources or ResourceRequirements()
     requests, limits = resources.requests or {}, resources.limits or {}
     for name, quantities in (("requests", requests), ("limits", limits)):
         for resource, value in quantities.items():
@@ -430,7 +431,10 @@ def _resource_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         if resource in limits and amount(value) > amount(limits[resource]):
             allowed = f"must be at most the limit, {limits[resource]}"
             yield invalid(f"spec.resources.requests.{resource}", value, allowed)
-    for name, value in (spec.limits.to_manifest() if spec.limits is not None else {}).items():
+
+
+def _limit_problems(limits: RunnerLimits | None) -> Iterator[Problem]:
+    for name, value in (limits.to_manifest() if limits is not None else {}).items():
         least = LEAST_WINDOW if name == "window" else LEAST_SIZE
         if not re.fullmatch(SIZE, str(value)) or not amount(least) <= amount(value) <= amount(LARGEST_SIZE):
             yield invalid(f"spec.limits.{name}", value, f"must be a size from {least} to {LARGEST_SIZE}, such as 64Mi")

@@ -11,6 +11,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
+from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode
 
 from inferrun.temporal.plugin import inferrun_plugin
@@ -36,18 +37,21 @@ class TemporalUnavailable(ConnectionError):
     """Temporal cannot be reached, or rejects the connection."""
 
 
-async def connect(*, identity: str, lazy: bool = False, codec_keys: Path | None = None) -> Client:
+async def connect(
+    *, identity: str, lazy: bool = False, codec_keys: Path | None = None, runtime: Runtime | None = None
+) -> Client:
     """A client for the address, namespace and credentials in the environment or in Temporal's configuration file, which can be
     rotated (`inferrun.temporal.rotation`). With `codec_keys`, a folder, payloads are encrypted (`inferrun.temporal.codec`).
 
-    A lazy client connects with its first request; a worker cannot use one. Raises TemporalUnavailable.
+    A lazy client connects with its first request; a worker cannot use one. `runtime` measures its calls; by default, nothing does.
+    Raises TemporalUnavailable.
     """
     settings = ClientConfig.load_client_connect_config()
     plugins = [inferrun_plugin()]
     converter = DataConverter.default if codec_keys is None else encrypting_converter(codec_keys)
     try:
         client = await Client.connect(
-            **settings, identity=identity, lazy=lazy, plugins=plugins, data_converter=converter
+            **settings, identity=identity, lazy=lazy, plugins=plugins, data_converter=converter, runtime=runtime
         )
     except RuntimeError as error:  # the SDK has no error of its own for this
         raise TemporalUnavailable(f"cannot connect to Temporal: {error}") from error

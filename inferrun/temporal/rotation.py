@@ -79,7 +79,8 @@ class CredentialRotation:
                 settings = await asyncio.to_thread(ClientConfig.load_client_connect_config)
                 if settings == self._settings:
                     continue
-                client = await Client.connect(**settings, identity=self._service.config.identity)
+                now = self._service.config
+                client = await Client.connect(**settings, identity=now.identity, runtime=now.runtime)
                 self._service.use(client.service_client)
                 self._on_change()
                 self._settings = settings

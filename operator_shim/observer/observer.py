@@ -15,6 +15,7 @@ from activities.objects.installation import SigningKey
 from activities.watching.job_objects import list_events, read_log
 from activities.watching.trimming import slim_event
 from control.leases import LeaderElection
+from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
@@ -55,6 +56,7 @@ class Observer:
         jobs: ClusterJobs,
         defaults: Callable[[], Defaults],
         key: SigningKey,
+        metrics: Metrics,
     ) -> None:
         self._client = client
         self._watch = watch
@@ -64,6 +66,7 @@ class Observer:
         self._jobs = jobs
         self._defaults = defaults
         self._key = key
+        self._metrics = metrics
 
     async def run(self) -> None:
         """Act whenever this process is the leader, until cancelled."""
@@ -84,6 +87,7 @@ class Observer:
             node_lost_seconds=lambda: self._defaults().node_lost_seconds,
             server_time=self._client.now,
             sign=partial(write_ends, key=self._key),
+            metrics=self._metrics,
         )
 
         async def wake_next(namespace: str) -> None:

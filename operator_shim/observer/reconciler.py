@@ -17,6 +17,7 @@ from activities.launching.manifests import CONTAINER
 from activities.watching import job_state
 from activities.watching.observation import Doing, Launch, is_concluded
 from control.informer import Key
+from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
 from inferrun.runner_report import ProgressLine, WarmUp, latest_line
@@ -63,6 +64,7 @@ class Reconciler:
         node_lost_seconds: Callable[[], int],
         server_time: Callable[[], datetime],
         sign: Callable[[Iterable[PodEnd]], str],
+        metrics: Metrics,
     ) -> None:
         """`sign` writes how Pods have ended in a form that workers trust."""
         self._workloads = workloads
@@ -75,15 +77,17 @@ class Reconciler:
         self._server_time = server_time
         self._sign = sign
         self._followed: dict[Key, _Followed] = {}
-        self._queue: WorkQueue[Key] = WorkQueue(self._plan, workers=1, group=lambda key: key[0])
+        self._queue: WorkQueue[Key] = WorkQueue(
+            self._plan, workers=1, group=lambda key: key[0], metrics=metrics, name="plans"
+        )
 
-        def lane(workers: int) -> WorkQueue[tuple[Command, Key]]:
-            return WorkQueue(self._execute, workers=workers, group=lambda task: task[1][0])
+        def lane(workers: int, name: str) -> WorkQueue[tuple[Command, Key]]:
+            return WorkQueue(self._execute, workers=workers, group=lambda task: task[1][0], metrics=metrics, name=name)
 
-        questions = lane(QUESTIONS)
+        questions = lane(QUESTIONS, "questions")
         self._lanes: dict[Command, WorkQueue[tuple[Command, Key]]] = {
-            Command.SIGNAL: lane(SIGNALS),
-            Command.WRITE: lane(STATUSES),
+            Command.SIGNAL: lane(SIGNALS, "signals"),
+            Command.WRITE: lane(STATUSES, "statuses"),
             Command.FIND_JOB: questions,
             Command.WITHDRAW: questions,
         }

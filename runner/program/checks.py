@@ -15,11 +15,9 @@ from inferrun.formats.record_errors import invalid_of
 from inferrun.formats.record_forms import form_of
 from inferrun.formats.skipped_files import describe
 from inferrun.plugins import (
-    AdoptingSource,
     ArrowRecords,
     CheckedModel,
     ContractError,
-    EarlierResults,
     InferenceError,
     InputError,
     JsonRecords,
@@ -33,6 +31,7 @@ from inferrun.plugins import (
     Source,
 )
 from inferrun.text import public_url
+from runner.program.retry import Retry
 from runner.protocols.probe import open_probe
 from runner.protocols.protocol_name import protocol_of
 from runner.protocols.readiness import GRPC, PROBED
@@ -97,10 +96,10 @@ async def check_model(model: ModelProtocol, first: Records, *, is_strict: bool) 
     return "the model's metadata agrees with them" if isinstance(model, CheckedModel) else "the model server answers"
 
 
-async def find_earlier(contract: Contract, sink: OutputStore, source: Source) -> EarlierResults | None:
-    """Return the results to complete; None if the contract retries no run, or if that run has not begun.
+async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, source: Source) -> Retry | None:
+    """Return what is taken over; None if the contract retries no run, or if that run has not begun.
 
-    Raises ContractError if the store cannot be asked, InputError if the input is another one, and OutputError.
+    Raises ContractError if the store cannot be asked, and OutputError.
     """
     run = contract.retry_of
     if run is None:
@@ -114,16 +113,7 @@ async def find_earlier(contract: Contract, sink: OutputStore, source: Source) ->
     if earlier is None:
         _log.info("the retried run has no output, so every record is predicted", extra={"retried": run.name})
         return None
-    if isinstance(source, AdoptingSource):
-        await asyncio.to_thread(source.adopt, earlier.plan)
-    if earlier.plan.fingerprint != source.fingerprint:
-        raise InputError(
-            f"retryOf: the input differs from the one that run {run.name!r} read, so its predictions do not apply; start a run "
-            "without retryOf",
-            is_retryable=False,
-        )
-    _log.info("a run is retried", extra={"retried": run.name, "kept": earlier.kept, "records": earlier.plan.total})
-    return earlier
+    return Retry(run, earlier, source, folder=settings.spool_dir, limit=settings.limits.spool_bytes)
 
 
 async def check_run(
@@ -150,8 +140,9 @@ async def check_run(
             where = public_url(described.model_url)
             raise InferenceError(f"the model at {where} is not ready: {finding.seen}", is_retryable=False)
         found.append(finding.seen)
-    if earlier := await find_earlier(contract, sink, source):
-        found.append(f"{earlier.kept} of {earlier.plan.total} predictions are taken from the retried run")
+    if retry := await find_retry(contract, settings, sink, source):
+        plan = await asyncio.to_thread(retry.plan)
+        found.append(f"{retry.kept} of {plan.total} predictions are taken from the retried run")
     if isinstance(sink, ProbedStore):
         found.append(f"{await sink.probe()} can be written")
     else:

@@ -17,7 +17,6 @@ from inferrun.plugins import (
     Counts,
     Delivery,
     DescribedModel,
-    EarlierResults,
     InferenceError,
     InputError,
     InputPlan,
@@ -38,6 +37,7 @@ from runner.program import checks
 from runner.program.committing import find_commit, finish
 from runner.program.pod_memory import memory_limit
 from runner.program.result_types import first_valid, predicted_type, typed_plan
+from runner.program.retry import Retry
 from runner.protocols.probe import with_protocol
 from runner.protocols.protocol_name import named_protocol
 from runner.registry import Registry
@@ -115,10 +115,10 @@ async def _predict(
     is_checked = checkpoint.plan is None and await _check_first(source, model)
     if not is_checked and (checkpoint.plan is None or len(checkpoint.committed) < len(checkpoint.plan.chunks)):
         await model.prepare()
-    earlier = await checks.find_earlier(contract, sink, source)
-    plan = await _begin(source, model, sink, checkpoint, earlier, retry_seconds=settings.limits.retry_seconds)
+    retry = await checks.find_retry(contract, settings, sink, source)
+    plan = await _begin(source, model, sink, checkpoint, retry, retry_seconds=settings.limits.retry_seconds)
     budget = budget_of(contract, total=plan.total)
-    recall = Recall(earlier) if earlier else None
+    recall = Recall(await asyncio.to_thread(retry.known, plan)) if retry else None
     limits = settings.limits
     limits = limits.model_copy(update={"memory_bytes": limits.memory_bytes or memory_limit()})
     pipeline = Pipeline(source, model, sink, limits=limits, report=report, budget=budget, recall=recall)
@@ -179,13 +179,14 @@ async def _begin(
     model: ModelProtocol,
     sink: OutputStore,
     checkpoint: Checkpoint,
-    earlier: EarlierResults | None,
+    retry: Retry | None,
     *,
     retry_seconds: float,
 ) -> InputPlan:
-    """Agree with all attempts on one plan, that of the retried run if there is one, and verify that it fits the input."""
-    known = checkpoint.plan or (earlier.plan if earlier else None)
-    plan = await asyncio.to_thread(source.plan) if known is None else known
+    """Agree with all attempts on one plan, and verify that it fits the input."""
+    plan = checkpoint.plan
+    if plan is None:
+        plan = await asyncio.to_thread(retry.plan if retry else source.plan)
     await _adopt(source, plan)
     if checkpoint.plan is None:
         options = sink.result_options if isinstance(sink, TypedStore) else None

@@ -61,13 +61,13 @@ class _Measurement:
 class ConcurrencyLimit:
     """The number of requests that may be in flight. It rises by `grow` only, one at a time, so that a rejection can stop it."""
 
-    def __init__(self, *, start: int, maximum: int) -> None:
+    def __init__(self, *, start: int, maximum: int, first: int = 0) -> None:
         self.number = min(start, maximum)
         self._maximum = maximum
-        self._level = self.number
-        """The best number known."""
+        self._level = min(first or start, maximum)
+        """The best number known; at the beginning `first`, which is measured first, or `start`."""
 
-        self._target = self.number
+        self._target = self._level
         """The number that is measured: the best one, twice as many, or half as many."""
 
         self._measured = _Measurement()

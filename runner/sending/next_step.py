@@ -118,7 +118,7 @@ class Server:
         self.rejections = 0
         if self.cut_off_at is not None and started >= self.cut_off_at:
             self.cut_off_at = None  # a response to an earlier request does not say that the server is back
-        for loss in self._losses:
+        for loss in self._losses if self._losses else ():  # that of no losses would take 2 % of a small request
             loss.has_survivor |= started < loss.at
         if self.example is None:
             sent = (at for at in range(len(batch)) if at not in results.errors or results.errors[at].code != NOT_SENT)
@@ -224,12 +224,10 @@ class Part:
         self.failures.append(failure)
         self.sent += fault.was_sent
         server.fail(failure, records=len(self.batch))
-        is_in_doubt = fault.kind in IN_DOUBT
-        if fault.is_transient or is_in_doubt:
-            wait = self._retries.wait_after(fault, now=now, first_wait=first_wait)
-            is_unproven = is_in_doubt and server.example is None
-            self.is_spent = wait is None or (is_unproven and now - self.failures[0].at > _UNPROVEN_SECONDS)
-            self.wait = wait or 0.0
+        wait = self._retries.wait_after(fault, now=now, first_wait=first_wait)
+        is_unproven = fault.kind in IN_DOUBT and server.example is None
+        self.is_spent = wait is None or (is_unproven and now - self.failures[0].at > _UNPROVEN_SECONDS)
+        self.wait = wait or 0.0
 
     def losses(self) -> list[Failure]:
         """The losses that count: the server has answered another request since the previous one. A timeout says nothing."""

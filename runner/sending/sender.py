@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from inferrun.formats.record_errors import NOT_SENT, predict_valid, with_blanks
@@ -76,10 +77,8 @@ class Sender:
 
     async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
-        if self._recall is None:
-            results = await predict_valid(batch, self._settle)
-        else:
-            results = await self._recall.predict(batch, lambda unknown: predict_valid(unknown, self._settle))
+        settle = partial(predict_valid, predict=self._settle)
+        results = await (self._recall.predict(batch, settle) if self._recall else settle(batch))
         self._window.add(batch, results)
         return results
 
@@ -87,6 +86,7 @@ class Sender:
         """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
         parts, later = deque([Part(batch, self._server)]), deque[Part]()
         found: dict[int, Results] = {}
+        cause: Fault | None = None  # why the batch was rejected of which the next part is the first half
         async with AsyncExitStack() as search:
             while parts or later:
                 if later and (self._server.is_broken or not parts):
@@ -99,8 +99,13 @@ class Sender:
                 outcome = await self._try(part)
                 if isinstance(outcome, Results):
                     found[part.batch.first] = _with_attempts(outcome, part.sent + 1)
+                    cause = cause if cause and len(parts[0].batch) > 1 else None
+                    if cause:  # the second half would be rejected
+                        parts.extendleft(reversed(self._divided(parts.popleft(), cause)))
                     continue
-                match next_step(part):
+                step = next_step(part)
+                cause = outcome if step is NextStep.DIVIDE and outcome.kind is FaultKind.REJECTED else None
+                match step:
                     case NextStep.SEND:
                         parts.appendleft(part)
                     case NextStep.SEND_LATER:

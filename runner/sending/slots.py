@@ -15,8 +15,9 @@ from inferrun.plugins import Batch, Fault, FaultKind, Limits, Results
 from inferrun.plugins.limits import MAX_CONCURRENCY, MIB
 from runner.sending.concurrency import ConcurrencyLimit, Ticket
 
-_START: Final = 4
-"""Requests to begin with. Almost every server handles or queues as many, and a server that admits only one rejects three."""
+_START, _FIRST = 4, 8
+"""Requests to begin with, and to measure first, because four take too long for it. Almost every server handles or queues them,
+and one that admits only one rejects three at once."""
 
 _FACTOR: Final = 2
 """A request with more than twice the records of the previous one, or less than half, says nothing about the concurrency."""
@@ -41,8 +42,8 @@ class Slots:
 
     def __init__(self, limits: Limits) -> None:
         self._fixed = limits.concurrency
-        start = limits.start_concurrency or self._fixed or _START
-        self._limit = ConcurrencyLimit(start=start, maximum=self._fixed or MAX_CONCURRENCY)
+        known, maximum = limits.start_concurrency or self._fixed, self._fixed or MAX_CONCURRENCY
+        self._limit = ConcurrencyLimit(start=known or _START, first=known or _FIRST, maximum=maximum)
         self._window_bytes = limits.window_bytes
         self._memory_bytes = limits.memory_bytes
         self._afforded = MAX_CONCURRENCY
@@ -88,10 +89,9 @@ class Slots:
 
     async def acquire(self, priority: int) -> Ticket:
         """Wait for a slot, which the caller must `release`."""
-        if self._is_free():
-            return self._occupy()
-        turn: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+        turn = asyncio.Future[Ticket]()
         heapq.heappush(self._waiting, (priority, next(self._order), turn))
+        self._fill()
         try:
             return await turn
         except asyncio.CancelledError:
@@ -143,31 +143,24 @@ class Slots:
         if fault.kind is FaultKind.TIMEOUT:
             self._limit.timed_out(ticket)
         elif fault.kind is FaultKind.BUSY and self._limit.rejected(ticket):
-            if self._resumption is not None:
+            if self._resumption:
                 self._resumption.cancel()
-            loop = asyncio.get_running_loop()
-            self._resumption = loop.call_later(max(pause, fault.retry_after or 0.0), self._resume)
+            wait = max(pause, fault.retry_after or 0.0)
+            self._resumption = asyncio.get_running_loop().call_later(wait, self._resume)
 
     def _grow(self, pause: float) -> None:
         """Raise the limit step by step, with pauses in which a rejection may arrive."""
         self._limit.grow()
         self._fill()
-        may_grow = self._limit.may_grow
-        self._growth = asyncio.get_running_loop().call_later(pause, self._grow, pause) if may_grow else None
+        self._growth = asyncio.get_running_loop().call_later(pause, self._grow, pause) if self._limit.may_grow else None
 
     def _resume(self) -> None:
         self._resumption = None
         self._fill()
 
-    def _is_free(self) -> bool:
-        return self._occupied < self.number and self._resumption is None and not self._is_closed
-
-    def _occupy(self) -> Ticket:
-        self._occupied += 1
-        return self._limit.ticket(self._occupied)
-
     def _fill(self) -> None:
-        while self._waiting and self._is_free():
+        while self._waiting and self._occupied < self.number and not (self._resumption or self._is_closed):
             _, _, turn = heapq.heappop(self._waiting)
             if not turn.done():
-                turn.set_result(self._occupy())
+                self._occupied += 1
+                turn.set_result(self._limit.ticket(self._occupied))

@@ -103,6 +103,22 @@ def test_a_service_account_that_is_not_allowed_is_rejected(tenant: Space, accoun
     assert "serviceAccountName" in rejection(tenant, config("account", serviceAccountName=account))
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("nodeSelector", {"node-role.kubernetes.io/control-plane": ""}),
+        ("tolerations", [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]),
+        ("tolerations", [{"operator": "Exists"}]),
+        ("priorityClassName", "system-node-critical"),
+        ("runtimeClassName", "runc"),
+    ],
+    ids=str,
+)
+def test_a_node_or_a_priority_that_is_not_allowed_is_rejected(tenant: Space, field: str, value: object) -> None:
+    """Nodes, tolerations, priorities and runtimes that the administrator has not allowed are rejected."""
+    assert field in rejection(tenant, config("placed", **{field: value}))
+
+
 @pytest.mark.parametrize("user", [0, -1, "root"])
 def test_root_is_rejected(tenant: Space, user: object) -> None:
     """Running as root is rejected."""

@@ -14,6 +14,7 @@ import uvloop
 from temporalio.client import Client
 
 from control.installation import installation_id
+from control.metrics import Metrics
 from control.process import leave, run_program
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
@@ -43,15 +44,17 @@ async def _connected(settings: ControlSettings) -> AsyncIterator[tuple[Injector,
 
 
 @asynccontextmanager
-async def _shim(settings: ControlSettings) -> AsyncIterator[ShimProcess]:
+async def _shim(settings: ControlSettings, metrics: Metrics) -> AsyncIterator[ShimProcess]:
     async with _connected(settings) as (injector, api, installation, defaults):
         client = await connect_temporal(identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True)
         faulty = _faulty(client, injector)
-        yield ShimProcess(settings, api=api, client=faulty, installation=installation, defaults=defaults)
+        yield ShimProcess(
+            settings, api=api, client=faulty, installation=installation, defaults=defaults, metrics=metrics
+        )
 
 
 @asynccontextmanager
-async def _worker(settings: ControlSettings) -> AsyncIterator[WorkerProcess]:
+async def _worker(settings: ControlSettings, _metrics: Metrics) -> AsyncIterator[WorkerProcess]:
     async with _connected(settings) as (injector, api, installation, defaults):
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
         yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)

@@ -25,7 +25,7 @@ from inferrun.kserve import GROUP, ModelAddress
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import CONFIG_MAPS, NAMESPACES, PODS, Object, Resource
-from tests.integration.conftest import DEFINITIONS
+from tests.definitions import DEFINITIONS
 from tests.integration.kserve.cluster import BY_KIND
 from tools.devcluster.binaries import KSERVE, module_folder, program_dir
 

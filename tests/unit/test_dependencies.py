@@ -20,6 +20,7 @@ DISTRIBUTIONS = {
     "adbc_driver_manager": "adbc-driver-manager",
     "adbc_driver_postgresql": "adbc-driver-postgresql",
     "google": "protobuf",
+    "prometheus_client": "prometheus-client",
     "grpc": "grpcio",
     "pydantic_core": "pydantic",
     "yaml": "pyyaml",

@@ -40,8 +40,6 @@ def parser() -> argparse.ArgumentParser:
     image.add_argument("--dockerfile", type=Path, help="default: the directory's Dockerfile")
     image_id = commands.add_parser("image-id", help="print the id of an image; nothing if it has not been built")
     image_id.add_argument("name")
-    export = commands.add_parser("export-images", help="write the built images of the product as archives")
-    export.add_argument("folder", type=Path)
     engine = commands.add_parser("docker", help="provide a Docker engine until standard input is closed")
     engine.add_argument("--image", nargs=2, metavar=("NAME", "FOLDER"), action="append", default=[])
     commands.add_parser("test-servers", help="install the S3 server and the model server that only tests need")
@@ -76,8 +74,6 @@ def execute(arguments: argparse.Namespace) -> int:  # noqa: PLR0912 -- one case 
             images.build_and_load(images.Image(arguments.name, folder, arguments.dockerfile or folder / "Dockerfile"))
         case "image-id":
             info(images.current_id(arguments.name))
-        case "export-images":
-            images.export(arguments.folder)
         case "docker":
             folders = [(name, Path(folder).resolve()) for name, folder in arguments.image]
             docker.serve([images.Image(name, folder, folder / "Dockerfile") for name, folder in folders])

@@ -108,21 +108,6 @@ def current_id(name: str) -> str:
     return kind.image_id(name) if existing_cluster.from_environment().context else image_id(name)
 
 
-def export(folder: Path) -> None:
-    """Write each built image of the product as a Docker archive named after it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    context = existing_cluster.from_environment().context
-    for image in PRODUCT_IMAGES:
-        if not current_id(image.name):
-            raise DevClusterError(f"image {image.name} has not been built", fix="make images")
-        archive = folder / f"{image.short_name}.tar"
-        archive.unlink(missing_ok=True)  # buildah does not overwrite an archive
-        if context:
-            run(["docker", "save", "--output", archive, image.name])
-        else:
-            run(["buildah", "push", "--quiet", image.name, f"docker-archive:{archive}:{image.name}"])
-
-
 def codename(os_release: str) -> str:
     """The Debian release's code name, from the text of /etc/os-release."""
     values = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
@@ -188,13 +173,13 @@ def _build_and_load_kind(image: Image, *, context: str) -> None:
         kind.load(image.name, context=context)
 
 
-def build(image: Image, *, layout: Layout = LAYOUT) -> str:
-    """Build an image in buildah's store, which requires no cluster, and return its id."""
+def build(image: Image, *, options: Sequence[str] = (), layout: Layout = LAYOUT) -> str:
+    """Build an image in buildah's store, which requires no cluster, and return its id. `options` are those of `buildah bud`."""
     build_base(layout)
     with _copied_context(image) as folder:
         if image.module:
             build_context.copy(_programs(image.module, layout=layout), folder)
-        _run_buildah(image, context=folder)
+        _run_buildah(image, context=folder, options=options)
     return image_id(image.name)
 
 
@@ -220,7 +205,7 @@ def _other_inputs(image: Image) -> tuple[str, ...]:
     return image.name, image.dockerfile.read_text(), base_image(), image_id(base_image()), *programs
 
 
-def _run_buildah(image: Image, *, context: Path) -> None:
+def _run_buildah(image: Image, *, context: Path, options: Sequence[str] = ()) -> None:
     # chroot isolation works even if this machine is itself a container. The certificates are mounted because package
     # indexes may be behind a proxy whose certificate authority only this machine trusts.
     command = ["buildah", "bud", "--quiet", "--layers", "--isolation", "chroot", "--pull=false", "--format", "docker"]
@@ -229,7 +214,7 @@ def _run_buildah(image: Image, *, context: Path) -> None:
         command += ["--build-arg", f"GO={base_image()}"]  # nothing is left to compile in the image
     if Path(CERTIFICATES).exists():
         command += ["--volume", f"{CERTIFICATES}:{CERTIFICATES}:ro"]
-    run([*command, str(context)], timeout=1800, fix=f"see the output above; the build is {image.dockerfile}")
+    run([*command, *options, str(context)], timeout=1800, fix=f"see the output above; the build is {image.dockerfile}")
 
 
 def _loaded(layout: Layout) -> dict[str, str]:

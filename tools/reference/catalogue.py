@@ -1,11 +1,12 @@
 """Every generated part by the name that a page uses for it."""
 
 from deploy.crds.definitions import inference_config, inference_run
-from tools.reference import chart, commands, exit_codes, exports, fields, labels, permissions, settings
+from tools.reference import chart, commands, exit_codes, exports, fields, labels, metrics, permissions, settings
 from tools.reference.markdown import table
 
 FIELDS = ("field", "type", "meaning")
 DEFAULTS = ("default", "meaning")
+METRICS = ("metric", "type", "labels", "meaning", "question that it answers")
 PERMISSIONS = ("namespace", "resources", "resource names", "verbs")
 
 
@@ -23,6 +24,8 @@ def parts() -> dict[str, str]:
         "environment": table(("variable", "meaning"), settings.environment_rows()),
         "labels": table(("label", "meaning"), labels.rows("LABEL_")),
         "annotations": table(("annotation", "meaning"), labels.rows("ANNOTATION_")),
+        "run-metrics": table(METRICS, metrics.rows(of_runs=True)),
+        "process-metrics": table(METRICS, metrics.rows(of_runs=False)),
         "commands": commands.section(),
         "command-exits": table(("code", "meaning"), commands.exit_rows()),
         **{

@@ -13,7 +13,7 @@ import orjson
 
 from inferrun.formats.csv.dialect import NOT_TEXT, CsvContent, CsvDialect, contents_of
 from inferrun.formats.csv.results import SUFFIX, CsvResults
-from inferrun.formats.json_text import text_of, texts_of
+from inferrun.formats.json_text import numbers_in, text_of, texts_of
 from inferrun.formats.jsonl.line_blocks import BOM
 from inferrun.formats.jsonl.line_ranges import PIECE
 from inferrun.formats.named_columns import check_copied, check_names
@@ -36,7 +36,6 @@ from inferrun.plugins import (
     RecordFormat,
 )
 from inferrun.plugins.columns import ALL_COLUMNS
-from inferrun.plugins.rows import RowFault, width_of
 
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
@@ -210,11 +209,8 @@ def _plain(content: CsvContent, header: _Header, dialect: CsvDialect, *, skipped
             return None
         names, texts = [name for name in names if name != ID_COLUMN], list(map(b",".join, cells))
     rows = list(map(b"[%b]".__mod__, texts))
-    try:
-        # null is not a number in CSV
-        is_plain = not any(b"n" in row for row in rows) and width_of(list(map(orjson.loads, rows))) == len(names)
-    except (orjson.JSONDecodeError, RowFault):
-        is_plain = False
+    found = numbers_in(rows)
+    is_plain = found and found[2] == len(names) and b"n" not in found[0]  # null is not a number in CSV
     return Block(JsonRecords(rows), ids, columns=names) if is_plain and (at is None or len(ids) == len(rows)) else None
 
 

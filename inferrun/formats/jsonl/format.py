@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in
-from inferrun.formats.json_text import json_texts, texts_of
+from inferrun.formats.json_text import json_texts, numbers_in, texts_of
 from inferrun.formats.jsonl.bad_lines import id_of, read_valid
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from inferrun.formats.jsonl.objects import objects_of
@@ -72,6 +72,8 @@ class Jsonl(JsonlResults):
 
 
 def _checked(lines: Lines) -> Block:
+    if numbers_in(lines.texts):
+        return Block(JsonRecords(lines.texts))
     values: list[Json] = []
     try:
         values.extend(map(orjson.loads, lines.texts))

@@ -15,7 +15,7 @@ import numpy
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in, json_of_bytes
-from inferrun.formats.json_text import array_of
+from inferrun.formats.json_text import array_of, numbers_in
 from inferrun.formats.record_errors import selected
 from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records
 from runner.protocols.tensors.datatypes import (
@@ -102,12 +102,6 @@ def tensor_of(
     return Tensor(spec.name, parts[-1].datatype, spec.shape_of(len(records), dimensions), values, spec.parameters)
 
 
-_IN_NUMBERS: Final = b"0123456789.-+eEnul \t"
-"""Of numbers and null, and what may be between them."""
-
-_COMMAS: Final = bytes.maketrans(b"\n", b",")
-
-
 def _plain_tensor(records: Records, spec: TensorSpec, *, is_json: bool) -> Tensor | None:
     """Return rows of numbers of which none is larger than the integers that FP32 has exactly; otherwise None.
 
@@ -115,19 +109,15 @@ def _plain_tensor(records: Records, spec: TensorSpec, *, is_json: bool) -> Tenso
     """
     if not isinstance(records, JsonRecords) or spec.columns or spec.datatype not in {"FP32", "FP64"}:
         return None
-    rows = b"\n".join(records.texts)
-    frame = rows.translate(None, _IN_NUMBERS)
-    width = frame.find(b"]")
-    if width < 1 or frame + b"\n" != b"[%b]\n" % (b"," * (width - 1)) * len(records):
+    if (found := numbers_in(records.texts)) is None:
         return None
-    content = b"[%b]" % rows.translate(_COMMAS, b"[]")
-    numbers: list[float] = orjson.loads(content)
+    content, numbers, width = found
     values = numpy.array(numbers, KINDS["FP64"])  # null is NaN
     try:
         dimensions = _dimensions_of((width,), spec, where="")
     except ValueError:
         return None
-    if len(values) != width * len(records) or (numpy.abs(values) > EXACT["FP32"]).any():
+    if (numpy.abs(values) > EXACT["FP32"]).any():
         return None
     if not is_json:
         values = values.astype(KINDS[spec.datatype])

@@ -78,6 +78,8 @@ class OutputSpec:
     is_binary: bool = False
     """Whether values of the datatype BYTES are bytes, and not texts."""
 
+    parameters: Mapping[str, bool | int | str] = field(default_factory=dict, hash=False)
+
     field: str = ""
     """Where the contract describes it."""
 
@@ -106,9 +108,9 @@ class Signature:
         return all(one.has_batch for one in self.inputs)
 
     @property
-    def requested(self) -> tuple[str, ...]:
+    def requested(self) -> tuple[OutputSpec, ...]:
         """The outputs that a request names; empty: whatever the server returns."""
-        return tuple(one.name for one in self.outputs) if self.is_chosen else ()
+        return self.outputs if self.is_chosen else ()
 
 
 def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str, default: str = "FP32") -> Signature:
@@ -229,5 +231,6 @@ def _outputs(
         shape = shape_of(metadata) or None if one.shape is None else one.shape
         dimensions = None if shape is None else (_of_record(shape) or ()) if has_batch else tuple(shape)
         known_datatype = datatype if datatype in DATATYPES else ""
-        found[name] = OutputSpec(one.name, name, known_datatype, dimensions, one.type == "Binary", field)
+        is_binary = one.type == "Binary"
+        found[name] = OutputSpec(one.name, name, known_datatype, dimensions, is_binary, one.parameters, field)
     return tuple(found.values())

@@ -28,8 +28,8 @@ def infer_request(model: str, tensors: Sequence[Tensor], signature: Signature) -
     _set(request.parameters, signature.parameters)
     for one in tensors:
         _set(request.inputs.add(name=one.name, datatype=one.datatype, shape=one.shape).parameters, one.parameters)
-    for name in signature.requested:
-        request.outputs.add(name=name)
+    for output in signature.requested:
+        _set(request.outputs.add(name=output.name).parameters, output.parameters)
     return request.SerializeToString()
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#runner/protocols/v2/inference.proto\x12\x08inferrun\"!\n\x11ModelReadyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"#\n\x12ModelReadyResponse\x12\r\n\x05ready\x18\x01 \x01(\x08\"$\n\x14ModelMetadataRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x0eTensorMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tatype\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\"z\n\x15ModelMetadataResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x06inputs\x18\x04 \x03(\x0b\x32\x18.inferrun.TensorMetadata\x12)\n\x07outputs\x18\x05 \x03(\x0b\x32\x18.inferrun.TensorMetadata\"i\n\x0eInferParameter\x12\x14\n\nbool_param\x18\x01 \x01(\x08H\x00\x12\x15\n\x0bint64_param\x18\x02 \x01(\x03H\x00\x12\x16\n\x0cstring_param\x18\x03 \x01(\tH\x00\x42\x12\n\x10parameter_choice\"\xd0\x01\n\x13InferTensorContents\x12\x15\n\rbool_contents\x18\x01 \x03(\x08\x12\x14\n\x0cint_contents\x18\x02 \x03(\x05\x12\x16\n\x0eint64_contents\x18\x03 \x03(\x03\x12\x15\n\ruint_contents\x18\x04 \x03(\r\x12\x17\n\x0fuint64_contents\x18\x05 \x03(\x04\x12\x15\n\rfp32_contents\x18\x06 \x03(\x02\x12\x15\n\rfp64_contents\x18\x07 \x03(\x01\x12\x16\n\x0e\x62ytes_contents\x18\x08 \x03(\x0c\"\xce\x01\n\x10InferInputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tatype\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12>\n\nparameters\x18\x04 \x03(\x0b\x32*.inferrun.InferInputTensor.ParametersEntry\x1aK\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.inferrun.InferParameter:\x02\x38\x01\"*\n\x1aInferRequestedOutputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\"s\n\x11InferOutputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tatype\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12/\n\x08\x63ontents\x18\x05 \x01(\x0b\x32\x1d.inferrun.InferTensorContents\"\xb4\x02\n\x11ModelInferRequest\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12?\n\nparameters\x18\x04 \x03(\x0b\x32+.inferrun.ModelInferRequest.ParametersEntry\x12*\n\x06inputs\x18\x05 \x03(\x0b\x32\x1a.inferrun.InferInputTensor\x12\x35\n\x07outputs\x18\x06 \x03(\x0b\x32$.inferrun.InferRequestedOutputTensor\x12\x1a\n\x12raw_input_contents\x18\x07 \x03(\x0c\x1aK\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.inferrun.InferParameter:\x02\x38\x01\"_\n\x12ModelInferResponse\x12,\n\x07outputs\x18\x05 \x03(\x0b\x32\x1b.inferrun.InferOutputTensor\x12\x1b\n\x13raw_output_contents\x18\x06 \x03(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#runner/protocols/v2/inference.proto\x12\x08inferrun\"!\n\x11ModelReadyRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"#\n\x12ModelReadyResponse\x12\r\n\x05ready\x18\x01 \x01(\x08\"$\n\x14ModelMetadataRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"?\n\x0eTensorMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tatype\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\"z\n\x15ModelMetadataResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x06inputs\x18\x04 \x03(\x0b\x32\x18.inferrun.TensorMetadata\x12)\n\x07outputs\x18\x05 \x03(\x0b\x32\x18.inferrun.TensorMetadata\"i\n\x0eInferParameter\x12\x14\n\nbool_param\x18\x01 \x01(\x08H\x00\x12\x15\n\x0bint64_param\x18\x02 \x01(\x03H\x00\x12\x16\n\x0cstring_param\x18\x03 \x01(\tH\x00\x42\x12\n\x10parameter_choice\"\xd0\x01\n\x13InferTensorContents\x12\x15\n\rbool_contents\x18\x01 \x03(\x08\x12\x14\n\x0cint_contents\x18\x02 \x03(\x05\x12\x16\n\x0eint64_contents\x18\x03 \x03(\x03\x12\x15\n\ruint_contents\x18\x04 \x03(\r\x12\x17\n\x0fuint64_contents\x18\x05 \x03(\x04\x12\x15\n\rfp32_contents\x18\x06 \x03(\x02\x12\x15\n\rfp64_contents\x18\x07 \x03(\x01\x12\x16\n\x0e\x62ytes_contents\x18\x08 \x03(\x0c\"\xce\x01\n\x10InferInputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tatype\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12>\n\nparameters\x18\x04 \x03(\x0b\x32*.inferrun.InferInputTensor.ParametersEntry\x1aK\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.inferrun.InferParameter:\x02\x38\x01\"\xc1\x01\n\x1aInferRequestedOutputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12H\n\nparameters\x18\x02 \x03(\x0b\x32\x34.inferrun.InferRequestedOutputTensor.ParametersEntry\x1aK\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.inferrun.InferParameter:\x02\x38\x01\"s\n\x11InferOutputTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x64\x61tatype\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12/\n\x08\x63ontents\x18\x05 \x01(\x0b\x32\x1d.inferrun.InferTensorContents\"\xb4\x02\n\x11ModelInferRequest\x12\x12\n\nmodel_name\x18\x01 \x01(\t\x12?\n\nparameters\x18\x04 \x03(\x0b\x32+.inferrun.ModelInferRequest.ParametersEntry\x12*\n\x06inputs\x18\x05 \x03(\x0b\x32\x1a.inferrun.InferInputTensor\x12\x35\n\x07outputs\x18\x06 \x03(\x0b\x32$.inferrun.InferRequestedOutputTensor\x12\x1a\n\x12raw_input_contents\x18\x07 \x03(\x0c\x1aK\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.inferrun.InferParameter:\x02\x38\x01\"_\n\x12ModelInferResponse\x12,\n\x07outputs\x18\x05 \x03(\x0b\x32\x1b.inferrun.InferOutputTensor\x12\x1b\n\x13raw_output_contents\x18\x06 \x03(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_INFERINPUTTENSOR_PARAMETERSENTRY']._loaded_options = None
   _globals['_INFERINPUTTENSOR_PARAMETERSENTRY']._serialized_options = b'8\001'
+  _globals['_INFERREQUESTEDOUTPUTTENSOR_PARAMETERSENTRY']._loaded_options = None
+  _globals['_INFERREQUESTEDOUTPUTTENSOR_PARAMETERSENTRY']._serialized_options = b'8\001'
   _globals['_MODELINFERREQUEST_PARAMETERSENTRY']._loaded_options = None
   _globals['_MODELINFERREQUEST_PARAMETERSENTRY']._serialized_options = b'8\001'
   _globals['_MODELREADYREQUEST']._serialized_start=49
@@ -53,14 +55,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INFERINPUTTENSOR']._serialized_end=873
   _globals['_INFERINPUTTENSOR_PARAMETERSENTRY']._serialized_start=798
   _globals['_INFERINPUTTENSOR_PARAMETERSENTRY']._serialized_end=873
-  _globals['_INFERREQUESTEDOUTPUTTENSOR']._serialized_start=875
-  _globals['_INFERREQUESTEDOUTPUTTENSOR']._serialized_end=917
-  _globals['_INFEROUTPUTTENSOR']._serialized_start=919
-  _globals['_INFEROUTPUTTENSOR']._serialized_end=1034
-  _globals['_MODELINFERREQUEST']._serialized_start=1037
-  _globals['_MODELINFERREQUEST']._serialized_end=1345
+  _globals['_INFERREQUESTEDOUTPUTTENSOR']._serialized_start=876
+  _globals['_INFERREQUESTEDOUTPUTTENSOR']._serialized_end=1069
+  _globals['_INFERREQUESTEDOUTPUTTENSOR_PARAMETERSENTRY']._serialized_start=798
+  _globals['_INFERREQUESTEDOUTPUTTENSOR_PARAMETERSENTRY']._serialized_end=873
+  _globals['_INFEROUTPUTTENSOR']._serialized_start=1071
+  _globals['_INFEROUTPUTTENSOR']._serialized_end=1186
+  _globals['_MODELINFERREQUEST']._serialized_start=1189
+  _globals['_MODELINFERREQUEST']._serialized_end=1497
   _globals['_MODELINFERREQUEST_PARAMETERSENTRY']._serialized_start=798
   _globals['_MODELINFERREQUEST_PARAMETERSENTRY']._serialized_end=873
-  _globals['_MODELINFERRESPONSE']._serialized_start=1347
-  _globals['_MODELINFERRESPONSE']._serialized_end=1442
+  _globals['_MODELINFERRESPONSE']._serialized_start=1499
+  _globals['_MODELINFERRESPONSE']._serialized_end=1594
 # @@protoc_insertion_point(module_scope)

@@ -16,7 +16,7 @@ from inferrun.plugins import Json
 from runner.protocols.tensors.answers import Output, flat_of, outputs_in
 from runner.protocols.tensors.columns import Tensor
 from runner.protocols.tensors.datatypes import TensorValues, from_raw, raw_of
-from runner.protocols.tensors.signature import Signature, shape_of
+from runner.protocols.tensors.signature import OutputSpec, Signature, shape_of
 
 EXTENSION = "binary_tensor_data"
 """The name under which a server advertises the extension."""
@@ -36,8 +36,13 @@ def encode_json(tensors: Sequence[Tensor], signature: Signature) -> bytes:
     if signature.parameters:
         rest += b',"parameters":%b' % orjson.dumps(dict(signature.parameters))
     if signature.requested:
-        rest += b',"outputs":%b' % orjson.dumps([{"name": name} for name in signature.requested])
+        rest += b',"outputs":%b' % orjson.dumps([_requested(one) for one in signature.requested])
     return b'{"inputs":[%b]%b}' % (inputs, rest)
+
+
+def _requested(output: OutputSpec, **parameters: bool) -> dict[str, object]:
+    merged = {**output.parameters, **parameters}
+    return {"name": output.name, "parameters": merged} if merged else {"name": output.name}
 
 
 def _head_of(tensor: Tensor, **parameters: int) -> dict[str, object]:
@@ -64,7 +69,7 @@ def encode_bytes(tensors: Sequence[Tensor], signature: Signature) -> tuple[list[
     }
     if signature.requested:
         # KServe's SDK ignores the parameter of the whole request if outputs are named.
-        request["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in signature.requested]
+        request["outputs"] = [_requested(one, binary_data=True) for one in signature.requested]
     head = orjson.dumps(request)
     headers = {
         "Content-Type": "application/octet-stream",

@@ -1,13 +1,15 @@
 """The results of an ended run, for the run that completes them: which documents say what is kept. Reads through its caller."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
 from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart, StoredFile
-from inferrun.plugins import Chunk, InputPlan, OutputError, ReadableResults, RecordFormat, RetriedRun, StoredResult
+from inferrun.plugins import InputPlan, OutputError, ReadableResults, RecordFormat, RetriedRun, StoredResult
 from runner.stores.run_folder.documents import ChunkDocument, RunDocument
 from runner.stores.run_folder.results import OrderedRows
 
@@ -19,9 +21,9 @@ class EarlierRun:
         self,
         plan: InputPlan,
         parts: Iterable[ManifestPart],
-        read: Callable[[ManifestPart, Chunk], Mapping[int, bytes]],
+        read: Callable[[ManifestPart, int, int], Iterable[StoredResult]],
     ) -> None:
-        """`read` returns the predictions of a chunk in a part. It blocks, and raises OutputError."""
+        """`read` yields the results of a part from one index up to another. It blocks, and raises OutputError."""
         self.plan = plan
         self._parts = sorted((part for part in parts if part.records), key=lambda part: part.first)
         self.kept = sum(part.records - part.failed for part in self._parts)
@@ -34,13 +36,27 @@ class EarlierRun:
         if at < 0 or wanted.stop > self._parts[at].first + self._parts[at].records:
             return {}
         part = self._parts[at]
-        found = self._read(part, wanted)
-        if part.records == wanted.records and len(found) != part.records - part.failed:
+        rows = self._read(part, wanted.first, wanted.stop)
+        found = {row.index: row.prediction for row in rows if row.prediction}
+        if part.records == wanted.records:
+            self._check(part, len(found))
+        return found
+
+    def results(self) -> Iterator[StoredResult]:
+        """Yield the results of all parts, and verify each as above."""
+        for part in self._parts:
+            kept = 0
+            for row in self._read(part, part.first, part.first + part.records):
+                kept += bool(row.prediction)
+                yield row
+            self._check(part, kept)
+
+    def _check(self, part: ManifestPart, found: int) -> None:
+        if found != part.records - part.failed:
             raise unusable(
-                f"a chunk of that run has {len(found)} predictions, {part.records - part.failed} were committed; its results were "
+                f"a chunk of that run has {found} predictions, {part.records - part.failed} were committed; its results were "
                 "changed or deleted since"
             )
-        return found
 
 
 def earlier_run(
@@ -77,23 +93,28 @@ def earlier_run(
     if begun.run_id != run.run_id:
         raise unusable(f"{location} belongs to another run ({begun.run_id})")
 
-    def rows_of(part: ManifestPart) -> Generator[StoredResult, None, None]:
-        if (copy := copied(part)) is None:
-            raise unusable(f"{location}/{part.file} is missing or has changed since it was committed")
+    @contextmanager
+    def opened(file: StoredFile) -> Iterator[BinaryIO]:
+        if (copy := copied(file)) is None:
+            raise unusable(f"{location}/{file.file} is missing or has changed since it was committed")
         with copy.open("rb") as content:
             copy.unlink()
-            yield from record_format.read_results(content)
+            yield content
+
+    def rows_of(part: ManifestPart) -> Generator[StoredResult, None, None]:
+        with ExitStack() as files:
+            contents = [files.enter_context(opened(file)) for file in (part, part.errors) if file]
+            yield from record_format.read_results(*contents)
 
     rows = OrderedRows(rows_of)
 
-    def predictions_in(part: ManifestPart, chunk: Chunk) -> Mapping[int, bytes]:
+    def read_rows(part: ManifestPart, first: int, stop: int) -> Iterator[StoredResult]:
         try:
-            found = rows.between(part, chunk.first, chunk.stop)
-            return {row.index: row.prediction for row in found if row.error is None}
+            yield from rows.between(part, first, stop)
         except ValueError as error:
             raise unusable(f"{location}/{part.file}: {error}") from error
 
-    return EarlierRun(plan, parts, predictions_in)
+    return EarlierRun(plan, parts, read_rows)
 
 
 def unusable(why: str) -> OutputError:

@@ -271,7 +271,12 @@ class RunFolder:
             self._files.check(self._folder)
             return Checkpoint()
         committed = self._read_new_commits()
-        self._check_parts([document.part for document in self._commits.values()])
+        try:
+            self._check_parts([document.part for document in self._commits.values()])
+        except OutputError:
+            if self._read_manifest() is None:
+                raise
+            return self._read_checkpoint()  # another Pod has committed the run meanwhile, and deleted what it joined
         return Checkpoint(plan=stored, committed=committed)
 
     def _store_plan(self, plan: InputPlan) -> InputPlan:

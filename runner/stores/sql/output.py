@@ -11,7 +11,7 @@ Pods may execute the same run, and each record is stored once. Results are spool
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from typing import Final, Literal, TypeVar
 
@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from inferrun.formats.copy_text import TableRows
 from inferrun.manifest import Manifest, ManifestPart
 from inferrun.plugins import (
+    ID_COLUMN,
     Checkpoint,
     Chunk,
     ChunkCommit,
@@ -34,6 +35,7 @@ from inferrun.plugins import (
     RetriedRun,
     StorageObject,
     StoreContext,
+    StoredResult,
 )
 from inferrun.plugins.storage import read_spec
 from runner.stores.run_folder.documents import (
@@ -271,13 +273,21 @@ class SqlOutput:
 
         table = TableRows({one.name: one.role for one in columns_of(begun.plan())})
 
-        def predictions_in(part: ManifestPart, _: Chunk) -> Mapping[int, bytes]:
-            text = f"select index, {table.prediction} from {{table}} where run = $1 and index between $2 and $3 and error is null"  # noqa: S608
-            place = (run.run_id, part.first, part.first + part.records - 1)
-            rows = self._database.read(lambda transaction: self._rows(transaction, text, *place))
-            return {int(str(index)): str(prediction).encode() for index, prediction in rows}
+        key = f"{ID_COLUMN}::text" if ID_COLUMN in table.names else "null"
+        found = f"index, {key}, case when error is null then {table.prediction} end"
 
-        return EarlierRun(begun.plan(), [one.part for one in documents], predictions_in)
+        def read_rows(_: ManifestPart, first: int, stop: int) -> Iterator[StoredResult]:
+            text = f"select {found} from {{table}} where run = $1 and index >= $2 and index < $3"  # noqa: S608  names
+            for index, custom_id, prediction in self._database.read(
+                lambda transaction: self._rows(transaction, text, run.run_id, first, stop)
+            ):
+                yield StoredResult(
+                    int(str(index)),
+                    None if custom_id is None else str(custom_id),
+                    prediction=b"" if prediction is None else str(prediction).encode(),
+                )
+
+        return EarlierRun(begun.plan(), [one.part for one in documents], read_rows)
 
     def _store_abort(self, transaction: Transaction) -> CommittedRun | None:
         self._create_tables(transaction)

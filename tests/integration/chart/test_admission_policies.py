@@ -15,6 +15,7 @@ from activities.launching.compilation import compile_run
 from activities.launching.snapshot import HeaderSecret, MountedKey
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
+from inferrun.resources.placement import Placement
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from tests.integration.chart.conftest import Manifest, Render
@@ -56,7 +57,13 @@ def namespace(client: httpx.Client) -> Iterator[str]:
 def worker(client: httpx.Client, render: Render) -> Iterator[Worker]:
     """The worker of a release whose policies are in effect."""
     release = f"system-{token_hex(4)}"
-    rendered = render("settings.allowedServiceAccounts={trusted}", namespace=release, policies=True)
+    allowed = (
+        "settings.allowedServiceAccounts={trusted}",
+        "settings.allowedPriorityClasses={low,lower}",
+        "settings.allowedRuntimeClasses={gvisor}",
+        "settings.allowedTolerations={example.com/gpu=*:NoSchedule,pool=a*:*}",
+    )
+    rendered = render(*allowed, namespace=release, policies=True)
     found = [item for item in rendered if item["kind"].startswith("ValidatingAdmissionPolicy")]
     paths = {"ValidatingAdmissionPolicy": POLICIES, "ValidatingAdmissionPolicyBinding": BINDINGS}
     for item in found:
@@ -104,6 +111,21 @@ def _post_job(worker: Worker, namespace: str, body: Manifest) -> str:
     return worker.try_to("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
 
 
+PLACEMENT = Placement.model_validate(
+    {
+        "nodeSelector": {"pool": "gpu"},
+        "priorityClassName": "lower",
+        "runtimeClassName": "gvisor",
+        "tolerations": [
+            {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "pool", "value": "ab"},
+            {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"},
+        ],
+    }
+)
+BY_OTHERS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+
+
 @pytest.mark.parametrize(
     "snapshot",
     [
@@ -114,8 +136,20 @@ def _post_job(worker: Worker, namespace: str, body: Manifest) -> str:
         {"header_secrets": (HeaderSecret(end="input", index=0, secret="a", key="b"),)},
         {"warm_up_limit": 60, "warm_up_image": "runner:1"},
         {"ca_bundle": MountedKey(config_map="a", key="b")},
+        {"placement": PLACEMENT},
+        {"service_account": "trusted", "model_token_audience": "models"},
     ],
-    ids=["default", "allowed account", "assigned user", "shards", "headers", "warm-up", "CA bundle"],
+    ids=[
+        "default",
+        "allowed account",
+        "assigned user",
+        "shards",
+        "headers",
+        "warm-up",
+        "CA bundle",
+        "placement",
+        "token",
+    ],
 )
 def test_the_jobs_that_the_worker_generates_are_admitted(
     worker: Worker, namespace: str, snapshot: dict[str, Any]
@@ -139,6 +173,7 @@ def _set(path: str, *, to: object) -> Callable[[Manifest], None]:
 POD = "spec.template.spec"
 CONTAINER = f"{POD}.containers.0"
 TOKEN = {"serviceAccountToken": {"path": "token"}}
+FOR_MODELS = {"serviceAccountToken": {"path": "token", "audience": "models"}}
 
 
 @pytest.mark.parametrize(
@@ -153,6 +188,10 @@ TOKEN = {"serviceAccountToken": {"path": "token"}}
         (_set(f"{POD}.hostIPC", to=True), "namespaces of the host"),
         (_set(f"{POD}.volumes.0", to={"name": "tmp", "hostPath": {"path": "/"}}), "volumes of the kinds"),
         (_set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [TOKEN]}}), "must only have Secrets"),
+        (
+            _set(f"{POD}.volumes.0", to={"name": "tmp", "projected": {"sources": [FOR_MODELS]}}),
+            "must only have Secrets",
+        ),
         (_set(f"{POD}.nodeName", to="control-plane"), "placed by the scheduler"),
         (_set(f"{POD}.securityContext", to={}), "must not run as root"),
         (_set(f"{POD}.securityContext.sysctls", to=[{"name": "kernel.shm_rmid_forced", "value": "1"}]), "sysctls"),
@@ -168,6 +207,26 @@ TOKEN = {"serviceAccountToken": {"path": "token"}}
         (_set(f"{POD}.initContainers", to=[{"name": "a", "image": "a"}]), "unprivileged"),
         (_set(f"{POD}.serviceAccountName", to="admin"), "allowed service account"),
         (_set(f"{POD}.automountServiceAccountToken", to=True), "allowed service account"),
+        (_set(f"{POD}.priorityClassName", to="system-cluster-critical"), "allowed priority class"),
+        (_set(f"{POD}.runtimeClassName", to="runc"), "allowed runtime class"),
+        *(
+            (_set(f"{POD}.tolerations", to=[toleration]), "allowed tolerations")
+            for toleration in (
+                {"operator": "Exists"},
+                {"key": "example.com/gpu", "operator": "Exists"},
+                {"key": "example-com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
+                {"key": "pool", "value": "b", "effect": "NoSchedule"},
+                {"key": "pool", "operator": "Exists", "effect": "NoSchedule"},
+            )
+        ),
+        (
+            _set(
+                f"{POD}.affinity",
+                to={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [BY_OTHERS]}},
+            ),
+            "keep other Pods from nodes",
+        ),
     ],
 )
 def test_a_job_of_another_shape_is_denied(
@@ -176,6 +235,14 @@ def test_a_job_of_another_shape_is_denied(
     body = copy.deepcopy(job())
     change(body)
     assert message in _post_job(worker, namespace, body)
+
+
+def test_a_token_without_an_audience_is_denied(worker: Worker, namespace: str) -> None:
+    """It would be one for the API server."""
+    body = job(service_account="trusted", model_token_audience="models")
+    volume = next(one for one in body["spec"]["template"]["spec"]["volumes"] if "projected" in one)
+    del volume["projected"]["sources"][0]["serviceAccountToken"]["audience"]
+    assert "for an audience" in _post_job(worker, namespace, body)
 
 
 def test_a_job_with_a_second_container_is_denied(worker: Worker, namespace: str) -> None:

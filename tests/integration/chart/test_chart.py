@@ -130,6 +130,23 @@ def test_certificates_and_codec_keys_are_mounted_in_both_programs(render: Render
                 assert {Path(value).name for value in tls.values()} == {"tls.crt", "tls.key", "ca.crt"}
 
 
+def test_a_pod_monitor_has_both_programs_scraped_if_it_is_turned_on(render: Render) -> None:
+    assert of_kind(render(), "PodMonitor") == []
+    manifests = render("metrics.podMonitor.enabled=true", "metrics.podMonitor.labels.release=prometheus")
+    [monitor] = of_kind(manifests, "PodMonitor")
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    endpoints = {one["port"]: one for one in monitor["spec"]["podMetricsEndpoints"]}
+    assert endpoints["health"]["honorLabels"] is True
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    for component in ("shim", "worker"):
+        template = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]
+        assert wanted.items() <= template["metadata"]["labels"].items()
+        ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+        settings = ControlSettings.read(environment(manifests, component))
+        assert ports == {"health": settings.health_port, "sdk-metrics": settings.temporal_metrics_port}
+        assert ports.keys() == endpoints.keys()
+
+
 def test_the_front_door_is_a_setting_of_the_worker(render: Render) -> None:
     manifests = render("frontDoorNamespaces={team-a,team-b}")
     assert ControlSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")
@@ -163,6 +180,7 @@ def test_a_changed_default_reaches_the_programs(render: Render) -> None:
         "images.runner=mine:1",
         "settings.krateoPostLimitBytes=268435456",
         "settings.allowedServiceAccounts={one,two}",
+        "settings.allowedTolerations={nvidia.com/gpu=*:NoSchedule,pool=a:*}",
         "settings.allowCrossNamespaceConfig=true",
     )
     defaults, problems = parse_defaults(named(manifests, "ConfigMap", "inferrun-config")["data"], last=Defaults())
@@ -170,6 +188,7 @@ def test_a_changed_default_reaches_the_programs(render: Render) -> None:
     assert defaults.runner_image == "mine:1"
     assert defaults.krateo_post_limit_bytes == 268_435_456
     assert defaults.allowed_service_accounts == ("one", "two")
+    assert defaults.allowed_tolerations == ("nvidia.com/gpu=*:NoSchedule", "pool=a:*")
     assert defaults.allow_cross_namespace_config
 
 
@@ -201,6 +220,8 @@ def test_temporals_credentials_are_passed_from_a_secret_by_kubernetes(render: Re
         (("watchNamespace={team-a,Models}",), "/watchNamespace"),
         (("pollingInterval=soon",), "/pollingInterval"),
         (("worker.replicas=-1",), "/worker/replicas"),
+        (("metrics.from={Monitoring}",), "/metrics/from"),
+        (("metrics.podMonitor.enable=true",), "enable"),
     ],
 )
 def test_an_invalid_value_is_rejected_with_its_name(render: Render, settings: tuple[str, ...], words: str) -> None:

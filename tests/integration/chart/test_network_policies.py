@@ -36,8 +36,18 @@ def test_shim_and_worker_reach_only_dns_the_api_server_and_temporal(
     render: Render, settings: tuple[str, ...], address: str, port: int
 ) -> None:
     control = policies(render, *settings, address=address)[CONTROL]
-    assert ports(control["ingress"]) == {("TCP", 8080)}
+    assert ports(control["ingress"]) == {("TCP", 8080), ("TCP", 8081)}
+    assert [list(rule) for rule in control["ingress"]] == [["ports"]]
     assert ports(control["egress"]) == {("UDP", 53), ("TCP", 53), ("TCP", 443), ("TCP", 6443), ("TCP", port)}
+
+
+def test_metrics_can_be_restricted_to_namespaces(render: Render) -> None:
+    [rule] = policies(render, "metrics.from={monitoring,other}")[CONTROL]["ingress"]
+    [peer] = rule["from"]
+    [expression] = peer["namespaceSelector"]["matchExpressions"]
+    assert (expression["key"], expression["operator"]) == ("kubernetes.io/metadata.name", "In")
+    assert expression["values"] == ["monitoring", "other"]
+    assert ports([rule]) == {("TCP", 8080), ("TCP", 8081)}
 
 
 def test_with_all_namespaces_watched_only_listed_ones_get_a_policy_for_runs(render: Render) -> None:

@@ -3,7 +3,7 @@
 Everything else is real: the API server, the Job controller, the scheduler, the garbage collector.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from secrets import token_hex
@@ -202,7 +202,12 @@ async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> As
 
 
 def launcher_of(
-    api: KubeClient, *, installation: Installation = INSTALLATION, runner_image: str = "", account: str = ""
+    api: KubeClient,
+    *,
+    installation: Installation = INSTALLATION,
+    runner_image: str = "",
+    account: str = "",
+    defaults: Callable[[], Defaults] | None = None,
 ) -> JobLauncher:
     """The activity's instance; the image is that of the built-in runner."""
     given = Defaults(runner_image=runner_image) if runner_image else Defaults()
@@ -210,7 +215,7 @@ def launcher_of(
         api,
         RunStore(api),
         installation=installation,
-        defaults=lambda: given,
+        defaults=defaults or (lambda: given),
         runner_account=account,
         events=EventRecorder(api, reporter="tests"),
     )

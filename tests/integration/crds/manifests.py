@@ -78,6 +78,30 @@ def krateo_output(**settings: object) -> Json:
     return {"input": KRATEO_STORAGE["input"], "output": {"krateo": {"api": {"endpointRef": ENDPOINT} | settings}}}
 
 
+def affinity(operator: str, *values: str, key: str = "example.com/pool", count: int = 1) -> Json:
+    """Nodes that are required and preferred, by so many terms."""
+    condition: Json = {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
+    term = {"matchExpressions": [condition] * count}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term] * count},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}] * count,
+        }
+    }
+
+
+LARGEST_KEY: Final = f"{'d' * 253}/{'k' * 63}"
+SPREAD: Final = {"maxSkew": 64, "topologyKey": LARGEST_KEY, "whenUnsatisfiable": "DoNotSchedule"}
+LARGEST_PLACEMENT: Final[Json] = {
+    "nodeSelector": {f"{LARGEST_KEY[:-2]}{number:02}": "v" * 63 for number in range(16)},
+    "affinity": affinity("NotIn", *["v" * 63] * 16, key=LARGEST_KEY, count=8),
+    "tolerations": [{"key": LARGEST_KEY, "operator": "Equal", "value": "v" * 63, "effect": "NoExecute"}] * 16,
+    "topologySpreadConstraints": [SPREAD] * 4,
+    "priorityClassName": "p" * 253,
+    "runtimeClassName": "r" * 253,
+}
+
+
 ACCEPTED: Final = (
     config(
         "an object of KServe", kserve={"serviceRef": {"kind": "LLMInferenceService", "name": "a", "namespace": "b"}}
@@ -111,6 +135,11 @@ ACCEPTED: Final = (
         for value in (0, 10, "10", "5%", "0.1%", "100%")
     ),
     config("a canary", canaryRecords=100),
+    config("the largest placement", **LARGEST_PLACEMENT),
+    config("a toleration of any value", tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists", "value": ""}]),
+    config("a condition without values", affinity=affinity("Exists")),
+    config("a condition on a number", affinity=affinity("Gt", "16")),
+    run("a run with resources", resources={"requests": {"memory": "1Gi"}, "limits": {"nvidia.com/gpu": 1}}),
     config("several shards", shards=64),
     run("a run of several shards", shards=2),
     run("a run with an error threshold and a canary", errorThreshold="5%", canaryRecords=1),
@@ -234,7 +263,37 @@ REJECTED: Final = (
     config("a claim by a placeholder", storage=file_input(claimName="$(params.c)", path="a"), field="claimName"),
     config("a verb by a placeholder", storage=krateo_output(verb="$(params.v)"), field="verb", value="$(params.v)"),
     config("a canary of nothing", canaryRecords=0, field="canaryRecords", value="0"),
+    *(
+        config(f"a condition {title}", affinity=affinity(*given), field="affinity.nodeAffinity", value=given[0])
+        for title, given in (
+            ("without a value", ("In",)),
+            ("with a value too many", ("Exists", "a")),
+            ("on a number that is none", ("Gt", "big")),
+            ("on two numbers", ("Lt", "1", "2")),
+            ("with an unknown operator", ("Equals", "a")),
+        )
+    ),
+    config("a node without a condition", affinity=affinity("In", "a", count=0), field="nodeSelectorTerms"),
+    config("too many labels", nodeSelector={f"k{number}": "v" for number in range(17)}, field="nodeSelector"),
+    config("a label with a space", nodeSelector={"pool": "a b"}, field="nodeSelector.pool", value="a b"),
+    config("a label that is a boolean", nodeSelector={"spot": True}, field="nodeSelector.spot", value="boolean"),
+    config("a toleration of everything", tolerations=[{"operator": "Exists"}], field="tolerations[0].key"),
+    config(
+        "a toleration of any value that has one",
+        tolerations=[{"key": "pool", "operator": "Exists", "value": "gpu"}],
+        field="tolerations[0].value",
+        value="gpu",
+    ),
+    config("an unknown effect", tolerations=[{"key": "a", "effect": "Never"}], field="effect", value="Never"),
+    config(
+        "a spread without a limit",
+        topologySpreadConstraints=[{"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+        field="maxSkew",
+    ),
+    config("a bad priority class", priorityClassName="High!", field="priorityClassName", value="High!"),
+    config("a bad runtime class", runtimeClassName="../runc", field="runtimeClassName", value="../runc"),
     # InferenceRun
+    run("resources that are negative", resources={"limits": {"cpu": "-1"}}, field="resources.limits[cpu]", value="-1"),
     run("a retry by a schedule", retryOf="earlier", schedule="@daily", field="retryOf", value="earlier"),
     config("no shards", shards=0, field="shards", value="0"),
     run("too many shards", shards=65, field="shards", value="65"),

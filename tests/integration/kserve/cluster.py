@@ -10,7 +10,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
 from inferrun.kube.objects import CONFIGS, RUNS, SERVICES, Resource
 from inferrun.resources import InferenceRun, parse_run
-from tests.integration.conftest import DEFINITIONS
+from tests.definitions import DEFINITIONS
 from tests.integration.kserve.definitions import Json, cluster_serving_runtime, inference_service, llm_inference_service
 
 INFERENCE_SERVICES = Resource(f"{GROUP}/v1beta1", "inferenceservices")

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from activities.objects.events import EventRecorder
 from control.leases import LeaderElection
+from control.metrics import Metrics
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.runs import RunStore
@@ -109,6 +110,7 @@ async def leading(
         jobs=ClusterJobs(api, installation=installation, defaults=Defaults),
         defaults=lambda: Defaults(node_lost_seconds=NODE_LOST_SECONDS),
         key=SHIM_KEY,
+        metrics=Metrics(),
     )
     tasks = [
         asyncio.create_task(run_watch.run()),

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pyarrow
-from pyarrow import ipc, parquet
+from pyarrow import ipc, orc, parquet
 
 Table = Mapping[str, Sequence[object]]
 
-FORMATS = ("csv", "parquet", "arrow", "jsonl")
+FORMATS = ("csv", "parquet", "arrow", "orc", "jsonl")
 
 
 def content_of(table: Table, *, name: str) -> bytes:
@@ -28,6 +28,9 @@ def content_of(table: Table, *, name: str) -> bytes:
     out = io.BytesIO()
     if name == "parquet":
         parquet.write_table(columns, out, row_group_size=7)
+        return out.getvalue()
+    if name == "orc":
+        orc.write_table(columns, out)
         return out.getvalue()
     with ipc.new_file(out, columns.schema) as writer_of_batches:
         writer_of_batches.write_table(columns, max_chunksize=7)

@@ -57,13 +57,24 @@ def _strings(raw: bytes) -> list[str]:
     return found
 
 
-def _response(wanted: list[str], sums: list[float], labels: list[str], *, is_binary: bool) -> web.Response:
+def _response(
+    wanted: list[dict[str, Any]],  # Any: JSON
+    sums: list[float],
+    labels: list[str],
+    *,
+    is_binary: bool,
+) -> web.Response:
     count = len(sums)
     described: dict[str, Any] = {  # Any: JSON
         "sum": {"name": "sum", "datatype": "FP64", "shape": [count], "data": sums},
         "label": {"name": "label", "datatype": "BYTES", "shape": [count, 1], "data": labels},
     }
-    outputs = [described[name] for name in reversed(wanted)]
+    outputs = [
+        _classes(one["name"], size, sums)
+        if (size := one.get("parameters", {}).get("classification"))
+        else described[one["name"]]
+        for one in reversed(wanted)
+    ]
     if not is_binary:
         return web.json_response({"outputs": outputs})
     raws = []
@@ -75,6 +86,12 @@ def _response(wanted: list[str], sums: list[float], labels: list[str], *, is_bin
         one["parameters"] = {"binary_data_size": len(raws[-1])}
     head = orjson.dumps({"outputs": outputs})
     return web.Response(body=head + b"".join(raws), headers={HEADER_LENGTH: str(len(head))})
+
+
+def _classes(name: str, size: int, values: list[float]) -> dict[str, Any]:  # Any: JSON
+    """The classification extension, as Triton has it, of a model whose classes have the value and its halves."""
+    texts = [f"{value / 2**at:f}:{at}:class {at}" for value in values for at in range(size)]
+    return {"name": name, "datatype": "BYTES", "shape": [len(values), size], "data": texts}
 
 
 @asynccontextmanager
@@ -89,7 +106,7 @@ async def tensor_server(*, is_binary: bool) -> AsyncIterator[TensorServer]:
         sums = [a + b for a, b in zip(pair[::2], pair[1::2], strict=True)]
         labels = [f"{city}!" for city in cities]
         assert len(sums) == len(labels)
-        wanted = [one["name"] for one in head.get("outputs", [{"name": "sum"}])]
+        wanted = head.get("outputs", [{"name": "sum"}])
         return _response(wanted, sums, labels, is_binary=HEADER_LENGTH in request.headers)
 
     async def describe(_: web.Request) -> web.Response:

@@ -87,6 +87,28 @@ async def test_columns_feed_tensors_and_are_copied(tmp_path: Path, two: TensorSe
     assert all([one["name"] for one in head["outputs"]] == ["label", "sum"] for head in two.requests)
 
 
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+async def test_an_output_can_be_classes(tmp_path: Path, two: TensorServer, form: str) -> None:
+    """The server is a stand-in for Triton: it answers with texts in the form that Triton documents."""
+    classes = {"name": "sum", "datatype": "BYTES", "shape": [-1, 2], "parameters": {"classification": 2}}
+    tensors = {**TENSORS, "outputs": [classes, {"name": "label"}]}
+    machine = machine_of(tmp_path / "run", two, "csv", tensors=tensors)
+    machine.contract["output"]["file"]["format"] = form
+    ended = await machine.pod(INFERRUN_BATCH_ROWS="7")
+    assert (ended.code, ended.message) == (0, "40 of 40 records predicted")
+    sums = [expected(index)["total"] for index in range(40)]
+    found = [
+        {"sum": [f"{one:f}:0:class 0", f"{one / 2:f}:1:class 1"], "label": expected(index)["label"]}
+        for index, one in enumerate(sums)
+    ]
+    if form == "jsonl":
+        assert [one["prediction"] for one in results_of(machine)] == found
+        return
+    table = parquet.read_table(machine.output / "out" / "inf-two" / "predictions")
+    assert table["prediction"].to_pylist() == found
+    assert table["prediction"].type.field("sum").type == pyarrow.list_(pyarrow.string(), 2)
+
+
 async def test_predictions_are_columns_of_the_types_of_the_metadata(tmp_path: Path, two: TensorServer) -> None:
     table = {**TABLE, "city": [None, *TABLE["city"][1:]]}
     machine = machine_of(tmp_path / "run", two, "parquet", table, tensors=TENSORS)

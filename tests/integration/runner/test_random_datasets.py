@@ -20,15 +20,16 @@ import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import feather, parquet
+from pyarrow import feather, orc, parquet
 
 from inferrun.formats.arrow.format import ARROW
 from inferrun.formats.csv.dialect import CsvDialect
 from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import ListedFile, find
 from inferrun.formats.json_text import copied_texts
+from inferrun.formats.orc import ORC
 from inferrun.formats.parquet.format import PARQUET
-from inferrun.plugins import ArrowRecords, ColumnSelection, Limits
+from inferrun.plugins import ArrowRecords, ColumnFormat, ColumnSelection, Limits
 from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
@@ -76,6 +77,26 @@ FAMILIES: Final = (
 )
 """Types of which each has all values of those before it, with their values."""
 
+
+def is_in_orc(kind: pyarrow.DataType) -> bool:
+    """Whether pyarrow writes columns of the type to ORC files."""
+    types = pyarrow.types
+    return not (types.is_unsigned_integer(kind) or types.is_dictionary(kind) or types.is_null(kind))
+
+
+def kept_by_orc(kind: pyarrow.DataType) -> pyarrow.DataType:
+    """Return the type of such a column when it is read."""
+    if pyarrow.types.is_timestamp(kind):
+        return pyarrow.timestamp("ns", kind.tz)
+    return {pyarrow.large_string(): TEXT, pyarrow.large_binary(): pyarrow.binary()}.get(kind, kind)
+
+
+ORC_FAMILIES: Final = tuple(
+    found for family in FAMILIES if (found := tuple(one for one in family if is_in_orc(one[0])))
+)
+
+FORMATS: Final[Mapping[str, ColumnFormat]] = {"parquet": PARQUET, "arrow": ARROW, "orc": ORC}
+
 PARTITIONS: Final = (
     (TEXT, [None, "a b", "x/y=z", "01"]),
     (pyarrow.int64(), [None, 3, -20]),
@@ -94,7 +115,8 @@ class Given:
 @st.composite
 def datasets(draw: st.DrawFn, suffix: str) -> Given:
     """Files whose columns differ in their types, with nulls, missing columns, and a partition."""
-    families = draw(st.lists(st.sampled_from(FAMILIES), min_size=1, max_size=4))
+    is_orc = suffix == ".orc"
+    families = draw(st.lists(st.sampled_from(ORC_FAMILIES if is_orc else FAMILIES), min_size=1, max_size=4))
     kind, choices = draw(st.sampled_from(PARTITIONS))
     paths: dict[str, Any] = {}  # Any: values of a column, here and below
     for at in range(draw(st.integers(1, 5))):
@@ -125,6 +147,7 @@ def datasets(draw: st.DrawFn, suffix: str) -> Given:
         files[path] = pyarrow.table(columns, pyarrow.schema(fields))
     types = {name: families[int(name[1:])][width][0] for name, width in widest.items()}
     types = {name: one.value_type if pyarrow.types.is_dictionary(one) else one for name, one in types.items()}
+    types = {name: kept_by_orc(one) if is_orc else one for name, one in types.items()}
     types |= {"feed": pyarrow.int32(), "p": kind if any(one is not None for one in paths.values()) else TEXT}
     return Given(files, pyarrow.table({name: pyarrow.array(values[name], one) for name, one in types.items()}))
 
@@ -136,7 +159,7 @@ def datasets(draw: st.DrawFn, suffix: str) -> Given:
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(st.data(), st.sampled_from(["parquet", "arrow"]), st.integers(1, 3000), st.integers(1, 20), st.randoms())
+@given(st.data(), st.sampled_from([*FORMATS]), st.integers(1, 3000), st.integers(1, 20), st.randoms())
 def test_each_row_is_read_once_in_order_with_value_and_type(  # noqa: PLR0917  what hypothesis draws
     tmp_path_factory: pytest.TempPathFactory,
     data: st.DataObject,
@@ -151,6 +174,10 @@ def test_each_row_is_read_once_in_order_with_value_and_type(  # noqa: PLR0917  w
         (folder / path).parent.mkdir(exist_ok=True)
         if form == "parquet":
             parquet.write_table(table, folder / path, row_group_size=group)
+        elif form == "orc":
+            orc.write_table(
+                table, folder / path, stripe_size=64 * group, compression=random.choice(["zstd", "uncompressed"])
+            )
         else:
             compression = random.choice(["zstd", "uncompressed"])
             feather.write_feather(table, str(folder / path), chunksize=group, compression=compression)
@@ -257,7 +284,5 @@ def source_of(
     spec = DatasetSpec(allow_empty=True, missing_columns="Fail" if csv_dialect else "Null")
     opened = OpenedDataset(found, files, repr, None, spec, "input.file")
     columns = ColumnSelection(fed=(fed,), copies_all=True)
-    record_format = (
-        Csv(columns, csv_dialect) if csv_dialect else (PARQUET if form == "parquet" else ARROW).with_columns(columns)
-    )
+    record_format = Csv(columns, csv_dialect) if csv_dialect else FORMATS[form].with_columns(columns)
     return FileRanges(opened, record_format=record_format, limits=Limits(chunk_bytes=chunk_bytes))

@@ -310,9 +310,9 @@ async def test_the_output_of_a_retry_is_complete(file: Machine, model: CountingM
     retry(file, first)
     second = await file.pod(**SMALL)
     results = read_results(run_of(file, second), **store.access)
-    assert [row["prediction"] for row in results] == [index + 0.5 for index in range(COUNT)]
     assert list(results.errors) == []
     assert len(results.errors.to_arrow()) == 0
+    assert [row["prediction"] for row in results] == [index + 0.5 for index in range(COUNT)]
 
 
 async def test_the_shards_of_a_run_are_one_table(file: Machine, model: CountingModel) -> None:

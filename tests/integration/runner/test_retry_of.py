@@ -1,6 +1,7 @@
 """`retryOf` with the real program: only what failed is sent again, and the new output is complete."""
 
 import json
+import uuid
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def retry(machine: Machine, ended: Ended | None, *, number: int = 2, of: dict[st
     retried = {"name": "sums", "runId": before["runId"], "jobName": before["jobName"]}
     if ended is not None and ended.code == 0:
         retried["manifestSha256"] = ended.result.output.sha256
-    uid = f"{number}{before['runId'][1:]}"
+    uid = str(uuid.uuid4())
     machine.contract = {
         **before,
         "jobId": uid,
@@ -141,14 +142,14 @@ async def test_a_run_without_output_is_repeated_as_a_whole(file: Machine, model:
     assert "the retried run has no output, so every record is predicted" in ended.stderr
 
 
-async def test_an_input_that_has_changed_is_an_error(file: Machine, model: CountingModel) -> None:
+async def test_an_input_without_ids_that_has_changed_is_an_error(file: Machine, model: CountingModel) -> None:
     reject(model, BAD)
     first = await file.pod(**SMALL)
     (file.input / "data" / "rows.jsonl").write_text("[1, 2]\n")
     retry(file, first)
     ended = await file.pod(**SMALL)
     assert (ended.code, ended.result.retryable) == (3, False)
-    assert "retryOf: the input differs from the one that run 'sums' read" in ended.message
+    assert "the input differs from the one that run 'sums' read, and its records have no custom_id" in ended.message
 
 
 async def test_an_output_that_was_changed_or_deleted_is_an_error(file: Machine, model: CountingModel) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pyarrow
 import pytest
-from pyarrow import ipc, parquet
+from pyarrow import ipc, orc, parquet
 
 from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.orc import ORC
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.plugins import Limits, RecordFormat
 from runner.stores.dataset import spooled
@@ -59,17 +60,29 @@ async def test_a_record_batch_is_not_in_memory_as_a_whole(tmp_path: Path) -> Non
     assert await peak_of("arrow", path, chunk_bytes=0) < LIMIT
 
 
-@pytest.mark.parametrize("name", ["parquet", "arrow"])
+async def test_a_stripe_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "rows.orc"
+    (rows,) = batches(ROWS)
+    with orc.ORCWriter(str(path), stripe_size=1 << 30) as out:
+        out.write(pyarrow.Table.from_batches([rows]))
+    assert orc.ORCFile(path).nstripes == 1
+    assert await peak_of("orc", path, chunk_bytes=0) < LIMIT + 16  # pyarrow.dataset, too
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow", "orc"])
 def test_a_group_of_many_rows_has_many_chunks(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"rows.{name}"
-    table = pyarrow.table({"a": pyarrow.array(range(1_000_000), pyarrow.int64())})
+    (rows,) = batches(ROWS)
+    table = pyarrow.Table.from_batches([rows.select(["c0"])])
     if name == "parquet":
         parquet.write_table(table, path, row_group_size=len(table))
+    elif name == "orc":
+        orc.write_table(table, path)
     else:
         with ipc.new_file(str(path), table.schema) as out:
             out.write_batch(table.combine_chunks().to_batches()[0])
     file = LocalFile(path.parent, path.name, path.stat().st_size)
-    record_format: RecordFormat = PARQUET if name == "parquet" else ARROW
-    plan = FileRanges(spooled(file, ""), record_format=record_format, limits=Limits()).plan()
+    formats: dict[str, RecordFormat] = {"parquet": PARQUET, "arrow": ARROW, "orc": ORC}
+    plan = FileRanges(spooled(file, ""), record_format=formats[name], limits=Limits()).plan()
     assert 100 < len(plan.chunks) <= 256
     assert plan.total == len(table)

@@ -95,6 +95,39 @@ def test_a_request_has_the_bytes_of_tritons_client(encoded: list[tuple[bytes, in
     assert (list(request.inputs[0].shape), request.inputs[0].datatype) == (list(shape), datatype)
 
 
+REQUESTED = """
+import base64, json, sys
+from tritonclient import grpc, http
+
+given = http.InferInput("x", [1], "FP32")
+output = http.InferRequestedOutput("y", binary_data=True, class_count=3)
+body, length = http.InferenceServerClient.generate_request_body([given], outputs=[output])
+tensor = grpc.InferRequestedOutput("y", class_count=3)._get_tensor()
+outputs = json.loads(body[:length] if length else body)["outputs"]
+json.dump([outputs, base64.b64encode(tensor.SerializeToString()).decode()], sys.stdout)
+"""
+
+
+def test_a_requested_classification_is_that_of_tritons_client() -> None:
+    if not (python := triton_python()).exists():
+        pytest.skip("Triton's client is required: python -m tools.devcluster test-servers")
+    done = subprocess.run([str(python), "-c", REQUESTED], capture_output=True, text=True, check=True)
+    outputs, tensor = json.loads(done.stdout)
+    given = {
+        "inputs": [{"name": "x", "columns": ["v"]}],
+        "outputs": [{"name": "y", "parameters": {"classification": 3}}],
+    }
+    signature = signature_of(Tensors.model_validate(given), None, "", target="")
+    sent = tensor_of(JsonRecords([b'{"v":1}']), signature.inputs[0], is_json=False)
+    (head, _), _ = rest_messages.encode_bytes([sent], signature)
+    assert orjson.loads(head)["outputs"] == outputs
+    assert orjson.loads(rest_messages.encode_json([sent], signature))["outputs"] == [
+        {"name": "y", "parameters": {"classification": 3}}
+    ]
+    request = messages.ModelInferRequest.FromString(grpc_messages.infer_request("m", [sent], signature))
+    assert [one.SerializeToString() for one in request.outputs] == [b64decode(tensor)]
+
+
 def test_parameters_are_sent_with_inputs_and_requests() -> None:
     parameters = {"content_type": "x", "sequence": 5, "is_last": True}
     given = {"name": "x", "columns": ["v"], "parameters": parameters}

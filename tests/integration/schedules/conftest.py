@@ -3,6 +3,7 @@
 The runs of these tests are annotated so that an installed product ignores them.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from secrets import token_hex
 
@@ -10,6 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.objects.events import EventRecorder
+from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
@@ -45,13 +47,19 @@ def stored(temporal: Client, namespace: str) -> TemporalSchedules:
 
 
 @pytest.fixture
-def schedules(api: KubeClient, stored: TemporalSchedules, namespace: str) -> Schedules:
+async def schedules(api: KubeClient, stored: TemporalSchedules, namespace: str) -> AsyncIterator[Schedules]:
     """Keeps them."""
-    return Schedules(
+    watch = RunWatch(api, namespaces=Namespaces((namespace,)))
+    watching = asyncio.create_task(watch.run())
+    await watch.synced()
+    yield Schedules(
         RunStore(api),
         stored,
-        watch=RunWatch(api, namespaces=Namespaces((namespace,))),
+        watch=watch,
         clean_up=lambda _run: None,
         events=EventRecorder(api, reporter="tests", component="shim"),
         defaults=Defaults,
+        metrics=Metrics(),
     )
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)

@@ -80,11 +80,11 @@ async def test_the_status_of_a_schedule_lists_its_next_times(
     [
         ("30 2 * * *", "2027-03-27T12:00:00Z", ["2027-03-29T00:30", "2027-03-30T00:30"]),
         ("30 2 * * *", "2027-10-30T12:00:00Z", ["2027-10-31T01:30", "2027-11-01T01:30"]),
-        ("30 * * * *", "2027-10-31T00:00:00Z", ["2027-10-31T00:30", "2027-10-31T02:30"]),
+        ("30 * * * *", "2027-10-31T00:00:00Z", ["2027-10-31T00:30", "2027-10-31T01:30"]),
     ],
     ids=["does not exist", "occurs twice", "hourly"],
 )
-async def test_a_local_time_that_does_not_exist_is_left_out_and_one_that_occurs_twice_fires_once(
+async def test_times_of_a_day_fire_once_and_times_of_an_hour_every_hour_when_clocks_change(
     *,
     api: KubeClient,
     temporal: Client,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.resources.storage import KNOWN_LABELS
-from tests.integration.crds.manifests import CONFIG, REJECTED, RUN
+from tests.integration.crds.manifests import CONFIG, REJECTED, RUN, SPREAD, affinity
 
 Json = dict[str, Any]  # Any: manifests are free-form JSON, invalid on purpose
 Path = tuple[str | int, ...]
@@ -391,6 +391,12 @@ def _of_options() -> Iterator[BadInput]:
         ),
         ("gRPC of an object of KServe", {"kserve": {**service, "protocolVersion": "grpc-v2"}}, "protocolVersion"),
         ("no model", {"kserve": {"modelName": "a"}}, "modelUrl"),
+        ("nodes of others", {"nodeSelector": {"pool": "team-b"}}, 'nodeSelector is "pool=team-b"'),
+        ("nodes of others by affinity", {"affinity": affinity("NotIn", "a")}, "affinity.nodeAffinity"),
+        ("reserved nodes", {"tolerations": [{"key": "a", "operator": "Exists"}]}, "setting allowedTolerations"),
+        ("a node per shard", {"topologySpreadConstraints": [SPREAD]}, "setting allowedNodeLabels"),
+        ("a priority", {"priorityClassName": "system-node-critical"}, "setting allowedPriorityClasses"),
+        ("a runtime", {"runtimeClassName": "runc"}, "setting allowedRuntimeClasses"),
         *(
             (f"an error threshold of {value!r}", {"errorThreshold": value}, "errorThreshold")
             for value in ("", "%", "-5%", "five", "100.5%", "0x10", "١%")

@@ -18,6 +18,7 @@ from temporalio.client import Client
 from activities.objects.events import EventRecorder
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Launch, serve, serves_temporal
+from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.namespaces import Namespaces
@@ -134,6 +135,7 @@ def start_shim(
             defaults=defaults,
             runner_account="",
             events=EventRecorder(own, reporter="tests", component="shim"),
+            metrics=Metrics(),
         )
         task = asyncio.create_task(shim.run())
         try:

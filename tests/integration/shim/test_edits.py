@@ -6,6 +6,7 @@ import json
 import pytest
 from temporalio.client import Client
 
+from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -94,6 +95,7 @@ async def test_a_signal_that_a_newer_spec_has_overtaken_is_followed_by_that_spec
         defaults=Defaults,
         clean_up=unexpected,
         workers=1,
+        metrics=Metrics(),
     )
     task = asyncio.create_task(executions.run())
     executions.add((namespace, "run"), seen, background=False)

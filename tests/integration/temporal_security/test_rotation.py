@@ -16,6 +16,8 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from benchmarks.control_plane import ControlPlane
+from benchmarks.processes import free_port
+from control.metrics import Metrics
 from inferrun.temporal.connection import connect
 from inferrun.temporal.rotation import CredentialRotation, RotatingService
 from tests.integration.shim.conftest import Until
@@ -123,7 +125,7 @@ async def test_a_worker_goes_on_with_a_certificate_that_was_replaced(
         }
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        client = await connect(identity="tests")
+        client = await connect(identity="tests", runtime=Metrics(temporal_port=free_port()).temporal)
         assert isinstance(client.service_client, RotatingService)
         queue = f"rotation-{uuid.uuid4().hex[:8]}"
         worker = Worker(client, task_queue=queue, workflows=[Echo])

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
+from control.metrics import Metrics
 from control.work_queue import WorkQueue
 
 IN_TIME = 5
@@ -290,3 +291,30 @@ async def test_of_a_group_only_so_many_keys_are_processed_at_a_time_whoever_is_i
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_named_queue_is_measured() -> None:
+    metrics, go_on = Metrics(), asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        await go_on.wait()
+        if key == "bad":
+            raise ValueError(key)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(name, {"queue": "tests", **labels})
+
+    queue: WorkQueue[str] = WorkQueue(reconcile, workers=1, metrics=metrics, name="tests")
+    task = asyncio.create_task(queue.run())
+    for key in ("good", "bad", "waits"):
+        queue.add(key)
+    queue.add("waits too", background=True)
+    await until(lambda: value("inferrun_queue_depth") == 3)
+    go_on.set()
+    await until(lambda: value("inferrun_queue_depth") == 0)
+    counted = "inferrun_reconcile_duration_seconds_count"
+    await until(lambda: (value(counted, outcome="success"), value(counted, outcome="error")) == (3, 1))
+    queue.add("again")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert value("inferrun_queue_depth") == 0

@@ -1,4 +1,4 @@
-"""What the runner's image omits from pyarrow is not needed for columns, Parquet and zstd."""
+"""What the runner's image omits from pyarrow is not needed for columns, Parquet, ORC and zstd."""
 
 import os
 import re
@@ -13,9 +13,10 @@ REPOSITORY = Path(__file__).parents[3]
 
 USE = """
 import io, pyarrow
-from pyarrow import parquet
+from pyarrow import orc, parquet
 from inferrun.plugins import ArrowRecords
 from inferrun.formats.columns import row_texts
+from inferrun.formats.orc import ORC, dataset
 from inferrun.formats.parquet.format import PARQUET
 from runner.protocols.tensors.columns import tensor_of
 from runner.protocols.tensors.datatypes import raw_of
@@ -27,6 +28,9 @@ parquet.write_table(table, out, compression="zstd")
 (batch,) = parquet.ParquetFile(io.BytesIO(out.getvalue())).iter_batches()
 assert row_texts(batch) == [b"[1,0.5]", b"[null,1.5]", b"[3,2.5]"]
 assert len(raw_of(tensor_of(ArrowRecords(batch), TensorSpec("x"), is_json=False).values, "FP32")) == 24
+out = io.BytesIO()
+orc.write_table(table, out)
+assert dataset.OrcFileFormat().make_fragment(pyarrow.BufferReader(out.getvalue())).to_table() == table
 packed = pyarrow.Codec("zstd").compress(b"text", asbytes=True)
 assert pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read() == b"text"
 """

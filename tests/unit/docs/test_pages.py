@@ -59,6 +59,7 @@ OTHER_WORDS = {
     *plugins.__all__,
     *client.__all__,
     *results.__all__,
+    *("NotIn", "DoesNotExist", "NoSchedule", "PreferNoSchedule", "NoExecute", "DoNotSchedule", "ScheduleAnyway"),
     *("ExactlyOnce", "AtLeastOnce", "DeleteOnSuccess", "DeleteOnCompletion"),
     *(key.name for key in ATTRIBUTES),
     *STAGES,

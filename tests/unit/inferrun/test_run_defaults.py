@@ -50,6 +50,9 @@ def test_settings_are_parsed_from_text() -> None:
         ("maxActiveRunsPerNamespace", "-1"),
         ("minScheduleIntervalSeconds", "59"),
         ("allowedAddresses", "10.0.0.0/33"),
+        ("allowedNodeLabels", "topology.kubernetes.io/zone"),
+        ("allowedNodeLabels", "pool=a?"),
+        ("allowedTolerations", "nvidia.com/gpu=*"),
         ("refusedAddresses", "10.0.0.1:http"),
     ],
 )

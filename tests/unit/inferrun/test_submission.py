@@ -107,6 +107,21 @@ def test_an_error_message_is_short_even_with_many_problems() -> None:
     assert len(str(rejection.value)) < 2048
 
 
+def test_resources_are_part_of_the_run() -> None:
+    asked = {"requests": {"cpu": 2}, "limits": {"memory": "1Gi"}}
+    assert parse_submission({**REQUEST, "resources": asked}).run_spec()["resources"] == asked
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [{"limit": {"cpu": 1}}, {"limits": 5}, {"limits": {"cpu": True}}, {"limits": {"cpu": 10**400}}],
+    ids=str,
+)
+def test_resources_of_another_form_are_refused(resources: object) -> None:
+    with pytest.raises(InvalidSubmission, match=r"^resources"):
+        parse_submission({**REQUEST, "resources": resources})
+
+
 INTEGERS = ("timeoutSeconds", "backoffLimit", "pendingTimeoutSeconds", "canaryRecords", "shards")
 NUMBERS: tuple[object, ...] = (float("nan"), float("inf"), -float("inf"), 1e300, 10**400, -1, 1.5)
 

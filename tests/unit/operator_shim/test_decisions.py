@@ -100,6 +100,7 @@ def test_the_shim_overwrites_only_an_empty_status_or_its_own_rejection(*, status
         ({"storage": {"input": {"flie": {"claimName": "a"}}}}, Reason.INVALID_STORAGE, "spec.storage.input"),
         ({"serviceAccountName": "admin"}, Reason.INVALID_SPEC, "spec.serviceAccountName"),
         ({"image": "evil:1"}, Reason.INVALID_SPEC, "spec.image"),
+        ({"priorityClassName": "urgent"}, Reason.INVALID_SPEC, "spec.priorityClassName"),
         (
             {"kserve": {"modelName": "a"}, "modelName": "b"},
             Reason.INVALID_SPEC,

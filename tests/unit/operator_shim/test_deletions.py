@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from control.metrics import Metrics
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from operator_shim.deletions import REST_SECONDS, WORKERS, Deletions
@@ -44,7 +45,7 @@ class NotedSchedules(TemporalSchedules):
 async def deletions() -> AsyncIterator[tuple[Stage, Deletions]]:
     stage = Stage(FakeTime(asyncio.get_running_loop()))
     stage.time.freeze()
-    lane = Deletions(StoredObjects(), stage, NotedSchedules(stage.ended))
+    lane = Deletions(StoredObjects(), stage, NotedSchedules(stage.ended), metrics=Metrics())
     task = asyncio.create_task(lane.run())
     try:
         yield stage, lane

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from control.informer import Key
+from control.metrics import Metrics
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
@@ -66,6 +67,7 @@ class Stage:
             clean_up=lambda _run: None,
             defaults=lambda: Defaults(max_active_runs_per_namespace=self.limit),
             workers=2,
+            metrics=Metrics(),
         )
 
     async def see(self, *names: str, namespace: str = "team", reason: str = "") -> list[str]:

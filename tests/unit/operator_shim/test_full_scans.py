@@ -9,6 +9,7 @@ from typing import Any
 
 from activities.objects.events import EventRecorder
 from control.informer import Key
+from control.metrics import Metrics
 from inferrun import wellknown
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import CONFIGS, EVENTS, RUNS, Object, Resource
@@ -190,6 +191,7 @@ async def shim_beside_finished_runs(
         defaults=Defaults,
         runner_account="",
         events=EventRecorder(cluster, reporter="tests", component="shim"),
+        metrics=Metrics(),
     )
     task = asyncio.create_task(shim.run())
     try:

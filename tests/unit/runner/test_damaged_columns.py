@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pyarrow
 import pytest
-from pyarrow import ipc, parquet
+from pyarrow import ipc, orc, parquet
 
 from inferrun.formats.arrow.format import ARROW
+from inferrun.formats.orc import ORC
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.plugins import Chunk, InputError, Limits, RecordFormat
 from tests.unit.runner.batches import decoded, file_of
@@ -34,10 +35,17 @@ def parquet_file(compression: str = "snappy") -> bytes:
     return out.getvalue()
 
 
+def orc_file() -> bytes:
+    out = io.BytesIO()
+    orc.write_table(TABLE, out, compression="zstd")
+    return out.getvalue()
+
+
 FILES: dict[str, tuple[RecordFormat, bytes]] = {
     "arrow": (ARROW, arrow_file()),
     "arrow with lz4": (ARROW, arrow_file("lz4")),
     "arrow with zstd": (ARROW, arrow_file("zstd")),
+    "orc": (ORC, orc_file()),
     "parquet": (PARQUET, parquet_file()),
     "parquet with zstd": (PARQUET, parquet_file("zstd")),
 }
@@ -60,6 +68,10 @@ def outcome_of(record_format: RecordFormat, path: Path) -> str:
         if error.is_retryable:
             return "is retried"
         return "rows cannot be read" if "cannot be read as" in str(error) else "rows has another column"
+    except ValueError as error:  # a run compares the types of the columns before it reads them
+        if "only numbers and booleans are allowed" not in str(error):
+            raise
+        return "rows has another column"
     return "read"
 
 

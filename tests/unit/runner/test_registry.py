@@ -37,6 +37,7 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
         ("inferrun.formats", "openai"),
         ("inferrun.formats", "parquet"),
         ("inferrun.formats", "arrow"),
+        ("inferrun.formats", "orc"),
         ("inferrun.formats", "files"),
     ]
 

@@ -1,6 +1,6 @@
 {{/*
-The specs of the ValidatingAdmissionPolicies. Each takes a dict: protected (namespaces in which the worker may create nothing) and
-accounts (service accounts that Pods of runs may use).
+The specs of the ValidatingAdmissionPolicies. Each takes a dict: protected (namespaces in which the worker may create nothing),
+accounts (service accounts that Pods of runs may use) and settings (what else they may use).
 */}}
 
 {{- define "inferrun.policy.namespace" -}}
@@ -60,8 +60,10 @@ validations:
     message: "Pods of runs must only have volumes of the kinds emptyDir, configMap, secret, persistentVolumeClaim, projected"
   - expression: >-
       !variables.isCreation || variables.pod.?volumes.orValue([]).all(v,
-      !has(v.projected) || v.projected.?sources.orValue([]).all(s, has(s.secret)))
-    message: "projected volumes of runs must only have Secrets: a token would be one of the default service account"
+      !has(v.projected) || v.projected.?sources.orValue([]).all(s, has(s.secret) || (has(s.serviceAccountToken) &&
+      s.serviceAccountToken.?audience.orValue('') != '' &&
+      variables.pod.?serviceAccountName.orValue('default') in {{ toJson .accounts | replace "\"" "'" }})))
+    message: "projected volumes of runs must only have Secrets, and tokens for an audience of an allowed service account"
   - expression: >-
       !variables.isCreation || (variables.pod.?securityContext.?runAsNonRoot.orValue(false) &&
       variables.pod.?securityContext.?seccompProfile.?type.orValue('') == 'RuntimeDefault' &&
@@ -85,6 +87,24 @@ validations:
       (variables.pod.?serviceAccountName.orValue('default') == 'default' &&
       !variables.pod.?automountServiceAccountToken.orValue(true))
     message: "Pods of runs must use an allowed service account (runnerServiceAccount, settings.allowedServiceAccounts) or no token"
+  - expression: >-
+      !variables.isCreation ||
+      variables.pod.?priorityClassName.orValue('') in {{ prepend .settings.allowedPriorityClasses "" | toJson | replace "\"" "'" }}
+    message: "Pods of runs must use an allowed priority class (settings.allowedPriorityClasses) or none"
+  - expression: >-
+      !variables.isCreation ||
+      variables.pod.?runtimeClassName.orValue('') in {{ prepend .settings.allowedRuntimeClasses "" | toJson | replace "\"" "'" }}
+    message: "Pods of runs must use an allowed runtime class (settings.allowedRuntimeClasses) or none"
+  {{- /* GKE adds a toleration for the architecture of the nodes. */}}
+  - expression: >-
+      !variables.isCreation || variables.pod.?tolerations.orValue([]).all(t, t.?key.orValue('') == 'kubernetes.io/arch' ||
+      (t.?key.orValue('*') + '=' + (t.?operator.orValue('Equal') == 'Exists' ? '*' : t.?value.orValue('')) + ':' +
+      t.?effect.orValue('*')).matches(r'^({{ join "|" .settings.allowedTolerations | replace "." "\\." | replace "*" ".*" }})$'))
+    message: "Pods of runs must have only allowed tolerations (settings.allowedTolerations)"
+  - expression: >-
+      !variables.isCreation ||
+      size(variables.pod.?affinity.?podAntiAffinity.?requiredDuringSchedulingIgnoredDuringExecution.orValue([])) == 0
+    message: "Pods of runs must not keep other Pods from nodes"
 {{- end -}}
 
 {{- define "inferrun.policy.configmaps" -}}

@@ -62,6 +62,8 @@ spec:
               valueFrom:
                 fieldRef:
                   fieldPath: metadata.namespace
+            - name: TEMPORAL_METRICS_PORT
+              value: "8081"
             - name: INFERRUN_RELEASE
               value: {{ include "inferrun.release" $root | quote }}
             - name: INFERRUN_TASK_QUEUE
@@ -117,6 +119,8 @@ spec:
           ports:
             - name: health
               containerPort: 8080
+            - name: sdk-metrics
+              containerPort: 8081
           livenessProbe:
             httpGet:
               path: /livez

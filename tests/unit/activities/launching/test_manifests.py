@@ -18,6 +18,7 @@ from activities.launching.snapshot import (
     WantedService,
 )
 from inferrun.resources import parse_run
+from inferrun.resources.placement import Placement
 from tests.unit.objects import RUN, UID, Json, snapshot
 
 
@@ -514,3 +515,36 @@ def test_only_one_pod_verifies_the_output_of_several_shards() -> None:
     job = manifests.verify_job(RUN, compiled(shards=3), installation="i", launch=1, attempt=1, is_final=False)
     assert job["spec"]["completions"] == 1
     assert "completionMode" not in job["spec"]
+
+
+PLACED: Json = {
+    "nodeSelector": {"pool": "spot"},
+    "tolerations": [{"key": "pool", "operator": "Exists"}],
+    "affinity": {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}}
+            ]
+        }
+    },
+    "priorityClassName": "low",
+    "runtimeClassName": "gvisor",
+}
+SPREAD: Json = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+
+
+def test_pods_are_placed_where_the_config_says_and_so_is_the_verification_of_their_output() -> None:
+    placement = Placement.model_validate({**PLACED, "topologySpreadConstraints": [SPREAD]})
+    for body in (job_of(placement=placement), verify_job_of(placement=placement, shards=2)):
+        spec = body["spec"]["template"]["spec"]
+        assert spec.items() >= PLACED.items()
+        assert "topologySpreadConstraints" not in spec
+    assert PLACED.keys().isdisjoint(pod_of())
+
+
+def test_only_the_pods_of_the_run_are_counted_when_its_shards_are_spread() -> None:
+    placement = Placement.model_validate({"topologySpreadConstraints": [SPREAD, SPREAD]})
+    template = job_of(placement=placement, shards=2)["spec"]["template"]
+    selector = {"matchLabels": {"inferrun.dev/run-uid": UID}}
+    assert template["spec"]["topologySpreadConstraints"] == [{**SPREAD, "labelSelector": selector}] * 2
+    assert template["metadata"]["labels"].items() >= selector["matchLabels"].items()

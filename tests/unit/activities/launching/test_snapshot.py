@@ -161,6 +161,41 @@ def test_resources_that_a_config_does_not_mention_have_the_defaults_of_the_insta
     }
 
 
+@pytest.mark.parametrize(
+    ("of_config", "of_run", "expected"),
+    [
+        ({"requests": {"cpu": 1}}, {"requests": {"cpu": "2"}}, {"requests": {"cpu": "2"}}),
+        ({"limits": {"memory": "1Gi"}}, {"limits": {"cpu": 1}}, {"limits": {"memory": "1Gi", "cpu": "1"}}),
+        ({"limits": {"memory": "1Gi"}}, {"requests": {"memory": "4Gi"}}, {"requests": {"memory": "4Gi"}}),
+        (
+            {"requests": {"memory": "4Gi"}, "limits": {"memory": "8Gi", "nvidia.com/gpu": 1}},
+            {"limits": {"memory": "1Gi"}},
+            {"limits": {"nvidia.com/gpu": "1", "memory": "1Gi"}},
+        ),
+        ({"requests": {"cpu": 1}}, {}, {"requests": {"cpu": "1"}}),
+    ],
+)
+def test_what_a_run_says_about_a_resource_replaces_what_its_config_says(
+    of_config: dict[str, Any], of_run: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    defaults = Defaults(runner_requests=(), runner_limits=())
+    assert compiled(spec={"resources": of_config}, resources=of_run, defaults=defaults).resources == expected
+
+
+def test_a_limit_of_ephemeral_storage_is_that_of_tmp() -> None:
+    given = {"limits": {"ephemeral-storage": "60Gi"}}
+    assert compiled(spec={"resources": given}).tmp_size == compiled(resources=given).tmp_size == "60Gi"
+    assert compiled(spec={"resources": {"requests": {"ephemeral-storage": "1Gi"}}}).tmp_size == "20Gi"
+
+
+def test_the_placement_is_read_back_as_the_config_has_it() -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    placed = {"nodeSelector": {"pool": "spot"}, "priorityClassName": "low", "topologySpreadConstraints": [spread]}
+    made = compile_of(spec=placed)
+    assert CompiledRun.read(made.texts, base_name="a").snapshot.placement.to_manifest() == placed
+    assert compiled().placement.to_manifest() == {}
+
+
 def test_the_root_file_system_is_read_only_for_our_runner_alone() -> None:
     assert compiled().is_root_read_only
     assert compiled(spec={"image": DEFAULTS.runner_image}).is_root_read_only

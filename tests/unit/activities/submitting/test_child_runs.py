@@ -39,6 +39,7 @@ SPEC = {
     "errorThreshold": "5%",
     "canaryRecords": 10,
     "shards": 3,
+    "resources": {"limits": {"memory": "1Gi"}},
     "schedule": "0 9 * * *",
     "timeZone": "Europe/Rome",
     "concurrencyPolicy": "Allow",
@@ -78,7 +79,7 @@ def finished(number: int, phase: Phase) -> InferenceRun:
 def test_a_schedules_child_inherits_the_execution_and_not_the_schedule() -> None:
     made = child(parent(), workflow_id="w", nominal_time=DUE)
     interval = made["spec"].pop("interval")
-    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:8]}
+    assert made["spec"] == {key: SPEC[key] for key in list(SPEC)[:9]}
     assert interval["end"] == rfc3339(DUE)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferrun.formats.json_text import texts_of
+from inferrun.formats.json_text import numbers_in, texts_of
 from inferrun.plugins import Json
 
 ROWS: dict[str, list[Json]] = {
@@ -40,6 +40,29 @@ def test_each_value_has_its_text(values: list[Json]) -> None:
 @given(st.lists(st.text(max_size=6) | st.sampled_from(['x",', '","', "", "\\", "\n", ",", '"']), min_size=1))
 def test_strings_have_their_texts(values: list[str]) -> None:
     assert list(texts_of(values)) == list(map(orjson.dumps, values))
+
+
+NUMBERS = st.none() | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(NUMBERS, min_size=width, max_size=width), min_size=1)))
+def test_rows_of_numbers_are_decoded_at_once(rows: list[list[Json]]) -> None:
+    flat, width = [value for row in rows for value in row], len(rows[0])
+    assert numbers_in(list(map(orjson.dumps, rows))) == (orjson.dumps(flat), flat, width)
+
+
+ROW_TEXTS = st.sampled_from(
+    ["[1]", "[2,3]", "[null ,-1e5]", "[1, 2]", "1[,2]", "[1,]", "[,1]", "[1 2]", "[]", "[1],[2]"]
+)
+
+
+@settings(max_examples=1000)
+@given(st.lists(ROW_TEXTS | st.text("[],1 ", min_size=1, max_size=5).map(str.strip), min_size=1, max_size=3))
+def test_only_valid_rows_of_the_same_width_are_decoded_at_once(texts: list[str]) -> None:
+    if found := numbers_in(list(map(str.encode, texts))):
+        rows = list(map(orjson.loads, texts))
+        assert found[1] == [value for row in rows for value in row]
+        assert {found[2]} == set(map(len, rows))
 
 
 def _nested(levels: int) -> Json:

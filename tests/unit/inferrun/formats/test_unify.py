@@ -23,6 +23,7 @@ text, long_text = pyarrow.string(), pyarrow.large_string()
         (u32, i8, i64),
         (u64, i64, None),
         (u8, u64, u64),
+        (u8, u32, u32),
         (i32, f32, f64),
         (i16, f32, f32),
         (u32, f64, f64),

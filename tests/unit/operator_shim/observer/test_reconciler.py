@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from control.informer import Key
+from control.metrics import Metrics
 from inferrun import wellknown
 from inferrun.names import job_name
 from inferrun.run_ref import RunRef
@@ -73,6 +74,7 @@ class Stage:
             node_lost_seconds=lambda: 300,
             server_time=lambda: self.server_time or utc_now(),
             sign=lambda ends: " ".join(end.pod_uid for end in ends),
+            metrics=Metrics(),
         )
         return self.reconciler
 

@@ -273,8 +273,15 @@ def errors_of_one_batch(model: PickyModel, count: int) -> dict[int, RecordError]
 
 
 def test_an_error_says_how_often_its_record_was_sent() -> None:
-    found = errors_of_one_batch(PickyModel(3), 8)
-    assert found == {3: RecordError("rejected", "bad record", attempts=4)}  # with 7 others, 3, 1 and alone
+    found = errors_of_one_batch(PickyModel(2), 8)
+    assert found == {2: RecordError("rejected", "bad record", attempts=3)}  # with 7 others, 3, and alone
+
+
+def test_a_half_is_not_sent_to_be_rejected_after_the_other_half_was_accepted() -> None:
+    model = PickyModel(3, 7)
+    found = errors_of_one_batch(model, 8)
+    assert {at: error.attempts for at, error in found.items()} == {3: 3, 7: 3}
+    assert model.requests == 9  # 0 to 7, 0 to 3, 0 and 1, 2, 3, 4 to 7, 4 and 5, 6, 7
 
 
 def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:

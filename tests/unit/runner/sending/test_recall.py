@@ -3,14 +3,14 @@
 import io
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.openai import OPENAI
-from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, ReadableResults, RecordError, Results
-from runner.sending.recall import CHUNKS_HELD, Recall
+from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, ReadableResults, RecordError, Results, StoredResult
+from runner.sending.recall import CHUNKS_HELD, PredictionsByIndex, Recall
 
 CHUNKS = tuple(
     Chunk(index, 0, first, stop, first, stop - first)
@@ -32,6 +32,9 @@ class Earlier:
         one = CHUNKS[chunk]
         return {} if chunk == 3 else {index: b"%d" % -index for index in range(one.first, one.stop) if index % 3}
 
+    def results(self) -> Iterator[StoredResult]:
+        raise AssertionError("the input is the same")
+
 
 def batch(first: int, stop: int) -> Batch:
     return Batch(first, JsonRecords([b"[%d]" % index for index in range(first, stop)]))
@@ -40,7 +43,7 @@ def batch(first: int, stop: int) -> Batch:
 @pytest.mark.parametrize("seed", range(10))
 async def test_known_and_new_predictions_are_merged_in_order(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  not for security
-    recall = Recall(Earlier())
+    recall = Recall(PredictionsByIndex(Earlier()).of)
     cuts = sorted({0, 100, *chance.sample(range(1, 100), 6)})
     for first, stop in itertools.pairwise(cuts):
         unknown = [index for index in range(first, stop) if index % 3 == 0 or 20 <= index < 31]
@@ -65,11 +68,12 @@ async def test_few_chunks_are_held_and_each_is_read_once() -> None:
         return Results(part.records)
 
     earlier = Earlier()
-    recall = Recall(earlier)
+    known = PredictionsByIndex(earlier)
+    recall = Recall(known.of)
     for first in range(0, 100, 5):
         await recall.predict(batch(first, first + 5), answer)
     assert earlier.read == list(range(len(CHUNKS)))
-    assert recall._read.cache_info().currsize <= CHUNKS_HELD
+    assert known._read.cache_info().currsize <= CHUNKS_HELD
 
 
 def predictions(form: ReadableResults, content: bytes) -> dict[int, bytes]:

@@ -19,6 +19,7 @@ from pyarrow import parquet
 
 from inferrun.formats.arrow.format import ARROW
 from inferrun.formats.csv.format import CSV
+from inferrun.formats.dataset import ListedFile
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.openai import OPENAI
 from inferrun.formats.parquet.format import PARQUET
@@ -78,6 +79,11 @@ class MortalFiles(ClaimFiles):
         """Store a file."""
         self._act("put", name)
         super().put(name, content)
+
+    def list_below(self, folder: str) -> list[ListedFile]:
+        """List files."""
+        self._act("list", folder)
+        return super().list_below(folder)
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
         """Read a file."""
@@ -222,7 +228,13 @@ async def test_a_pod_that_is_killed_at_any_time_is_followed_by_one_that_complete
 
 @pytest.mark.parametrize(
     "operation",
-    ["pieces */part-000000*", "put */part-*-000004-late.jsonl", "create */merges/*", "create */manifest.json"],
+    [
+        "list */predictions/",
+        "pieces */part-000000*",
+        "put */part-*-000004-late.jsonl",
+        "create */merges/*",
+        "create */manifest.json",
+    ],
 )
 @pytest.mark.parametrize("is_committed", [True, False])
 async def test_two_pods_that_join_the_same_chunks_agree(tmp_path: Path, operation: str, *, is_committed: bool) -> None:

@@ -1,0 +1,218 @@
+"""Where the Pods of a run are scheduled: as its config says, and never beyond the operator's lists. The scheduler is real."""
+
+from collections.abc import AsyncIterator, Callable
+from secrets import token_hex
+from typing import Any
+
+import pytest
+
+from activities.judging.job_marks import start_job
+from activities.launching import manifests
+from activities.launching.compilation import compile_run
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import KubeError
+from inferrun.kube.objects import CONFIGS, JOBS, PODS, Object, Resource
+from inferrun.reasons import Reason
+from inferrun.resources import parse_config
+from inferrun.run_defaults import Defaults, parse_defaults
+from tests.integration.control.conftest import MakeConfig, MakeRun
+from tests.integration.control.pods import launch, launcher_of
+from tests.integration.waiting import eventually
+from workflows.messages import LaunchState
+
+NODES = Resource("v1", "nodes")
+PRIORITIES = Resource("scheduling.k8s.io/v1", "priorityclasses")
+RUNTIMES = Resource("node.k8s.io/v1", "runtimeclasses")
+SMALL = {"requests": {"cpu": "1m", "memory": "1Mi"}}
+
+
+def settings(**lists: str) -> Callable[[], Defaults]:
+    defaults, problems = parse_defaults(lists, last=Defaults())
+    assert problems == ()
+    return lambda: defaults
+
+
+@pytest.fixture
+async def pool(api: KubeClient) -> AsyncIterator[str]:
+    """The key of a label of the node, whose value is "spot", and the name of a priority class and a runtime class."""
+    name = f"tests-{token_hex(4)}"
+    [node, *_] = (await api.list(NODES, None))["items"]
+    path = node["metadata"]["name"]
+    await api.patch(NODES, None, path, {"metadata": {"labels": {name: "spot"}}})
+    priority = await api.create(PRIORITIES, None, {"metadata": {"name": name}, "value": 7})
+    runtime = await api.create(RUNTIMES, None, {"metadata": {"name": name}, "handler": "runc"})
+    yield name
+    await api.patch(NODES, None, path, {"metadata": {"labels": {name: None}}})
+    await api.delete(PRIORITIES, None, name, uid=priority["metadata"]["uid"])
+    await api.delete(RUNTIMES, None, name, uid=runtime["metadata"]["uid"])
+
+
+def placed_in(pool: str, **changes: Any) -> dict[str, Any]:
+    """Every field of the placement of a config."""
+    wanted = {"matchExpressions": [{"key": pool, "operator": "In", "values": ["spot", "other"]}]}
+    return {
+        "nodeSelector": {pool: "spot"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]},
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": wanted}],
+            }
+        },
+        "tolerations": [{"key": pool, "operator": "Exists", "effect": "NoSchedule"}, {"key": pool, "value": "spot"}],
+        "priorityClassName": pool,
+        "runtimeClassName": pool,
+        **changes,
+    }
+
+
+def allowing(pool: str) -> dict[str, str]:
+    return {
+        "allowedNodeLabels": f"{pool}=spot,{pool}=other",
+        "allowedTolerations": f"{pool}=*:NoSchedule,{pool}=spot:*",
+        "allowedPriorityClasses": pool,
+        "allowedRuntimeClasses": pool,
+    }
+
+
+async def pod_of(api: KubeClient, namespace: str, job: str) -> Object:
+    """The Pod of a Job, once the scheduler has placed it."""
+
+    async def look() -> Object | None:
+        found = (await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/job-name={job}"))["items"]
+        return next((item for item in found if item["spec"].get("nodeName")), None)
+
+    return await eventually(look, what=f"a Pod of {job} on the node")
+
+
+async def test_a_pod_is_scheduled_as_its_config_says(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
+) -> None:
+    config = await make_config(resources=SMALL, **placed_in(pool))
+    run = await make_run(configRef={"name": config}, resources={"requests": {"memory": "2Mi"}})
+    result = await launch(launcher_of(api, defaults=settings(**allowing(pool))), run)
+    pod = (await pod_of(api, namespace, result.job_name))["spec"]
+    assert pod["priority"] == 7
+    assert pod["runtimeClassName"] == pool
+    assert pod["nodeSelector"] == {pool: "spot"}
+    assert pod["affinity"] == placed_in(pool)["affinity"]
+    assert pod["tolerations"][:2] == placed_in(pool)["tolerations"]
+    assert pod["containers"][0]["resources"]["requests"] == {
+        "cpu": "1m",
+        "memory": "2Mi",
+        "ephemeral-storage": "100Mi",
+    }
+
+
+async def test_a_pod_for_which_there_is_no_node_waits(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
+) -> None:
+    config = await make_config(resources=SMALL, nodeSelector={pool: "gpu"})
+    run = await make_run(configRef={"name": config})
+    result = await launch(launcher_of(api, defaults=settings(allowedNodeLabels=f"{pool}=*")), run)
+
+    async def said() -> str | None:
+        found = await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/job-name={result.job_name}")
+        conditions = [one for pod in found["items"] for one in pod["status"].get("conditions", ())]
+        return next((one["message"] for one in conditions if one.get("reason") == "Unschedulable"), None)
+
+    assert "node affinity/selector" in await eventually(said, what="the scheduler to find no node")
+
+
+async def test_a_run_keeps_its_placement_and_no_edit_of_its_config_widens_it(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
+) -> None:
+    launcher = launcher_of(api, defaults=settings(**allowing(pool)))
+    config = await make_config(**placed_in(pool))
+    run = await make_run(configRef={"name": config})
+    first = await launch(launcher, run)
+    urgent = {"priorityClassName": "system-node-critical", "tolerations": [{"key": "a", "operator": "Exists"}]}
+    await api.patch(CONFIGS, namespace, config, {"spec": urgent})
+    second = await launch(launcher, run, launch=2, attempt=2)
+    pods = [(await api.get(JOBS, namespace, one.job_name))["spec"]["template"]["spec"] for one in (first, second)]
+    assert pods[0]["priorityClassName"] == pods[1]["priorityClassName"] == pool
+    assert pods[0]["tolerations"] == pods[1]["tolerations"] == placed_in(pool)["tolerations"]
+    other = await launch(launcher, await make_run(configRef={"name": config}))
+    assert (other.state, other.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
+    assert f'spec.priorityClassName is "system-node-critical"; allowed in this installation: {pool} (setting' in (
+        other.message
+    )
+    assert f'spec.tolerations is "a=*:*"; allowed in this installation: {pool}=*:NoSchedule' in other.message
+
+
+async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, pool: str
+) -> None:
+    run = await make_run(configRef={"name": await make_config(**placed_in(pool))})
+    await launch(launcher_of(api, defaults=settings(**allowing(pool))), run)
+    result = await launch(launcher_of(api), run, launch=2, attempt=2)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
+    for name in ("nodeSelector", "affinity", "priorityClassName", "runtimeClassName"):
+        assert f"spec.{name}" in result.message
+    assert "allowed in this installation: none (setting allowedNodeLabels)" in result.message
+    assert result.message.endswith("; and more problems")
+
+
+async def test_a_config_of_another_namespace_has_the_same_limits(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, own_namespace: str
+) -> None:
+    stored = await api.get(CONFIGS, namespace, await make_config(priorityClassName="system-cluster-critical"))
+    metadata = {"name": "shared", "annotations": stored["metadata"]["annotations"]}
+    await api.create(CONFIGS, own_namespace, {**stored, "metadata": metadata})
+    run = await make_run(configRef={"name": "shared", "namespace": own_namespace})
+    launcher = launcher_of(api, defaults=settings(allowCrossNamespaceConfig="true"))
+    result = await launch(launcher, run)
+    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
+    assert "setting allowedPriorityClasses" in result.message
+
+
+async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
+) -> None:
+    """Kueue admits a Job with the node selector and the tolerations of a flavor, beside those of the Job."""
+    stored = await api.get(CONFIGS, namespace, await make_config(**placed_in(pool)))
+    run = await make_run()
+    compiled = compile_run(run, parse_config(stored), defaults=Defaults(), runner_account="")
+    body = manifests.job(run.ref, compiled, installation="tests", launch=1, attempt=1, seconds_left=None)
+    created = await api.create(JOBS, namespace, {**body, "spec": {**body["spec"], "suspend": True}})
+    name, flavor = created["metadata"]["name"], {"key": "flavor", "operator": "Exists"}
+    spec = created["spec"]["template"]["spec"]
+    chosen = {"nodeSelector": {**spec["nodeSelector"], "flavor": "spot"}, "tolerations": [*spec["tolerations"], flavor]}
+    await api.patch(JOBS, namespace, name, {"spec": {"suspend": False, "template": {"spec": chosen}}})
+    await start_job(api, created)
+    started = await api.get(JOBS, namespace, name)
+    assert started["spec"]["parallelism"] == 1
+    assert started["spec"]["template"]["spec"].items() >= chosen.items()
+
+
+async def test_the_shards_of_a_run_are_spread_among_themselves(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
+) -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    files = {end: {"file": {"claimName": "data", "path": end}} for end in ("input", "output")}
+    spec = {"topologySpreadConstraints": [constraint], "storage": files, "kserve": {"modelUrl": "http://model.invalid"}}
+    run = await make_run(configRef={"name": await make_config(image="own:1", **spec)}, shards=2)
+    result = await launch(launcher_of(api, runner_image="own:1"), run)
+    job = await api.get(JOBS, namespace, result.job_name)
+    selector = {"matchLabels": {"inferrun.dev/run-uid": run.metadata.uid}}
+    template = job["spec"]["template"]
+    assert template["spec"]["topologySpreadConstraints"] == [{**constraint, "labelSelector": selector}]
+    assert template["metadata"]["labels"].items() >= selector["matchLabels"].items()
+
+
+async def test_a_value_that_kubernetes_does_not_accept_is_reported_by_the_run(
+    api: KubeClient, make_run: MakeRun, make_config: MakeConfig
+) -> None:
+    config = await make_config(nodeSelector={"-a": "b"})
+    result = await launch(
+        launcher_of(api, defaults=settings(allowedNodeLabels="*=*")), await make_run(configRef={"name": config})
+    )
+    assert result.reason is Reason.INVALID_SPEC
+    assert "nodeSelector" in result.message
+
+
+async def test_affinity_to_other_pods_is_no_field(api: KubeClient) -> None:
+    others: Object = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
+    spec = {"storage": {}, "affinity": others}
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "others"}, "spec": spec}
+    with pytest.raises(KubeError, match="unknown field"):
+        await api.create(CONFIGS, "default", body, dryRun="All", fieldValidation="Strict")

@@ -1,0 +1,6 @@
+"""Shim and worker as real programs on a control plane of their own."""
+
+from tests.integration.chart.conftest import helm, render
+from tests.integration.shim.conftest import api, namespace, plane, until
+
+__all__ = ["api", "helm", "namespace", "plane", "render", "until"]
