@@ -45,7 +45,7 @@ class OpenedDataset:
     """Returns the fingerprint of objects."""
 
     find_again: Callable[[], Dataset] | None
-    """None if the files cannot change."""
+    """None if the files cannot change while they are read."""
 
     spec: DatasetSpec
     label: str

@@ -1,7 +1,8 @@
 """The input store `http`: one file on a web server.
 
-If the server supports ranges and identifies the content by a strong ETag, the file is read in ranges where it is needed, and ETag
-and size are its fingerprint. Otherwise each Pod spools the file to its disk, and the fingerprint is a hash of the content.
+If the server supports ranges and identifies the content by a strong ETag, the file is read in ranges of that ETag where it is
+needed, and ETag and size are its fingerprint. Otherwise each Pod spools the file to its disk, and the fingerprint is a hash of the
+content.
 
 Sources and files are read by code that blocks, in any thread, so the requests have a thread with an event loop of their own.
 """
@@ -71,16 +72,12 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 file = spool.file
                 one = PlannedObject(file.name, file.size, spool.digest)
 
-            def find_again() -> Dataset:
-                now = execute(web.describe())
-                return Dataset((now,) if now else ())
-
             with decompressed([file], context, suffixes=record_format.suffixes) as readable:
                 dataset = OpenedDataset(
                     Dataset((one,)),
                     {one.name: readable[0]},
                     partial(_fingerprint_of, is_content=found is None),
-                    find_again if found else None,
+                    None,
                     wanted,
                     "input.http",
                 )

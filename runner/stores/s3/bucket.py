@@ -7,8 +7,12 @@ without one, requests are not signed, and neither the environment nor a metadata
 
 obstore resolves names itself and follows the redirects of reads. So the address of the server is checked before the bucket is used,
 and a redirect to another host leads to a proxy that does not exist. What a name resolves to later is left to network policies.
+
+A process that is killed while obstore uploads a file in parts leaves these behind, where no list shows them. So a large file is
+sent in one request, from the disk, to an address that obstore has signed.
 """
 
+import asyncio
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -30,12 +34,15 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 from obstore.store import S3Store
+from yarl import URL
 
 from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
-from inferrun.plugins.limits import MIB
+from inferrun.plugins.http import ExchangeFailed, read_start
+from inferrun.plugins.limits import KIB, MIB
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
+from runner.network.http_client import HttpClient, open_client, whole_timeout
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
 from runner.stores.s3.spec import S3Spec
@@ -65,6 +72,11 @@ _CUT_OFF: Final = "response body error"
 
 _PIECE: Final = 4 * MIB
 
+_LARGEST_REQUEST: Final = 1024 * MIB
+"""Larger files are uploaded in parts: one request might not end within `handler_timeout`, and its limit is 5 GiB."""
+
+_SIGNED: Final = timedelta(hours=1)
+
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 
 _NOT_CONNECTED: Final = re.compile(
@@ -83,9 +95,19 @@ class Bucket:
     """Reads and writes whole objects and ranges. Methods block and raise the given error with the location and the fix."""
 
     def __init__(
-        self, spec: S3Spec, store: S3Store, *, side: str, error: type[RunnerError], retry_seconds: float
+        self,
+        spec: S3Spec,
+        store: S3Store,
+        client: HttpClient,
+        *,
+        side: str,
+        error: type[RunnerError],
+        retry_seconds: float,
     ) -> None:
+        """Files are sent in the event loop that is running now."""
         self._spec = spec
+        self._client = client
+        self._loop = asyncio.get_running_loop()
         self._retry_seconds = retry_seconds
         self._store = store
         self._side = side
@@ -180,16 +202,35 @@ class Bucket:
         return with_blocking_retries(attempt, budget=self._retry_seconds)
 
     def put(self, key: str, content: bytes | Path) -> None:
-        """Store bytes or a file, in parts if it is large, whether or not the key exists."""
+        """Store bytes or a file, whether or not the key exists."""
+        size = content.stat().st_size if isinstance(content, Path) else 0
+        is_sent = _PIECE < size <= _LARGEST_REQUEST and self._spec.credentials_ref is not None
 
         def attempt() -> None:
             with self._errors(key):
                 try:
-                    obstore.put(self._store, key, content)
+                    if isinstance(content, Path) and is_sent:
+                        asyncio.run_coroutine_threadsafe(self._send(key, content, size=size), self._loop).result()
+                    else:
+                        obstore.put(self._store, key, content)
                 except AlreadyExistsError as error:
                     raise self._conflict(key, error) from error
 
         with_blocking_retries(attempt, budget=self._retry_seconds)
+
+    async def _send(self, key: str, path: Path, *, size: int) -> None:
+        url = URL(await obstore.sign_async(self._store, "PUT", key, _SIGNED), encoded=True)
+        with path.open("rb") as content:
+            try:
+                headers = {"Content-Length": str(size)}
+                async with self._client.stream("PUT", url, headers=headers, body=content) as response:
+                    body = await read_start(response, 4 * KIB)
+            except ExchangeFailed as error:
+                raise error.fault(self._error(f"{self._where(key)}: {error}")) from None
+        if response.status != 200:
+            failed = GenericError(f"non-2xx status code: {response.status} {body.decode(errors='replace')}")
+            kind = FaultKind.BUSY if response.status in {409, 429} or response.status >= 500 else FaultKind.FAILED
+            raise Fault(self._error(f"{self._where(key)}: {self._failure(failed)}"), kind=kind)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; a missing one is ignored."""
@@ -291,7 +332,8 @@ async def open_bucket(
         },
         retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=budget)},
     )
-    yield Bucket(spec, store, side=side, error=error, retry_seconds=budget)
+    async with open_client(limits, timeout=whole_timeout(limits.handler_timeout)) as client:
+        yield Bucket(spec, store, client, side=side, error=error, retry_seconds=budget)
 
 
 def _credentials(spec: S3Spec, folder: Path) -> "S3Config":

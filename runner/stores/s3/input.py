@@ -1,6 +1,7 @@
 """The input store `s3`: one object, the objects below a prefix, or those that match a pattern, sorted by key.
 
-Objects are read in blocks and never modified. Their keys, sizes and ETags form the fingerprint.
+Objects are read in blocks and never modified. Their keys, sizes and ETags form the fingerprint. A block is read only if its object
+has the ETag of the list, so the objects need not be listed again before the commit.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 found,
                 {one.name: one for one in readable},
                 fingerprint_of,
-                lambda: _find(bucket, wanted, suffixes=record_format.suffixes)[1],
+                None,
                 wanted,
                 "input.s3",
             )

@@ -10,8 +10,10 @@ import pytest
 from aiohttp import web
 
 from inferrun.plugins import Limits, OutputError
+from inferrun.plugins.limits import MIB
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3Spec
+from tests.integration.runner.s3_server import credentials
 
 pytestmark = pytest.mark.thorough
 
@@ -47,14 +49,16 @@ class Server:
 @asynccontextmanager
 async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) -> AsyncIterator[Bucket]:
     """The bucket of a server on loopback."""
-    app = web.Application()
+    credentials(folder)
+    app = web.Application(client_max_size=16 * MIB)
     app.router.add_route("*", "/records", server.handle)
     app.router.add_route("*", "/records/{key:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    spec = S3Spec(bucket="records", path="out", endpoint=site.name.replace("localhost", "127.0.0.1"))
+    endpoint, secret = site.name.replace("localhost", "127.0.0.1"), {"name": "s3-key"}
+    spec = S3Spec.model_validate({"bucket": "records", "path": "out", "endpoint": endpoint, "credentialsRef": secret})
     limits = Limits(allowed_addresses="127.0.0.1", retry_seconds=retry_seconds)
     try:
         async with open_bucket(spec, folder, limits, side="output", error=OutputError) as bucket:
@@ -70,12 +74,23 @@ async def test_an_object_is_replaced_after_a_conflict(tmp_path: Path) -> None:
     assert (server.stored, server.writes) == ({KEY: b"beat 2"}, 3)
 
 
-async def test_a_file_is_uploaded_after_a_conflict(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [11, 5 * MIB])
+async def test_a_file_is_uploaded_after_a_conflict(tmp_path: Path, size: int) -> None:
     server = Server(conflicts=1)
-    (tmp_path / "part").write_bytes(b"predictions")
+    content = b"p" * size
+    (tmp_path / "part").write_bytes(content)
     async with bucket_of(server, tmp_path) as bucket:
         await asyncio.to_thread(bucket.put, KEY, tmp_path / "part")
-    assert (server.stored, server.writes) == ({KEY: b"predictions"}, 2)
+    assert (server.stored, server.writes) == ({KEY: content}, 2)
+
+
+async def test_a_large_file_that_the_server_refuses_is_reported(tmp_path: Path) -> None:
+    server = Server(conflicts=1_000_000)
+    (tmp_path / "part").write_bytes(b"p" * 5 * MIB)
+    async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
+        with pytest.raises(OutputError, match=r"output.s3: s3://records/.*: the server returned 409; check output.s3"):
+            await asyncio.to_thread(bucket.put, KEY, tmp_path / "part")
+    assert server.stored == {}
 
 
 async def test_an_object_is_created_after_a_conflict(tmp_path: Path) -> None:

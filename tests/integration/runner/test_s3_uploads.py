@@ -1,0 +1,70 @@
+"""Large files of results on their way to a bucket, when the process is killed."""
+
+import asyncio
+import json
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from inferrun.plugins.limits import MIB
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.s3_server import credentials, s3_server
+
+RECORDS = 120
+JOINED = re.compile(rb"(?:PUT|POST) \S+/predictions/part-\d{6}-\d{12}-\d{6}-")
+
+
+@asynccontextmanager
+async def stalling(server: str, stalled: asyncio.Event, *, after: int) -> AsyncIterator[str]:
+    """Forward connections to a server until so many bytes of joined files were sent."""
+    target = urlsplit(server)
+    sent = 0
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        from_server, to_server = await asyncio.open_connection(target.hostname, target.port)
+        back = asyncio.create_task(pipe(from_server, writer))
+        is_upload = False
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                is_upload = is_upload or JOINED.match(data) is not None
+                sent += is_upload * len(data)
+                if sent > after:
+                    stalled.set()
+                if not stalled.is_set():
+                    to_server.write(data)
+                    await to_server.drain()
+        to_server.close()
+        await back
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+    async with await asyncio.start_server(forward, "127.0.0.1", 0) as proxy:
+        yield f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+
+
+async def test_a_process_killed_during_a_large_upload_leaves_nothing_behind(file: Machine, tmp_path: Path) -> None:
+    lines = (json.dumps({"custom_id": f"{number}{'x' * 100_000}", "inputs": [number, 1]}) for number in range(RECORDS))
+    (file.input / "data" / "rows.jsonl").write_text("\n".join(lines))
+    credentials(file.folder / "endpoints" / "output")
+    stalled = asyncio.Event()
+    async with s3_server(tmp_path / "s3") as server:
+        async with stalling(server.url, stalled, after=8 * MIB) as proxy:
+            file.contract["output"] = {"s3": {**server.spec("out"), "endpoint": proxy}}
+            pod = await file.start()
+            await asyncio.wait_for(stalled.wait(), 60)
+            pod.signal(signal.SIGKILL)
+            assert (await pod.end()).code == -signal.SIGKILL
+        file.contract["output"] = {"s3": server.spec("out")}
+        ended = await file.pod()
+        assert (ended.code, ended.message) == (0, f"{RECORDS} of {RECORDS} records predicted")
+        (part,) = (server.bucket / "out").rglob("part-*")
+        assert part.stat().st_size > 10 * MIB
+        assert list((server.bucket / ".sgwtmp" / "multipart").glob("*/*")) == [], "uploads that are not complete"
