@@ -22,13 +22,24 @@ _log = logging.getLogger(__name__)
 class Retry:
     """The input of a run, and the results of the ended run. All methods block."""
 
-    def __init__(self, run: RetriedRun, earlier: EarlierResults, source: Source, *, folder: Path, limit: int) -> None:
-        """`folder` and `limit`: where the predictions are held if they are found by ids, and how many bytes of them."""
+    def __init__(
+        self,
+        run: RetriedRun,
+        earlier: EarlierResults,
+        source: Source,
+        *,
+        folder: Path,
+        limit: int,
+        is_partitioned: bool = False,
+    ) -> None:
+        """`folder` and `limit`: where the predictions are held if they are found by ids, and how many bytes of them.
+        `is_partitioned`: whether a chunk must have records of one partition, as the chunks of the ended run may not."""
         self._run = run
         self._earlier = earlier
         self._source = source
         self._folder = folder
         self._limit = limit
+        self._is_partitioned = is_partitioned
         self.kept = earlier.kept
         """The number of predictions that are taken over; valid after `plan`."""
 
@@ -43,6 +54,8 @@ class Retry:
                 plan = replace(changed, result_schema=plan.result_schema)
         if plan is self._earlier.plan and isinstance(source, AdoptingSource):
             source.adopt(plan)  # files that were added since are not read
+            if self._is_partitioned:
+                plan = replace(source.plan(), result_schema=plan.result_schema)
         if plan.fingerprint != source.fingerprint:
             raise InputError(
                 f"retryOf: the input differs from the one that run {self._run.name!r} read, and its records have no custom_id by "
