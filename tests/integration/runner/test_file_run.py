@@ -207,11 +207,11 @@ async def test_an_empty_file_gives_a_run_without_records_if_it_may_be_empty(file
 
 
 async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
-    file.contract["input"]["file"]["format"] = "orc"
+    file.contract["input"]["file"]["format"] = "xlsx"
     ended = await file.pod()
     assert (ended.code, ended.message) == (
         2,
-        "input.file.format: unknown name 'orc'; allowed: arrow, csv, files, json, jsonl, openai, parquet",
+        "input.file.format: unknown name 'xlsx'; allowed: arrow, csv, files, json, jsonl, openai, orc, parquet",
     )
 
 
