@@ -114,14 +114,7 @@ async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, 
     if earlier is None:
         _log.info("the retried run has no output, so every record is predicted", extra={"retried": run.name})
         return None
-    return Retry(
-        run,
-        earlier,
-        source,
-        folder=settings.spool_dir,
-        limit=settings.limits.spool_bytes,
-        is_partitioned=is_partitioned(contract),
-    )
+    return Retry(run, earlier, source, settings, is_partitioned=is_partitioned(contract))
 
 
 async def check_run(

@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from inferrun.contract import RetriedRun
 from inferrun.plugins import AdoptingSource, Batch, EarlierResults, InputError, InputPlan, Source
 from runner.program.result_types import first_valid
 from runner.sending.keyed_predictions import KeyedPredictions
 from runner.sending.recall import PredictionsByIndex
+from runner.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -23,22 +23,13 @@ class Retry:
     """The input of a run, and the results of the ended run. All methods block."""
 
     def __init__(
-        self,
-        run: RetriedRun,
-        earlier: EarlierResults,
-        source: Source,
-        *,
-        folder: Path,
-        limit: int,
-        is_partitioned: bool = False,
+        self, run: RetriedRun, earlier: EarlierResults, source: Source, settings: Settings, *, is_partitioned: bool
     ) -> None:
-        """`folder` and `limit`: where the predictions are held if they are found by ids, and how many bytes of them.
-        `is_partitioned`: whether a chunk must have records of one partition, as the chunks of the ended run may not."""
+        """`is_partitioned`: whether no chunk may have records of two partitions, as those of the ended run may."""
         self._run = run
         self._earlier = earlier
         self._source = source
-        self._folder = folder
-        self._limit = limit
+        self._settings = settings
         self._is_partitioned = is_partitioned
         self.kept = earlier.kept
         """The number of predictions that are taken over; valid after `plan`."""
@@ -72,4 +63,5 @@ class Retry:
 
     @cached_property
     def _by_id(self) -> KeyedPredictions:
-        return KeyedPredictions(self._earlier.results(), run=self._run.name, folder=self._folder, limit=self._limit)
+        folder, limit = self._settings.spool_dir, self._settings.limits.spool_bytes
+        return KeyedPredictions(self._earlier.results(), run=self._run.name, folder=folder, limit=limit)
