@@ -15,6 +15,9 @@ from inferrun.plugins import NO_USAGE, CommittedRun, Output, Skipped, TokenUsage
 FILE_NAME: Final = r"[^/\x00.][^/\x00]*"
 """Whoever can write to the store may write a document: it must not name a file of another run."""
 
+_LONGEST_PATH: Final = 4096
+"""Linux's PATH_MAX."""
+
 _SHOWN: Final = 1024
 """Maximum length of a location in the status."""
 
@@ -32,7 +35,7 @@ class Document(BaseModel):
 class StoredFile(Document):
     """A file of the output, relative to the run's folder."""
 
-    file: str = Field(pattern=f"^(predictions|errors)/{FILE_NAME}$")
+    file: str = Field(pattern=f"^(predictions|errors)(/{FILE_NAME})+$", max_length=_LONGEST_PATH)
     bytes: int
     sha256: str
 

@@ -120,6 +120,11 @@ def _partition_of(name: str, *, field: str) -> dict[str, str | None]:
     return found
 
 
+def partition_folder(name: str) -> str:
+    """Return the folders `key=value` in the name of a file, as they are written, each with a "/"."""
+    return "".join(f"{part}/" for part in name.split("/")[:-1] if "=" in part)
+
+
 def partitions_of(objects: Sequence[PlannedObject], declared: Mapping[str, str]) -> list[dict[str, PartitionValue]]:
     """Return the columns that the paths of objects have. Their types are declared, or follow from all values."""
     names = dict.fromkeys(name for one in objects for name in one.partition)

@@ -98,6 +98,10 @@ class OutputLayout(ResourceModel):
     single: bool | None = None
     """Whether there is one file with all results, whatever its size. Default: false."""
 
+    partitions: Literal["None", "Input"] | None = None
+    """Input: the files are in nested folders such as dt=2026-11-23, those of the input's files. None (the default): they are in one
+    folder."""
+
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] | None = None
     """Compression of the columns in a table format. Default: zstd for parquet, none for arrow."""
 

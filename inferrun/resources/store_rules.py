@@ -51,6 +51,10 @@ def store_problems(storage: BaseModel, *, end: End, path: str) -> Iterator[Probl
     layout = storage.layout if isinstance(storage, FolderStorage) else None
     if layout and layout.part_size is not None and not re.fullmatch(SIZE, str(layout.part_size)):
         yield invalid(f"{path}.layout.partSize", layout.part_size, "must be a size such as 128Mi or 1Gi")
+    if layout and layout.partitions == "Input" and layout.single:
+        yield invalid(
+            f"{path}.layout.single", "true", "one file cannot be in several folders; remove it or layout.partitions"
+        )
     match storage:
         case HttpStorage() | RunStorage() if end == "output":
             yield invalid(path, "set", f"the label {path.rpartition('.')[2]} is for the input only")

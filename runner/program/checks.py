@@ -37,6 +37,7 @@ from runner.protocols.protocol_name import protocol_of
 from runner.protocols.readiness import GRPC, PROBED
 from runner.settings import Settings
 from runner.stores.file_ranges import FileRanges
+from runner.stores.run_folder.layout import is_partitioned
 
 _log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, 
     if earlier is None:
         _log.info("the retried run has no output, so every record is predicted", extra={"retried": run.name})
         return None
-    return Retry(run, earlier, source, folder=settings.spool_dir, limit=settings.limits.spool_bytes)
+    return Retry(run, earlier, source, settings, is_partitioned=is_partitioned(contract))
 
 
 async def check_run(

@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 from inferrun.contract import RetriedRun
 from inferrun.plugins import AdoptingSource, Batch, EarlierResults, InputError, InputPlan, Source
 from runner.program.result_types import first_valid
 from runner.sending.keyed_predictions import KeyedPredictions
 from runner.sending.recall import PredictionsByIndex
+from runner.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -22,13 +22,15 @@ _log = logging.getLogger(__name__)
 class Retry:
     """The input of a run, and the results of the ended run. All methods block."""
 
-    def __init__(self, run: RetriedRun, earlier: EarlierResults, source: Source, *, folder: Path, limit: int) -> None:
-        """`folder` and `limit`: where the predictions are held if they are found by ids, and how many bytes of them."""
+    def __init__(
+        self, run: RetriedRun, earlier: EarlierResults, source: Source, settings: Settings, *, is_partitioned: bool
+    ) -> None:
+        """`is_partitioned`: whether no chunk may have records of two partitions, as those of the ended run may."""
         self._run = run
         self._earlier = earlier
         self._source = source
-        self._folder = folder
-        self._limit = limit
+        self._settings = settings
+        self._is_partitioned = is_partitioned
         self.kept = earlier.kept
         """The number of predictions that are taken over; valid after `plan`."""
 
@@ -43,6 +45,8 @@ class Retry:
                 plan = replace(changed, result_schema=plan.result_schema)
         if plan is self._earlier.plan and isinstance(source, AdoptingSource):
             source.adopt(plan)  # files that were added since are not read
+            if self._is_partitioned:
+                plan = replace(source.plan(), result_schema=plan.result_schema)
         if plan.fingerprint != source.fingerprint:
             raise InputError(
                 f"retryOf: the input differs from the one that run {self._run.name!r} read, and its records have no custom_id by "
@@ -59,4 +63,5 @@ class Retry:
 
     @cached_property
     def _by_id(self) -> KeyedPredictions:
-        return KeyedPredictions(self._earlier.results(), run=self._run.name, folder=self._folder, limit=self._limit)
+        folder, limit = self._settings.spool_dir, self._settings.limits.spool_bytes
+        return KeyedPredictions(self._earlier.results(), run=self._run.name, folder=folder, limit=limit)

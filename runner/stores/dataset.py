@@ -51,6 +51,9 @@ class OpenedDataset:
     label: str
     """The field of the contract, such as `input.file`."""
 
+    is_partitioned: bool = False
+    """Whether the results of each partition are in files of their own, so that no chunk has records of two."""
+
 
 def spooled(file: InputFile, fingerprint: str) -> OpenedDataset:
     """Return a file to which a store has spooled its input, which may be empty."""

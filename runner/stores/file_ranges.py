@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from inferrun.formats.dataset import partitions_of
+from inferrun.formats.dataset import partition_folder, partitions_of
 from inferrun.formats.json_text import json_texts
 from inferrun.formats.partitions import DatasetFile
 from inferrun.formats.skipped_files import NO_RECORDS, describe, listed
@@ -88,7 +88,7 @@ class FileRanges:
         chunks: list[Chunk] = []
         first = 0
         without = set(range(len(self._files))) if len(self._files) > 1 else set[int]()
-        for one in _grouped(self._ranges(), size=self._chunk_size):
+        for one in _grouped(self._ranges(), size=self._chunk_size, folders=self._folders):
             end = -one.files if one.files > 1 else one.piece.end
             chunks.append(Chunk(len(chunks), one.unit, one.piece.start, end, first, one.piece.records))
             first += one.piece.records
@@ -125,6 +125,13 @@ class FileRanges:
         partitions = partitions_of(objects, self._dataset.spec.partitions)
         files = [self._dataset.files[one.name] for one in objects]
         self._files = [DatasetFile(*one) for one in zip([one.name for one in objects], files, partitions, strict=True)]
+        self._folders = [partition_folder(one.name) if self._dataset.is_partitioned else "" for one in objects]
+        if self._dataset.is_partitioned and "" in self._folders:
+            text = (
+                f"layout.partitions: {objects[self._folders.index('')].name} of {self._dataset.label} is in no folder such as "
+                "dt=2026-11-23; remove the field, or let the input's path end before that folder, or match it with a pattern"
+            )
+            raise InputError(text, is_retryable=False)
         self.fingerprint = self._dataset.identify(objects)
 
     def _check_empty(self, skipped: Sequence[Skipped]) -> None:
@@ -259,10 +266,11 @@ def _form_of(block: Block) -> _Form:
     return _Form(tuple(block.columns), text.count(b",") + 1 if text.startswith(b"[") else 0)
 
 
-def _grouped(ranges: Iterator[_Range], *, size: int) -> Iterator[_Range]:
+def _grouped(ranges: Iterator[_Range], *, size: int, folders: Sequence[str]) -> Iterator[_Range]:
     held: _Range | None = None
     for one in ranges:
-        if held and one.files and held.files and held.unit + held.files == one.unit and held.size < size:
+        is_next = held and one.files and held.files and held.unit + held.files == one.unit
+        if held and is_next and held.size < size and folders[held.unit] == folders[one.unit]:
             records = held.piece.records + one.piece.records
             held = _Range(held.unit, held.files + 1, held.size + one.size, Piece(0, 0, records))
             continue

@@ -43,6 +43,13 @@ class ResultSpec(StorageSpec):
     flatten: bool = False
     layout: dict[str, Any] = Field(default_factory=dict)  # Any: the store of the files validates it
 
+    @field_validator("layout")
+    @classmethod
+    def _has_no_partitions(cls, layout: dict[str, Any]) -> dict[str, Any]:
+        if layout.get("partitions", "None") != "None":
+            raise ValueError("partitions is for the outputs file and s3; remove it")
+        return layout
+
     def stored_in(self, path: PathSpec, **claim: str) -> dict[str, Any]:  # Any: a storage object
         """Return the object of the store that keeps the files: parts of Parquet in a folder of the table."""
         place = path.model_dump(by_alias=True, include={"bucket", "endpoint", "region", "credentials_ref"})

@@ -69,7 +69,7 @@ class ClaimFiles:
                 yield piece
 
     def list_below(self, folder: str) -> list[ListedFile]:
-        """Return the files of a folder, also those that are not complete."""
+        """Return the files below a folder, also those that are not complete."""
         found: list[ListedFile] = []
         with (
             self._errors(),
@@ -78,6 +78,9 @@ class ClaimFiles:
             os.scandir(opened) as entries,
         ):
             for one in entries:
+                if one.is_dir(follow_symlinks=False):
+                    found += self.list_below(f"{folder}{one.name}/")
+                    continue
                 with suppress(FileNotFoundError):  # deleted a moment ago
                     found.append(ListedFile(folder + one.name, one.stat(follow_symlinks=False).st_size))
         return found

@@ -19,6 +19,7 @@ from runner.stores.file.beneath import open_file, opened_folder, split_last
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file.spec import FileInputSpec
 from runner.stores.file_ranges import FileRanges
+from runner.stores.run_folder.layout import is_partitioned
 
 _NAMES_SHOWN = 5
 
@@ -38,7 +39,13 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
         files = [LocalFile(folder, one.name, one.size) for one in found.objects]
         with decompressed(files, context, suffixes=record_format.suffixes) as readable:
             dataset = OpenedDataset(
-                found, {one.name: one for one in readable}, _fingerprint_of, find_again, wanted, "input.file"
+                found,
+                {one.name: one for one in readable},
+                _fingerprint_of,
+                find_again,
+                wanted,
+                "input.file",
+                is_partitioned(context.contract),
             )
             yield FileRanges(dataset, record_format=record_format, limits=context.limits)
 

@@ -27,7 +27,7 @@ class RunFiles(Protocol):
         """Yield the content of a file that had that size, nothing or less if it is missing or has changed."""
 
     def list_below(self, folder: str) -> Sequence[ListedFile]:
-        """Return the files of a folder, whose name ends with "/", in any order."""
+        """Return the files below a folder, whose name ends with "/", in any order."""
 
     def put(self, name: str, content: bytes | Path) -> None:
         """Store bytes or a file, whether or not the name exists. No reader sees a part of it."""

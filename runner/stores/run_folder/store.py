@@ -9,6 +9,7 @@ Files below `<path>/<jobName>/`:
     predictions/part-000000-000000000000-000017-<attempt>.…, errors/…
                                                        the same of several chunks, up to that number, joined in one file
     merges/000000-000017.json                          names these files; deleted when the run is committed
+    predictions/dt=2026-11-23/…, errors/dt=…/…         with `layout.partitions`: the same, in the folders of the input's files
     manifest.json                                      commits the run; lists all files
     claims/000000-000.json, members/<Pod>.json         of a run with several Pods: which one predicts a chunk, and their signs of
                                                        life; deleted when the run is committed
@@ -17,9 +18,9 @@ Any number of Pods may execute the same run. Each stores files under names of it
 wins, and only the winner's files are in the manifest. When the run is committed, other files with results are deleted. So a late
 Pod, or one that was presumed dead, changes nothing that is committed, and the next Pod continues with the chunks that are missing.
 
-When all chunks are committed, their files are joined: `part_ranges` says which, by the sizes in the commits. Whoever joins the
-same ones later, after a kill or at the same time, finds the first one's document. The files of the chunks stay until the manifest
-lists the others.
+When all chunks are committed, their files are joined: `part_ranges` says which, by the sizes and folders in the commits. Whoever
+joins the same ones later, after a kill or at the same time, finds the first one's document. The files of the chunks stay until the
+manifest lists the others.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import ValidationError
 
+from inferrun.formats.dataset import partition_folder
 from inferrun.manifest import ENDED_RUN, AbortedRun, Manifest, ManifestPart, StoredFile
 from inferrun.plugins import (
     Checkpoint,
@@ -59,6 +61,7 @@ from inferrun.plugins import (
     Survey,
     TypedResultFormat,
 )
+from inferrun.resources.storage import FILE_LABEL, S3_LABEL
 from runner.stores.run_folder.documents import (
     MEMBER,
     ChunkDocument,
@@ -122,6 +125,10 @@ class RunFolder:
         self._suffixes = {"suffix": suffix, "errors_suffix": suffix if self.result_options else ".jsonl"}
         self._schema: pyarrow.Schema | None = None
         self._layout = spec.layout
+        self._is_partitioned = spec.layout.partitions == "Input"
+        if self._is_partitioned and (other := next(iter(context.contract.input.keys() - {FILE_LABEL, S3_LABEL}), "")):
+            text = f"{label}.layout.partitions: an input of the label {other} has no partitions; remove the field"
+            raise ContractError(text)
         self._is_stopped = threading.Event()
         self._contract = context.contract
         self._label = label
@@ -304,7 +311,8 @@ class RunFolder:
 
     def _commit_chunk(self, draft: PartDraft) -> ChunkCommit:
         chunk, attempt = draft.chunk, self._spool.attempt
-        name = f"part-{chunk.index:06}-{chunk.first:012}-{attempt}"
+        folder = partition_folder(self._plan.objects[chunk.unit].name) if self._plan and self._is_partitioned else ""
+        name = f"{folder}part-{chunk.index:06}-{chunk.first:012}-{attempt}"
         own = chunk_document_of(draft, name=name, attempt=attempt, **self._suffixes)
         committed = self._publish(own, draft, commit=_commit_name(chunk.index))
         self._commits[chunk.index] = committed
@@ -393,7 +401,7 @@ class RunFolder:
         """Return the documents of the files that the manifest is to list."""
         if not isinstance(self._format, JoinableResults):
             return list(commits)
-        ranges = part_ranges([one.part.bytes for one in commits], self._layout)
+        ranges = part_ranges([one.part for one in commits], self._layout)
         return [self._join(commits[one.start : one.stop], self._format) for one in ranges]
 
     def _join(self, chunks: Sequence[ChunkDocument], record_format: JoinableResults) -> ChunkDocument:
@@ -409,8 +417,9 @@ class RunFolder:
             copied = self._spool.commits.map(self._copy, files)  # no chunk is being committed any more
             copies = {copy.name: copy for copy in copied}
             draft = merged(chunks, folder, record_format, schema=self._schema, copy_of=lambda file: copies[file.file])
-            name = f"part-{first.chunk:06}-{first.part.first:012}-{last:06}-{attempt}"
-            own = chunk_document_of(draft, name=name, attempt=attempt, **self._suffixes)
+            _, *partition, _ = PurePosixPath(first.part.file).parts
+            name = PurePosixPath(*partition, f"part-{first.chunk:06}-{first.part.first:012}-{last:06}-{attempt}")
+            own = chunk_document_of(draft, name=str(name), attempt=attempt, **self._suffixes)
             return self._publish(own, draft, commit=commit)
         finally:
             shutil.rmtree(folder, ignore_errors=True)

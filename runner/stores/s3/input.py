@@ -18,6 +18,7 @@ from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
 from runner.stores.dataset import OpenedDataset
 from runner.stores.file_ranges import FileRanges
+from runner.stores.run_folder.layout import is_partitioned
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3InputSpec
 
@@ -51,6 +52,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 None,
                 wanted,
                 "input.s3",
+                is_partitioned(context.contract),
             )
             yield FileRanges(dataset, record_format=record_format, limits=context.limits)
 

@@ -1,5 +1,6 @@
 """The page about results shows how other tools open them: its lines are executed on the output of a run."""
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -10,7 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from tests.integration.runner.pods import REPOSITORY, Machine
 
@@ -69,6 +72,46 @@ async def test_data_frames_and_duckdb_open_the_results_as_the_page_shows(file: M
     place = await results_of(file)
     for tool in ("pandas", "polars", "duckdb"):
         check_rows(tool, place=place)
+
+
+@pytest.mark.parametrize("copied", [["country"], ["country", "dt"]])
+async def test_other_programs_read_the_folders_of_the_input_as_the_page_shows(file: Machine, copied: list[str]) -> None:
+    expected = list[tuple[int, float, str]]()
+    for day in ("2026-11-23", "2026-11-24"):
+        folder = file.input / "data" / f"dt={day}"
+        folder.mkdir()
+        numbers = [float(len(expected) + at) for at in range(3)]
+        parquet.write_table(pyarrow.table({"x": numbers, "country": ["it", "fr", "it"]}), folder / "a.parquet")
+        expected += [(int(number), number, day) for number in numbers]
+    file.contract["input"]["file"] |= {"path": "data", "format": "parquet"}
+    file.contract["output"]["file"] |= {"format": "parquet", "layout": {"partitions": "Input"}}
+    file.contract |= {"passThroughColumns": copied, "tensors": {"inputs": [{"name": "input-0", "columns": ["x"]}]}}
+    ended = await file.pod()
+    assert ended.code == 0, ended.message
+    (manifest,) = file.output.rglob("manifest.json")
+    manifest.parent.rename(file.output / FOLDER)
+    text = PAGE.read_text()
+    first = re.findall(r"```python\n(.*?)```", text.split("## Without this project's library")[1], re.DOTALL)[0]
+    section = text.split("## In the folders of the input")[1].split("\n## ")[0]
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    shown = ["frame.rows(named=True)", "[dict(zip(('index', 'prediction', 'dt'), row)) for row in rows]"]
+    shown += [
+        "table.to_pylist()",
+        "frame.to_dict('records')",
+        "pyarrow.dataset.dataset('by-country').to_table().to_pylist()",
+    ]
+    for block, rows in zip(blocks, shown, strict=True):
+        script = f"import pyarrow.dataset\n{first}\n{block}\nprint(json.dumps({rows}, default=str))"
+        command = [sys.executable, "-c", script]
+        done = await asyncio.to_thread(
+            subprocess.run, command, cwd=file.output, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        found = sorted(json.loads(done.stdout), key=lambda row: int(row["index"]))
+        assert [(row["index"], row["prediction"]) for row in found] == [(index, value) for index, value, _ in expected]
+        assert [row["dt"] for row in found if "dt" in row] in ([day for *_, day in expected], [])
+        assert "dt" in found[0] or block is blocks[-1]
+    assert sorted(one.name for one in (file.output / "by-country").iterdir()) == ["country=fr", "country=it"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")

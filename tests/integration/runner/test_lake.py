@@ -181,6 +181,14 @@ async def test_a_failed_record_is_a_row_with_its_error(file: Machine) -> None:
     ]
 
 
+async def test_a_table_has_no_folders_of_the_input(file: Machine) -> None:
+    (file.input / "data" / "rows.jsonl").write_text("[1]\n")
+    file.contract["output"] = {"delta": {"claimName": "made", "path": "table", "layout": {"partitions": "Input"}}}
+    ended = await file.pod()
+    assert ended.code == 2
+    assert "partitions is for the outputs file and s3; remove it" in ended.message
+
+
 async def test_an_address_that_runs_must_not_reach_is_refused(machine: Machine) -> None:
     for side in ("input", "output"):
         credentials(machine.folder / "endpoints" / side)

@@ -441,6 +441,12 @@ DATABASE = {"credentialsRef": {"name": "database"}}
             )
             for size in (0, "1.5Gi", "big", "-1")
         ),
+        (
+            "output",
+            {"file": {"claimName": "a", "path": "p", "layout": {"partitions": "Input", "single": True}}},
+            "file.layout.single",
+            "remove it or layout.partitions",
+        ),
         ("output", {"sql": DATABASE}, "sql.table", "required for an output"),
         ("output", {"sql": {**DATABASE, "table": "t; drop table t"}}, "sql.table", "letters, digits and underscores"),
         ("output", {"sql": {**DATABASE, "table": "a.b.c"}}, "sql.table", "letters, digits and underscores"),

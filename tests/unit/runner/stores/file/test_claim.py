@@ -53,6 +53,14 @@ def test_a_file_that_is_put_replaces_an_earlier_one(tmp_path: Path) -> None:
     assert [(one.name, one.size) for one in claim.list_below("out/")] == [("out/a.json", 6)]
 
 
+def test_files_in_nested_folders_are_listed_and_those_behind_links_are_not(tmp_path: Path) -> None:
+    claim = claim_at(tmp_path)
+    claim.put("out/dt=1/hour=2/a.json", b"one")
+    claim.put("elsewhere/b.json", b"two")
+    (tmp_path / "out" / "link").symlink_to(tmp_path / "elsewhere")
+    assert sorted(one.name for one in claim.list_below("out/")) == ["out/dt=1/hour=2/a.json", "out/link"]
+
+
 def test_what_does_not_exist_is_empty_and_need_not_be_deleted(tmp_path: Path) -> None:
     claim = claim_at(tmp_path)
     assert (claim.read("out/a"), claim.list_below("out/")) == (None, [])

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from pydantic import ValidationError
 
 from inferrun.formats.arrow.format import ARROW
 from inferrun.formats.csv.format import CSV
@@ -32,6 +33,7 @@ from inferrun.plugins import (
     Counts,
     InputPlan,
     OutputError,
+    PlannedObject,
     ReadableResults,
     RecordError,
     RecordFormat,
@@ -46,10 +48,13 @@ from tests.unit.runner.batches import batch, results
 from tests.unit.runner.stores.contexts import context_of
 
 RECORDS = 5
-CHUNKS = tuple(Chunk(index, 0, index, index + 1, RECORDS * index, RECORDS) for index in range(5))
+CHUNKS = tuple(Chunk(index, index // 2, index, index + 1, RECORDS * index, RECORDS) for index in range(5))
+FOLDERS = ("dt=2026-11-23/hour=%3A", "dt=2026-11-24/hour=__HIVE_DEFAULT_PARTITION__")
+OBJECTS = tuple(PlannedObject(f"{FOLDERS[unit > 0]}/{unit}.jsonl", 1, "") for unit in range(3))
 SCHEMA = result_schema(
     key=None, copied=(), predicted=pyarrow.float64(), types={}, is_flat=False, field="output.file"
 ).serialized()
+PART = ManifestPart(file="predictions/part", bytes=0, sha256="0" * 64, first=0, records=0, failed=0)
 FORMATS: dict[str, Any] = {  # Any: a format that is readable, too
     "jsonl": JSONL,
     "csv": CSV,
@@ -120,7 +125,7 @@ async def predict(
         checkpoint = await store.open()
         if checkpoint.committed_run:
             return checkpoint.committed_run
-        await store.begin(InputPlan("f", CHUNKS, result_schema=SCHEMA))
+        await store.begin(InputPlan("f", CHUNKS, objects=OBJECTS, result_schema=SCHEMA))
         for chunk in CHUNKS:
             if chunk.index not in checkpoint.committed:
                 writer = store.writer(chunk)
@@ -139,7 +144,7 @@ def listed(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
     run = folder / "out" / "inf-a"
     parts = orjson.loads((run / "manifest.json").read_bytes())["parts"]
     files = {one["file"] for part in parts for one in (part, part.get("errors")) if one}
-    assert {str(path.relative_to(run)) for path in run.glob("[pe]*/*")} == files
+    assert {str(path.relative_to(run)) for path in run.glob("[pe]*/**/*") if path.is_file()} == files
     assert sorted(path.name for path in run.iterdir()) == [
         "commits",
         "errors",
@@ -186,6 +191,21 @@ async def test_the_layout_says_how_many_files_there_are(
     assert_whole(tmp_path, FORMATS[form])
 
 
+@pytest.mark.parametrize("form", FORMATS)
+async def test_files_are_in_the_folders_of_the_input(tmp_path: Path, form: str) -> None:
+    await predict(tmp_path, form=FORMATS[form], layout={"partitions": "Input"})
+    parts = listed(tmp_path)
+    assert [Path(part["file"]).parent.as_posix() for part in parts] == [f"predictions/{one}" for one in FOLDERS]
+    assert [Path(part["errors"]["file"]).parent.as_posix() for part in parts] == [f"errors/{one}" for one in FOLDERS]
+    assert_whole(tmp_path, FORMATS[form])
+
+
+@pytest.mark.parametrize("name", ["../a", "dt=1/../a", ".hidden/a", "dt=1/.a", "dt=1//a", "dt=1/", "a" * 5000])
+def test_a_document_names_no_file_elsewhere(name: str) -> None:
+    with pytest.raises(ValidationError):
+        ManifestPart(**PART.model_dump() | {"file": f"predictions/{name}"})
+
+
 def dying(lifetime: int) -> Callable[[str, str], None]:
     """End the process after that many operations."""
     left = iter(range(lifetime))
@@ -212,8 +232,10 @@ async def test_pods_that_are_killed_one_after_the_other_make_progress(tmp_path: 
     assert_whole(claim)
 
 
-async def test_a_pod_that_is_killed_at_any_time_is_followed_by_one_that_completes_the_run(tmp_path: Path) -> None:
-    layout = {"partSize": 700}
+@pytest.mark.parametrize("layout", [{"partSize": 700}, {"partitions": "Input"}])
+async def test_a_pod_that_is_killed_at_any_time_is_followed_by_one_that_completes_the_run(
+    tmp_path: Path, layout: dict[str, Any]
+) -> None:
     for lifetime in count():
         claim = tmp_path / f"claim-{lifetime}"
         await predict(claim, layout=layout, finishes=False)
@@ -236,8 +258,11 @@ async def test_a_pod_that_is_killed_at_any_time_is_followed_by_one_that_complete
         "create */manifest.json",
     ],
 )
+@pytest.mark.parametrize("layout", [{}, {"partitions": "Input"}])
 @pytest.mark.parametrize("is_committed", [True, False])
-async def test_two_pods_that_join_the_same_chunks_agree(tmp_path: Path, operation: str, *, is_committed: bool) -> None:
+async def test_two_pods_that_join_the_same_chunks_agree(
+    tmp_path: Path, operation: str, layout: dict[str, Any], *, is_committed: bool
+) -> None:
     """The first one pauses before an operation, in which the other one joins the files and may commit the run."""
     claim, paused = tmp_path / "claim", list[str]()
 
@@ -249,10 +274,10 @@ async def test_two_pods_that_join_the_same_chunks_agree(tmp_path: Path, operatio
         if not paused and fnmatch(f"{kind} {name}", operation):
             paused.append(name)
             with suppress(Killed):
-                asyncio.run(predict(claim, pod="other", act=other))
+                asyncio.run(predict(claim, layout=layout, pod="other", act=other))
 
-    await predict(claim, finishes=False)
-    assert await predict(claim, pod="late", act=pause) is not None
+    await predict(claim, layout=layout, finishes=False)
+    assert await predict(claim, layout=layout, pod="late", act=pause) is not None
     assert paused
     assert_whole(claim)
 
@@ -319,14 +344,12 @@ async def test_a_chunk_that_has_changed_is_not_joined(tmp_path: Path) -> None:
 def test_ranges_cover_all_chunks_once_and_are_as_large_as_allowed(
     sizes: list[int], limit: int, *, single: bool
 ) -> None:
-    found = list(part_ranges(sizes, Layout.model_validate({"partSize": limit, "single": single})))
+    parts = [PART.model_copy(update={"bytes": size}) for size in sizes]
+    found = list(part_ranges(parts, Layout.model_validate({"partSize": limit, "single": single})))
     assert [chunk for one in found for chunk in one] == list(range(len(sizes)))
     assert all(len(one) == 1 or single or sum(sizes[chunk] for chunk in one) <= limit for one in found)
     assert all(sum(sizes[one.start : one.stop + 1]) > limit for one in found[:-1])
     assert len(found) <= 1 or not single
-
-
-PART = ManifestPart(file="predictions/part", bytes=0, sha256="0" * 64, first=0, records=0, failed=0)
 
 
 @given(st.sets(st.integers(0, 40)), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))))
