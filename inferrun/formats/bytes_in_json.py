@@ -16,6 +16,11 @@ def json_of_bytes(value: bytes) -> Json:
         return {_BYTES: b64encode(value).decode()}
 
 
+def json_of_other(value: object) -> Json:
+    """Return a value of a type that JSON does not have, such as a decimal number or a duration, as text, or as that of bytes."""
+    return json_of_bytes(value) if isinstance(value, bytes) else str(value)
+
+
 def bytes_in(value: Json) -> bytes | None:
     """Return the bytes that an object with their base64 stands for; None for every other value."""
     if not isinstance(value, dict) or list(value) != [_BYTES] or not isinstance(text := value[_BYTES], str):

@@ -7,14 +7,13 @@ import orjson
 import pyarrow
 from pyarrow import compute
 
-from inferrun.formats.bytes_in_json import json_of_bytes
+from inferrun.formats.bytes_in_json import json_of_other
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,
     Block,
     ColumnSelection,
     InputError,
-    Json,
     RecordError,
 )
 
@@ -129,7 +128,7 @@ def members_of(table: pyarrow.RecordBatch) -> list[bytes]:
     columns = [_values(column, name=name) for name, column in zip(table.schema.names, table.columns, strict=True)]
     rows = (dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
     try:
-        return [orjson.dumps(row, default=_text_of)[1:-1] for row in rows]
+        return [orjson.dumps(row, default=json_of_other)[1:-1] for row in rows]
     except orjson.JSONEncodeError as error:
         raise InputError(f"a column that is copied cannot be written as JSON ({error})", is_retryable=False) from error
 
@@ -150,7 +149,3 @@ def _values(column: pyarrow.Array, *, name: str) -> list[Any]:  # Any: what Arro
             is_retryable=False,
         ) from error
     return values
-
-
-def _text_of(value: object) -> Json:
-    return json_of_bytes(value) if isinstance(value, bytes) else str(value)

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import orjson
 
-from inferrun.formats.bytes_in_json import json_of_bytes
+from inferrun.formats.bytes_in_json import json_of_other
 from inferrun.plugins import ID_COLUMN, ArrowRecords, Batch, Block, Json, JsonRecords, RecordError, Records
 
 
@@ -132,6 +132,6 @@ def error_of(value: Json) -> RecordError:
 
 def _encoded(value: object) -> bytes:
     try:
-        return orjson.dumps(value, default=json_of_bytes)
+        return orjson.dumps(value, default=json_of_other)
     except orjson.JSONEncodeError as error:
         raise ValueError(f"a value cannot be written as JSON ({error})") from error

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any, BinaryIO, Protocol
 
 import orjson
@@ -15,7 +17,7 @@ from inferrun.formats.arrow.format import ARROW
 from inferrun.formats.csv.format import CSV
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.parquet.format import PARQUET
-from inferrun.formats.result_schema import parse_type, result_schema
+from inferrun.formats.result_schema import ERROR_TYPE, parse_type, result_schema
 from inferrun.plugins import (
     Batch,
     Block,
@@ -239,3 +241,28 @@ def test_csv_has_a_header_and_a_line_per_record() -> None:
         ["7", "a", "Rome", "", "[0.5,1.0]", ""],
         ["8", "5", "", "2", "a, b", ""],
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (pyarrow.decimal128(6, 2), Decimal("12.50"), b'"12.50"'),
+        (pyarrow.list_(pyarrow.decimal128(6, 2)), [Decimal("1.00")], b'["1.00"]'),
+        (pyarrow.duration("us"), timedelta(seconds=1), b'"0:00:01"'),
+    ],
+    ids=str,
+)
+def test_a_copied_value_that_json_does_not_have_is_read_as_text(
+    kind: pyarrow.DataType, value: object, text: bytes
+) -> None:
+    columns = {
+        "index": pyarrow.array([0]),
+        "copied": pyarrow.array([value], kind),
+        "prediction": pyarrow.array([1.5]),
+        "error": pyarrow.array([None], ERROR_TYPE),
+    }
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), content)
+    content.seek(0)
+    (row,) = PARQUET.read_results(content)
+    assert row.copied == b'"copied":' + text
