@@ -17,7 +17,7 @@ def json_of_bytes(value: bytes) -> Json:
 
 
 def json_of_other(value: object) -> Json:
-    """Return a value of a type that JSON does not have, such as a decimal number or a duration, as text, or as that of bytes."""
+    """Return a value of a type that JSON does not have: bytes as `json_of_bytes` does, a decimal number or a duration as text."""
     return json_of_bytes(value) if isinstance(value, bytes) else str(value)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,3 +165,11 @@ def holding_after(model: CountingModel, *, requests: int) -> Hook:
         return await never(request) if len(model.requests) >= requests else None
 
     return hold
+
+
+async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on what a proxy receives until the connection ends."""
+    with suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+    writer.close()

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ import pytest
 from tests.integration.runner.pods import Ended, Machine, Pod, until
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.servers import passed_on
 
 SLOW, HANGING = 0.5, 3600.0
 _PAUSING_CLIENT = """
@@ -120,7 +121,7 @@ async def slow_commit(server: str, seen: asyncio.Event, *, seconds: float) -> As
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection(target.hostname, target.port)
-        back = asyncio.create_task(pipe(from_server, writer))
+        back = asyncio.create_task(passed_on(from_server, writer))
         while data := await reader.read(1 << 16):
             if data.startswith(b"PUT ") and b"manifest.json" in data.partition(b"\r\n")[0]:
                 seen.set()
@@ -128,12 +129,6 @@ async def slow_commit(server: str, seen: asyncio.Event, *, seconds: float) -> As
             to_server.write(data)
         await asyncio.wait([back], timeout=seconds)
         to_server.close()
-
-    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-        writer.close()
 
     async with await asyncio.start_server(forward, "127.0.0.1", 0) as proxy:
         yield f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"

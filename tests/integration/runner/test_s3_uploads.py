@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from inferrun.plugins.limits import MIB
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import credentials, s3_server
+from tests.integration.runner.servers import passed_on
 
 RECORDS = 120
 JOINED = re.compile(rb"(?:PUT|POST) \S+/predictions/part-\d{6}-\d{12}-\d{6}-")
@@ -26,7 +27,7 @@ async def stalling(server: str, stalled: asyncio.Event, *, after: int) -> AsyncI
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
         from_server, to_server = await asyncio.open_connection(target.hostname, target.port)
-        back = asyncio.create_task(pipe(from_server, writer))
+        back = asyncio.create_task(passed_on(from_server, writer))
         is_upload = False
         with suppress(ConnectionError):
             while data := await reader.read(1 << 16):
@@ -39,12 +40,6 @@ async def stalling(server: str, stalled: asyncio.Event, *, after: int) -> AsyncI
                     await to_server.drain()
         to_server.close()
         await back
-
-    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-        writer.close()
 
     async with await asyncio.start_server(forward, "127.0.0.1", 0) as proxy:
         yield f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
