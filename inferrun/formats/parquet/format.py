@@ -50,7 +50,7 @@ class Parquet(TableReader, TableResults):
 
     def read_table(self, content: bytes) -> pyarrow.Table:
         """Return the table in a result file."""
-        return parquet.read_table(pyarrow.BufferReader(content))
+        return parquet.ParquetFile(pyarrow.BufferReader(content)).read()
 
 
 class _ParquetFile:

@@ -50,11 +50,10 @@ async def results_of(file: Machine) -> Path:
     return file.output
 
 
-def check_rows(tool: str, *, place: Path) -> None:
-    """Execute the page's lines for a tool in a process of their own, and compare the rows with what the model predicts."""
-    columns = "import pyarrow.parquet\ncolumns = pyarrow.parquet.read_schema(parts[0]).names\n"
+def output_of(script: str, *, place: Path) -> str:
+    """Execute lines in a process of their own, whose end is no part of them: Arrow's threads may abort it (apache/arrow#34314)."""
     done = subprocess.run(
-        [sys.executable, "-c", f"{lines_for(tool)}\n{columns}\nprint('ROWS', json.dumps({SHOWN[tool]}, default=str))"],
+        [sys.executable, "-c", f"{script}\nimport os, sys\nsys.stdout.flush()\nos._exit(0)"],
         cwd=place,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True,
@@ -62,7 +61,16 @@ def check_rows(tool: str, *, place: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    (found,) = (line for line in done.stdout.splitlines() if line.startswith("ROWS "))
+    return done.stdout
+
+
+def check_rows(tool: str, *, place: Path) -> None:
+    """Execute the page's lines for a tool in a process of their own, and compare the rows with what the model predicts."""
+    columns = "import pyarrow.parquet\ncolumns = pyarrow.parquet.read_schema(parts[0]).names\n"
+    printed = output_of(
+        f"{lines_for(tool)}\n{columns}\nprint('ROWS', json.dumps({SHOWN[tool]}, default=str))", place=place
+    )
+    (found,) = (line for line in printed.splitlines() if line.startswith("ROWS "))
     rows: list[dict[str, Any]] = json.loads(found.removeprefix("ROWS "))  # Any: what the tool returns
     predicted = [(row["index"], row["prediction"]) for row in rows if row["prediction"] is not None]
     assert predicted == [(index, index + 0.5) for index in range(COUNT) if index != BAD], tool
@@ -102,12 +110,8 @@ async def test_other_programs_read_the_folders_of_the_input_as_the_page_shows(fi
     ]
     for block, rows in zip(blocks, shown, strict=True):
         script = f"import pyarrow.dataset\n{first}\n{block}\nprint(json.dumps({rows}, default=str))"
-        command = [sys.executable, "-c", script]
-        done = await asyncio.to_thread(
-            subprocess.run, command, cwd=file.output, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        found = sorted(json.loads(done.stdout), key=lambda row: int(row["index"]))
+        printed = await asyncio.to_thread(output_of, script, place=file.output)
+        found = sorted(json.loads(printed), key=lambda row: int(row["index"]))
         assert [(row["index"], row["prediction"]) for row in found] == [(index, value) for index, value, _ in expected]
         assert [row["dt"] for row in found if "dt" in row] in ([day for *_, day in expected], [])
         assert "dt" in found[0] or block is blocks[-1]
