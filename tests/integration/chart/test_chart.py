@@ -157,6 +157,18 @@ def test_the_rule_file_becomes_a_prometheus_rule_if_it_is_turned_on(render: Rend
     assert rule["spec"] == yaml.safe_load((CHART / "alerts.yaml").read_text())
 
 
+def test_each_dashboard_becomes_a_config_map_for_grafanas_sidecar_if_they_are_turned_on(render: Render) -> None:
+    found = [
+        one
+        for one in of_kind(render("metrics.dashboards.enabled=true"), "ConfigMap")
+        if one["metadata"]["labels"].get("grafana_dashboard") == "1"
+    ]
+    files = {path.name: path.read_text() for path in (CHART / "dashboards").iterdir()}
+    assert {name: text for one in found for name, text in one["data"].items()} == files
+    assert len({one["metadata"]["name"] for one in found}) == len(files) == 2
+    assert "grafana_dashboard" not in str(render())
+
+
 def test_the_front_door_is_a_setting_of_the_worker(render: Render) -> None:
     manifests = render("frontDoorNamespaces={team-a,team-b}")
     assert ControlSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")

@@ -1,5 +1,6 @@
-"""Alerts ask for metrics and reasons that exist, and each has a runbook."""
+"""Alerts and dashboards ask for metrics and reasons that exist, and each alert has a runbook."""
 
+import json
 import re
 from typing import Any
 
@@ -10,6 +11,11 @@ from inferrun.reasons import Phase, Reason
 from tests.unit.deploy.helm.test_values import CHART
 from tests.unit.docs.pages import DOCS, ROOT, anchors, code_spans
 
+PANELS: dict[str, str] = {
+    f"{path.stem}: {panel['title']}": panel["targets"][0]["expr"]
+    for path in sorted((CHART / "dashboards").iterdir())
+    for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]
+}
 Rule = dict[str, Any]  # Any: free-form YAML
 
 RULES: list[Rule] = yaml.safe_load((CHART / "alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
@@ -22,7 +28,7 @@ def unknown_names(query: str) -> set[str]:
         re.sub("_(bucket|count|sum)$", "", name) for name in re.findall(r"\b(?:inferrun|temporal|process)_\w+", query)
     }
     matched = "|".join(re.findall(r'(?:reason|phase)[=!]~?"([^"]*)"', query)).split("|")
-    return (metrics - DOCUMENTED) | (set(matched) - {*Reason, *Phase, "", r"\\(none\\)"})
+    return (metrics - DOCUMENTED) | (set(matched) - {*Reason, *Phase, "", ".*Succeeded", r"\\(none\\)"})
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
@@ -34,6 +40,11 @@ def test_an_alert_asks_for_what_exists_and_its_runbook_has_a_section_with_comman
     section = (ROOT / page).read_text(encoding="utf-8").split(f"### {rule['alert']}\n")[1].split("\n### ")[0]
     assert all(f"- **{part}.**" in section for part in ("Meaning", "Question", "Commands"))
     assert rule["labels"]["severity"] in ("critical", "warning")
+
+
+@pytest.mark.parametrize("query", PANELS.values(), ids=PANELS)
+def test_a_panel_asks_for_what_exists(query: str) -> None:
+    assert unknown_names(query) == set()
 
 
 def test_a_query_that_names_something_else_is_noticed() -> None:
