@@ -63,7 +63,7 @@ def worker(client: httpx.Client, render: Render) -> Iterator[Worker]:
         "settings.allowedRuntimeClasses={gvisor}",
         "settings.allowedTolerations={example.com/gpu=*:NoSchedule,pool=a*:*}",
     )
-    rendered = render(*allowed, namespace=release, policies=True)
+    rendered = render(*allowed, namespace=release)
     found = [item for item in rendered if item["kind"].startswith("ValidatingAdmissionPolicy")]
     paths = {"ValidatingAdmissionPolicy": POLICIES, "ValidatingAdmissionPolicyBinding": BINDINGS}
     for item in found:
@@ -321,7 +321,7 @@ def _pod(name: str) -> Manifest:
 
 
 def test_shim_and_worker_are_restricted(render: Render) -> None:
-    rendered = render(namespace="ours", policies=True)
+    rendered = render(namespace="ours")
     policies = [item["spec"] for item in rendered if item["kind"] == "ValidatingAdmissionPolicy"]
     users = "['system:serviceaccount:ours:inferrun-shim', 'system:serviceaccount:ours:inferrun-worker']"
     wanted = [{"name": "is-ours", "expression": f"request.userInfo.username in {users}"}]
@@ -330,7 +330,7 @@ def test_shim_and_worker_are_restricted(render: Render) -> None:
 
 def test_a_watched_namespace_is_not_protected(render: Render) -> None:
     def denied(*settings: str) -> str:
-        found = render(*settings, policies=True, namespace="own")
+        found = render(*settings, namespace="own")
         return str([item["spec"]["validations"][0] for item in found if item["kind"] == "ValidatingAdmissionPolicy"])
 
     assert "'own'" in denied()
@@ -338,10 +338,9 @@ def test_a_watched_namespace_is_not_protected(render: Render) -> None:
     assert "'own'" not in denied("watchNamespace={team-a,own}")
 
 
-def test_without_the_feature_or_if_switched_off_no_policy_is_rendered(render: Render) -> None:
-    def policies(*settings: str, policies: bool) -> list[str]:
-        return [item["kind"] for item in render(*settings, policies=policies) if "Admission" in item["kind"]]
+def test_if_switched_off_no_policy_is_rendered(render: Render) -> None:
+    def policies(*settings: str) -> list[str]:
+        return [item["kind"] for item in render(*settings) if "Admission" in item["kind"]]
 
-    assert len(policies(policies=True)) == 6
-    assert policies(policies=False) == []
-    assert policies("admissionPolicies.enabled=false", policies=True) == []
+    assert len(policies()) == 6
+    assert policies("admissionPolicies.enabled=false") == []
