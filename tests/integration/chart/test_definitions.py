@@ -124,4 +124,4 @@ def test_the_rendered_chart_can_be_applied_and_applied_again(cluster: Cluster) -
     cluster.check_definitions()
     cluster.kubectl("delete", "namespace", "plain", "--wait=false")
     kinds = [item["kind"] for item in yaml.safe_load_all(rendered)]
-    assert kinds.count("ValidatingAdmissionPolicy") == 3
+    assert kinds.count("ValidatingAdmissionPolicy") == 4
