@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from control.settings import ControlSettings
 from inferrun.kube.namespaces import ALL
@@ -163,6 +164,27 @@ def test_of_several_replicas_a_drain_evicts_one_at_a_time_and_they_are_spread(re
         for selected in selectors:
             assert selected.items() <= template["metadata"]["labels"].items()
             assert selected["app.kubernetes.io/component"] == component
+
+
+def test_the_rule_file_becomes_a_prometheus_rule_if_it_is_turned_on(render: Render) -> None:
+    assert of_kind(render(), "PrometheusRule") == []
+    [rule] = of_kind(
+        render("metrics.alerts.enabled=true", "metrics.alerts.labels.release=prometheus"), "PrometheusRule"
+    )
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    assert rule["spec"] == yaml.safe_load((CHART / "alerts.yaml").read_text())
+
+
+def test_each_dashboard_becomes_a_config_map_for_grafanas_sidecar_if_they_are_turned_on(render: Render) -> None:
+    found = [
+        one
+        for one in of_kind(render("metrics.dashboards.enabled=true"), "ConfigMap")
+        if one["metadata"]["labels"].get("grafana_dashboard") == "1"
+    ]
+    files = {path.name: path.read_text() for path in (CHART / "dashboards").iterdir()}
+    assert {name: text for one in found for name, text in one["data"].items()} == files
+    assert len({one["metadata"]["name"] for one in found}) == len(files) == 2
+    assert "grafana_dashboard" not in str(render())
 
 
 def test_the_front_door_is_a_setting_of_the_worker(render: Render) -> None:
