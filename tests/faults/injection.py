@@ -66,6 +66,8 @@ class Plan:
     nth: int = 1
     number: int = 0
     """Of the case, because the token may be `ANY`."""
+    after: str = ""
+    """The file of another fault that must have happened before."""
 
     @property
     def file_name(self) -> str:
@@ -106,6 +108,8 @@ class FaultFolder:
         for path in self._folder.glob(f"{token}-*.json"):
             plan = _read(path)
             if plan is None or (plan.site, plan.does) != (site, does) or count < plan.nth:
+                continue
+            if plan.after and not (self._folder / plan.after).with_suffix(".done").exists():
                 continue
             try:
                 path.rename(path.with_suffix(".done"))
