@@ -118,12 +118,12 @@ class FaultFolder:
             return plan
         return None
 
-    def calls(self) -> set[tuple[str, str, str]]:
-        """The calls of all processes so far: token, site, what it does."""
-        found = set()
-        for log in self._folder.glob("calls-*.log"):
-            found |= {tuple(line.split("\t")) for line in log.read_text().splitlines()}
-        return {(token, site, does) for _at, token, site, does in found}
+    def calls(self) -> list[tuple[str, str, str]]:
+        """The calls of all processes so far, in the order in which they were first made: token, site, what it does."""
+        lines = sorted(line for log in self._folder.glob("calls-*.log") for line in log.read_text().splitlines())
+        return list(
+            dict.fromkeys((token, site, does) for _at, token, site, does in (line.split("\t") for line in lines))
+        )
 
     def timed_calls(self) -> list[tuple[float, str]]:
         """The time of each call and what it does, if all are logged."""

@@ -98,7 +98,8 @@ class Matrix:
 
     seed: int
     baseline: dict[str, State] = field(default_factory=dict)
-    calls: dict[str, set[Call]] = field(default_factory=dict)
+    calls: dict[str, list[Call]] = field(default_factory=dict)
+    """Of each scenario, in the order in which they are first made."""
     results: list[Result] = field(default_factory=list)
     restarts: int = 0
     unexpected_ends: list[str] = field(default_factory=list)
@@ -194,7 +195,7 @@ async def _play_baseline(
         matrix.baseline[scenario.name] = result.state
         matrix.calls[scenario.name] = _calls_of(installation, case.token)
         if scenario.aims_at_any:
-            matrix.calls[scenario.name] |= _calls_of(installation, ANY)
+            matrix.calls[scenario.name] += _calls_of(installation, ANY)
         report(f"{result.seconds:6.1f} s {scenario.name}: {len(matrix.calls[scenario.name])} calls")
 
     quiet = [one for one in scenarios if not (one.aims_at_any or one.name == "leftover")]
@@ -205,8 +206,8 @@ async def _play_baseline(
         await play(number, scenario)
 
 
-def _calls_of(installation: Installation, token: str) -> set[Call]:
-    return {(site, does) for found, site, does in installation.faults.calls() if found == token}
+def _calls_of(installation: Installation, token: str) -> list[Call]:
+    return [(site, does) for found, site, does in installation.faults.calls() if found == token]
 
 
 TIMED = {"operator_shim.acceptance:Acceptance._accept": "accepted"}
@@ -231,22 +232,19 @@ def _cases(matrix: Matrix, scenarios: Sequence[Scenario], *, per_call: int) -> l
 
 
 def _pairs(matrix: Matrix, count: int) -> list[Case]:
-    """A sample of ordered pairs of faults in calls of one scenario."""
+    """A sample of pairs of faults in calls of one scenario, in the order of the calls."""
     dice = random.Random(matrix.seed)  # noqa: S311 -- an execution can be repeated
     faults = {
         scenario: [
-            (call, fault)
-            for call in sorted(calls)
-            for fault in FAULTS
-            if is_plausible(call, fault) and not _is_of_no_run(call)
+            (call, fault) for call in calls for fault in FAULTS if is_plausible(call, fault) and not _is_of_no_run(call)
         ]
         for scenario, calls in sorted(matrix.calls.items())
     }
     weights = [len(one) ** 2 for one in faults.values()]
     cases = []
     for number, scenario in enumerate(dice.choices(list(faults), weights, k=count), start=1000):
-        first, (call, fault) = dice.choice(faults[scenario]), dice.choice(faults[scenario])
-        cases.append(Case(number, scenario, call, fault, first=first))
+        first, second = sorted(dice.sample(range(len(faults[scenario])), 2))
+        cases.append(Case(number, scenario, *faults[scenario][second], first=faults[scenario][first]))
     return cases
 
 
