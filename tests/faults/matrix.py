@@ -341,7 +341,7 @@ def _is_open(case: Case, state: State) -> bool:
     """Whether something is still going on: the garbage collector may take a while on a busy machine."""
     runs = state["runs that exist"]
     owned = (state["ConfigMaps that exist"], state["Jobs that exist"], state["Pods that exist"])
-    is_collecting = (runs and SCENARIOS[case.scenario].deletes) or (not runs and any(owned))
+    is_collecting = state["Jobs without their run"] or (SCENARIOS[case.scenario].deletes if runs else any(owned))
     return bool(is_collecting) or "open" in str(state["workflows"]) or "open" in str(state["clean-ups"])
 
 
