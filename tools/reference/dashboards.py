@@ -100,7 +100,7 @@ PLATFORM: Final = (
     ),
     Panel("How slow is the API server (95 of 100)?", quantile(_API, 'verb!="watch"', by="verb"), "{{verb}}", "s"),
     Panel(
-        "Which requests does Temporal not answer?",
+        "Which requests does Temporal reject or not answer?",
         f"sum by (operation, status_code) (rate({_TEMPORAL}[$__rate_interval]))",
         "{{operation}} {{status_code}}",
         "reqps",
@@ -118,9 +118,7 @@ PLATFORM: Final = (
     ),
     Panel("Which step of runs is slow (95 of 100)?", quantile(_STEP, "", by="activity_type"), "{{activity_type}}", "s"),
     Panel("How much memory do the processes use?", "process_resident_memory_bytes", "{{pod}} {{instance}}", "bytes"),
-    Panel(
-        "How much CPU time do they use?", "rate(process_cpu_seconds_total[$__rate_interval])", "{{pod}} {{instance}}"
-    ),
+    Panel("How many cores do they use?", "rate(process_cpu_seconds_total[$__rate_interval])", "{{pod}} {{instance}}"),
 )
 
 _OF = 'namespace="$namespace", config=~"$config"'

@@ -85,12 +85,12 @@ class Ground:
 
 
 def panels(namespace: str = "team") -> dict[str, str]:
-    """The query of each panel by its title, as Grafana asks it with these variables; those of a namespace come last."""
+    """The query of each panel by dashboard and title, as Grafana asks it with these variables."""
     found = {}
-    for name in ("inferrun-platform", "inferrun-namespace"):
-        for panel in json.loads((CHART / "dashboards" / f"{name}.json").read_text(encoding="utf-8"))["panels"]:
+    for name in ("platform", "namespace"):
+        for panel in json.loads((CHART / "dashboards" / f"inferrun-{name}.json").read_text(encoding="utf-8"))["panels"]:
             query = panel["targets"][0]["expr"].replace("$__rate_interval", "1m").replace('"$config"', '".*"')
-            found[panel["title"]] = query.replace('"$namespace"', f'"{namespace}"')
+            found[f"{name}: {panel['title']}"] = query.replace('"$namespace"', f'"{namespace}"')
     return found
 
 

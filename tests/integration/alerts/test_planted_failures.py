@@ -25,8 +25,8 @@ from tests.integration.waiting import create_quota, eventually
 pytestmark = pytest.mark.thorough
 
 TEAM, JOBLESS, LIMITED, FULL = "team", "jobless", "limited", "full"
-FAILED = "Why do runs fail?"
-WAITING = "What do runs wait for now?"
+FAILED = "namespace: Why do runs fail?"
+WAITING = "namespace: What do runs wait for now?"
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "rolebindings")
 LIMIT_RANGES = Resource("v1", "limitranges")
 MODEL = {"modelName": "iris"}
@@ -130,10 +130,10 @@ async def plant_others(api: KubeClient) -> list[Named]:
     await create_config(api, FULL, "full")
     await create_run(api, FULL, "schedule", config="full", schedule="* * * * *", startingDeadlineSeconds=10)
     return [
-        Named(panel="How much does the cluster disturb runs?", labels={"config": "others"}),
-        Named(panel="Why is work repeated?", labels={"config": "others", "reason": Reason.INPUT_FAILED}),
+        Named(panel="namespace: How much does the cluster disturb runs?", labels={"config": "others"}),
+        Named(panel="namespace: Why is work repeated?", labels={"config": "others", "reason": Reason.INPUT_FAILED}),
         Named(alert="InferrunScheduledTimesMissed", labels={"namespace": FULL, "outcome": "missed"}),
-        Named(panel="Which scheduled times got no run?", labels={"outcome": "missed"}),
+        Named(panel="platform: Which scheduled times got no run?", labels={"outcome": "missed"}),
     ]
 
 
@@ -175,7 +175,7 @@ async def test_what_goes_wrong_with_the_installation_is_named(render: Render, tm
             [
                 Named(alert="InferrunNoWorker"),
                 Named(alert="InferrunRunsNotStarted", labels=unserved, state="pending"),
-                Named(panel="What do runs wait for?", labels={"reason": "Accepted"}),
+                Named(panel="platform: What do runs wait for?", labels={"reason": "Accepted"}),
             ],
             since=began,
         )
@@ -212,7 +212,7 @@ async def test_what_goes_wrong_with_the_installation_is_named(render: Render, tm
             [
                 Named(alert="InferrunApiRequestsFail", labels={"code": "none"}),
                 Named(alert="InferrunNoLeader"),
-                Named(panel="How does the API server answer?", labels={"code": "none"}),
+                Named(panel="platform: How does the API server answer?", labels={"code": "none"}),
             ],
             since=began,
         )
