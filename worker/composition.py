@@ -16,6 +16,7 @@ from activities.judging.stop_launch import LaunchStopper
 from activities.judging.verify_output import OutputVerifier
 from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_job import JobLauncher
+from activities.launching.network_policy import NetworkPolicyCopier
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
 from activities.objects.signatures import Signatures, record_signer
@@ -214,6 +215,7 @@ class WorkerProcess:
             defaults=self._current_defaults,
             runner_account=settings.runner_account,
             events=self._events,
+            network_policy=NetworkPolicyCopier(api, name=settings.run_network_policy, home=settings.namespace),
         )
         recorder = OutcomeRecorder(
             api,

@@ -225,8 +225,8 @@ class S3Storage(FolderStorage):
     """Region of the bucket. Default: us-east-1."""
 
     credentials_ref: SecretRef | None = None
-    """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed, sessionToken. Default: requests are not
-    signed."""
+    """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed, sessionToken. Default: the role of
+    the Pod's service account (serviceAccountName); without one, requests are not signed."""
 
 
 class HttpStorage(DatasetStorage):
