@@ -58,6 +58,12 @@ _NO_RUN = 'outcome=~"missed|rejected|skipped"'
 PLATFORM: Final = (
     Panel("How many shims lead? It should be one", 'sum(inferrun_leader{name="shim"})', kind="stat"),
     Panel("How many workers execute workflows?", f'count({_SLOTS}{{worker_type="WorkflowWorker"}})', kind="stat"),
+    Panel(
+        "Do shim and worker reach Temporal?",
+        "min by (program) (inferrun_temporal_reachable)",
+        "{{program}}",
+        kind="stat",
+    ),
     Panel("Which versions run?", "count by (version) (inferrun_build_info)", "{{version}}", kind="stat"),
     Panel(
         "Which alerts fire?",
