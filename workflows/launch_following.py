@@ -180,6 +180,7 @@ class LaunchFollowing:
         launched = self._launched
         return {
             "run": self._state.run,
+            "attempt": self._state.progress.attempt,
             "job_name": launched.job_name,
             "job_uid": launched.job_uid,
             "snapshot": launched.snapshot,
