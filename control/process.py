@@ -14,6 +14,7 @@ from typing import NoReturn, Protocol, TypeVar
 from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 
+from control.log_subjects import add_subject
 from control.metrics import Metrics
 from control.settings import ControlSettings
 from inferrun.kube.errors import KubeError, Unreachable
@@ -67,7 +68,7 @@ def run_program(
         sys.stderr.write(f"{error}\n")
         return 2
     sys.setrecursionlimit(RECURSION_LIMIT)
-    log_as_json(sys.stdout)
+    log_as_json(sys.stdout, add_subject)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     try:
         run(_serve(settings, start))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from pathlib import Path
 
+from control.log_subjects import set_level
 from inferrun.run_defaults import Defaults, parse_defaults, read_folder
 
 logger = logging.getLogger(__name__)
@@ -31,11 +32,14 @@ class DefaultsFolder:
         if texts == self._texts:
             return
         is_first, self._texts = self._texts is None, texts
-        self._defaults, problems = parse_defaults(texts, last=self._defaults)
+        before = self._defaults
+        self._defaults, problems = parse_defaults(texts, last=before)
         for problem in problems:
             logger.error("invalid setting; its last valid value remains in effect", extra={"problem": problem})
         if not is_first:
             logger.info("settings reloaded", extra={"folder": str(self._folder)})
+        if self._defaults.log_level != before.log_level:
+            set_level(self._defaults.log_level)
 
     async def run(self) -> None:
         while True:

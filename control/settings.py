@@ -57,6 +57,10 @@ class ControlSettings:
     defaults_folder: Path
     """INFERRUN_DEFAULTS: directory where the ConfigMap with the operator's defaults is mounted."""
 
+    run_network_policy: str
+    """RUN_NETWORK_POLICY: NetworkPolicy in the namespace of the process that is copied into the namespaces of runs before their
+    Pods start; default: none. Only the worker uses it."""
+
     kubeconfig: Path | None
     """INFERRUN_KUBECONFIG: kubeconfig for a process outside the cluster. KUBECONFIG is ignored on purpose: a file that
     happens to exist must not decide which cluster is written to."""
@@ -90,6 +94,7 @@ class ControlSettings:
             identity=environment.get("POD_NAME") or environment.get("HOSTNAME") or "local",
             namespace=environment.get("POD_NAMESPACE") or "default",
             defaults_folder=Path(environment.get("INFERRUN_DEFAULTS", "/etc/inferrun/config")),
+            run_network_policy=environment.get("RUN_NETWORK_POLICY", ""),
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             health_port=_whole_number(environment, "HEALTH_PORT", default=8080),
             temporal_metrics_port=_whole_number(environment, "TEMPORAL_METRICS_PORT", default=0),

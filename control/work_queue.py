@@ -15,6 +15,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from control.log_subjects import log_about
 from control.metrics import QUEUE_DEPTH, RECONCILE_DURATION, Metrics
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class WorkQueue(Generic[K]):
             self._busy.add(key)
             self._busy_in[group] += 1
             began, outcome = time.monotonic(), "success"
+            log_about()
             try:
                 await self._reconcile(key)
                 self._pauses.pop(key, None)
@@ -129,8 +131,12 @@ class WorkQueue(Generic[K]):
                 logger.warning("reconcile failed", extra=fields)
                 self.add_later(key, pause, background=True)
             finally:
+                seconds = time.monotonic() - began
+                logger.debug(
+                    "reconciled", extra={"queue": self._name, "seconds": round(seconds, 3), "outcome": outcome}
+                )
                 if self._metrics is not None:
-                    self._metrics.record(RECONCILE_DURATION, time.monotonic() - began, self._name, outcome)
+                    self._metrics.record(RECONCILE_DURATION, seconds, self._name, outcome)
                 self._background_slots += is_background
                 self._busy.discard(key)
                 self._busy_in[group] -= 1

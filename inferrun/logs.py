@@ -3,6 +3,7 @@
 import json
 import logging
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -43,8 +44,10 @@ def _frames(error: BaseException | None) -> list[str]:
     return [*_frames(cause), *frames, *(line for member in members for line in _frames(member))]
 
 
-def log_as_json(stream: TextIO) -> None:
-    """Write the log of the process to a stream as JSON lines."""
+def log_as_json(stream: TextIO, *filters: Callable[[logging.LogRecord], bool]) -> None:
+    """Write the log of the process to a stream as JSON lines, after the filters."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
+    for one in filters:
+        handler.addFilter(one)
     logging.basicConfig(level="INFO", handlers=[handler], force=True)

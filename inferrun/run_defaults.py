@@ -7,7 +7,7 @@ reported. Pure, apart from `read_folder`.
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
@@ -58,6 +58,10 @@ class Defaults(BaseModel):
     """Values for runs that set them neither in their spec nor in their config, and limits for all runs."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Level of the log of shim and worker: `debug` (each step of each run), `info`, `warning` or `error`. Applies to all runs at
+    once."""
 
     runner_image: str = Field(default=DEFAULT_RUNNER_IMAGE, min_length=1)
     """Image of the built-in runner, for configs without an image."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from control.informer import Key
+from control.log_subjects import fields_of_object, log_about
 from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
@@ -72,6 +73,7 @@ class Acceptance:
         if item is None:
             self._postponed.discard(key)
             return
+        log_about(fields_of_object(item))
         run = parse_run(item)
         action = first_status(run, defaults=self._defaults(), has_too_many=self._has_too_many(key))
         if action is ACCEPTED and key not in self._postponed and self._is_under_way(run.metadata.uid):

@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
+from control.log_subjects import fields_of_run, log_about
 from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun import wellknown
@@ -53,6 +54,7 @@ class Deletions:
         run = self._runs.get(key)
         if run is None:
             return
+        log_about(fields_of_run(run.ref, attempt=run.status.attempt))
         if run.spec.is_schedule:
             await self._schedules.delete(schedule_id(run.ref))
         elif not run.status.is_terminal:

@@ -16,6 +16,7 @@ from typing import Final
 from temporalio.service import RPCError
 
 from control.informer import Key
+from control.log_subjects import fields_of_object, log_about
 from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun import wellknown
@@ -159,6 +160,7 @@ class Executions:
         if item is None:
             self._rechecks.discard(key)
             return
+        log_about(fields_of_object(item))
         run = parse_run(item)
         action = decide(run, defaults=self._defaults())
         if action.kind is ActionKind.REJECT:
@@ -183,6 +185,7 @@ class Executions:
         if item is None or decide(run := parse_run(item), defaults=self._defaults()).kind is not ActionKind.START:
             self._wait_no_more(key)  # it was paused, for instance, since it began to wait
             return
+        log_about(fields_of_object(item))
         namespace, uid = key[0], run.metadata.uid
         takes_room = uid not in self._active[namespace] and (not is_started(item) or awaited_run(item) is not None)
         if takes_room and not self._room(namespace):

@@ -12,6 +12,7 @@ from typing import Final
 
 from activities.watching.trimming import Share, interned, unshared
 from control.informer import Key, Listener
+from control.log_subjects import fields_of_object
 from control.namespaced_informers import NamespacedInformers
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -222,7 +223,7 @@ class RunWatch(NamespacedInformers):
             try:
                 inspector(before, run)
             except Exception:  # the run must be cached whatever becomes of this
-                logger.exception("a run cannot be inspected", extra={"run": str(metadata["name"])})
+                logger.exception("a run cannot be inspected", extra=fields_of_object(run))
         return trim_run(run, share=self._share)
 
     def _tell(self, key: Key, before: Object | None, after: Object | None) -> None:

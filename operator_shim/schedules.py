@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 from activities.objects.events import EventRecorder
 from activities.submitting.child_runs import DueTime, due_times
 from control.informer import Key
+from control.log_subjects import fields_of_object, log_about
 from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun import wellknown
@@ -182,6 +183,7 @@ class Schedules:
         item = self._watch.get(*key)
         if item is None or item["spec"].get("schedule") is None:
             return
+        log_about(fields_of_object(item))
         run = parse_run(item)
         action = decide(run, defaults=self._defaults())
         if action.kind is ActionKind.CLEAN_UP:

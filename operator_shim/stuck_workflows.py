@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from control.informer import Key
+from control.log_subjects import fields_of_run
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
@@ -91,7 +92,7 @@ class StuckWorkflows:
         found = await self._workflows.find_open(run)
         before, check.failing = check.failing, None
         if found is not None and not found.is_ours:
-            fields = {"run": str(run), "workflow": found.id}
+            fields = {**fields_of_run(run), "workflow": found.id}
             logger.warning("another program's workflow has the id of a run", extra=fields)
             reason = f"the id is that of the workflow that executes InferenceRun {run}"
             await self._workflows.terminate(found, reason=reason)
@@ -111,7 +112,7 @@ class StuckWorkflows:
             f"the task of workflow {stuck.id} failed {stuck.task_attempt} times in a row; {recovery} replaces it. If this "
             "recurs, upgrade the workers to the version of the shim; their log says why the task fails"
         )
-        logger.warning("replacing a workflow that is stuck", extra={"run": str(run), "workflow": stuck.id})
+        logger.warning("replacing a workflow that is stuck", extra={**fields_of_run(run), "workflow": stuck.id})
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             phase = current.status.phase or Phase.PENDING

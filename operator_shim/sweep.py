@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from temporalio.service import RPCError
 
 from control.informer import Key
+from control.log_subjects import fields_of_object, fields_of_run
 from inferrun.kube.errors import KubeError
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
@@ -119,7 +120,7 @@ class Sweep:
         for identity, run in (await self._schedules.list_owned()).items():
             may_be_gone = run.namespace in self._namespaces and self._watch.seen(run) is None
             if may_be_gone and await self._runs.read(run) is None:
-                logger.info("deleting a schedule whose InferenceRun no longer exists", extra={"schedule": identity})
+                logger.info("deleting a schedule whose InferenceRun no longer exists", extra=fields_of_run(run))
                 await self._schedules.delete(identity)
         await self._cancel_left_over()
         # Finished runs whose time is long over: the workflow that should have deleted them is lost.
@@ -128,7 +129,7 @@ class Sweep:
             is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
             if is_overdue and not item["metadata"].get("deletionTimestamp"):
                 run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
-                logger.info("deleting a finished run that is overdue", extra={"run": str(run), "uid": run.uid})
+                logger.info("deleting a finished run that is overdue", extra=fields_of_object(item))
                 await self._workflows.clean_up(run)
         await self._stuck.repair(self._watch.find(UNFINISHED))
         return bool(self._gone)
@@ -144,7 +145,7 @@ class Sweep:
             if watched is None and run.uid not in gone_before:
                 self._gone.add(run.uid)
             else:
-                logger.info("cancelling a workflow that is left over", extra={"run": str(run), "uid": run.uid})
+                logger.info("cancelling a workflow that is left over", extra=fields_of_run(run))
                 await self._workflows.cancel(run)
                 self._cancelled.add(run.uid)
                 await asyncio.sleep(CANCELLATION_PAUSE)
@@ -154,7 +155,7 @@ class Sweep:
         for run in await self._workflows.list_terminated(since=since):
             watched = self._watch.seen(run)
             if watched is not None and not has_ended(watched):
-                logger.info("the workflow of an unfinished run was terminated", extra={"run": str(run)})
+                logger.info("the workflow of an unfinished run was terminated", extra=fields_of_object(watched))
                 self._ensure_again((run.namespace, run.name), run.uid)
 
     async def restart_missing(self, *, created_before: datetime) -> None:

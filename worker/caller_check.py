@@ -7,6 +7,7 @@ of a schedule must have been started by the schedule.
 """
 
 import asyncio
+import logging
 import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
@@ -23,6 +24,7 @@ from temporalio.client import (
 )
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from control.log_subjects import fields_of_run, log_about
 from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, ignore_not_found
 from inferrun.names import (
     LABEL_PATTERN,
@@ -46,6 +48,8 @@ from workflows.messages import (
     SubmitInput,
     refused,
 )
+
+logger = logging.getLogger(__name__)
 
 _OF_RUNS: Final = frozenset(
     options.name
@@ -172,8 +176,20 @@ class _CheckedActivity(ActivityInboundInterceptor):
         self._check = check
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 -- the SDK's name; any result
-        await self._check.check(input.args[0] if input.args else None)
+        argument, info = input.args[0] if input.args else None, activity.info()
+        log_about(_subject_of(argument, info.workflow_id or ""))
+        logger.debug("activity called", extra={"activity": info.activity_type})
+        await self._check.check(argument)
         return await self.next.execute_activity(input)
+
+
+def _subject_of(argument: object, workflow_id: str) -> dict[str, object]:
+    """What the lines of an activity are about, until its end, which the SDK logs. It has no attempt if it serves all of them."""
+    named = getattr(argument, "run", None) or getattr(argument, "parent", None)
+    if isinstance(named, RunRef):
+        return {**fields_of_run(named, attempt=getattr(argument, "attempt", None)), "workflow": workflow_id}
+    placed = {"namespace": argument.submission.namespace} if isinstance(argument, SubmitInput) else {}
+    return {**placed, "workflow": workflow_id}
 
 
 def refusal_of_run(named: object, info: activity.Info | workflow.Info) -> str:

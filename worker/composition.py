@@ -16,6 +16,7 @@ from activities.judging.stop_launch import LaunchStopper
 from activities.judging.verify_output import OutputVerifier
 from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_job import JobLauncher
+from activities.launching.network_policy import NetworkPolicyCopier
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
 from activities.objects.signatures import Signatures, record_signer
@@ -29,7 +30,7 @@ from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.publish_status import StatusPublisher
 from control.installation import installation_id
-from control.metrics import Metrics
+from control.metrics import TEMPORAL_REACHABLE, Metrics
 from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
@@ -179,7 +180,9 @@ class WorkerProcess:
                 runtime=metrics.temporal,
             )
             defaults = DefaultsFolder(settings.defaults_folder)
-            yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
+            process = cls(settings, api=api, client=client, installation=installation, defaults=defaults)
+            metrics.show(TEMPORAL_REACHABLE, lambda: process._monitor.is_ready, "worker")
+            yield process
         finally:
             await api.close()
 
@@ -214,6 +217,7 @@ class WorkerProcess:
             defaults=self._current_defaults,
             runner_account=settings.runner_account,
             events=self._events,
+            network_policy=NetworkPolicyCopier(api, name=settings.run_network_policy, home=settings.namespace),
         )
         recorder = OutcomeRecorder(
             api,

@@ -180,6 +180,7 @@ class LaunchFollowing:
         launched = self._launched
         return {
             "run": self._state.run,
+            "attempt": self._state.progress.attempt,
             "job_name": launched.job_name,
             "job_uid": launched.job_uid,
             "snapshot": launched.snapshot,
@@ -242,7 +243,12 @@ class LaunchFollowing:
         return None
 
     async def _conclude(self, verdict: Verdict, *, grace: int = STOP_GRACE) -> Verdict:
-        """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it."""
+        """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it.
+
+        A timer ends the workflow task first, and with it records the report behind the verdict: a worker that crashed after it
+        had deleted the Job would otherwise know only that the Job is gone.
+        """
+        await workflow.sleep(timedelta(milliseconds=1), summary=verdict.reason)
         stopped = await self.stop(grace=grace, because=verdict.reason)
         return _with_end(stopped.report.verdict, verdict)
 

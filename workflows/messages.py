@@ -232,6 +232,7 @@ class InspectInput(Frozen):
     """
 
     run: RunRef
+    attempt: int = 1
     job_name: str
     job_uid: str
     snapshot: str

@@ -90,7 +90,7 @@ async def find_snapshot(api: KubeClient, runs: RunStore, run: RunRef, *, remembe
     try:
         compiled = await find_config_map(api, current) if current is not None else None
     except LaunchBlocked as blocker:
-        logger.warning("the run's snapshot cannot be read", extra={"run": str(run), "error": str(blocker)})
+        logger.warning("the run's snapshot cannot be read", extra={"error": str(blocker)})
         return None
     return compiled.snapshot if compiled is not None else None
 

@@ -26,6 +26,7 @@ from activities.launching.input_run import input_reference, noting, pinned_input
 from activities.launching.input_run_reader import InputRunReader
 from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
 from activities.launching.model_reader import ModelReader
+from activities.launching.network_policy import NetworkPolicyCopier
 from activities.launching.public_contract import public_contract
 from activities.launching.retried_run import missing
 from activities.launching.snapshot import CompiledRun, hash_of, model_status, waiting_for
@@ -71,7 +72,7 @@ class _Obtained:
 
 class JobLauncher:
     """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch;
-    `events` records when a run begins to wait.
+    `events` records when a run begins to wait; `network_policy` restricts the Pods.
     """
 
     def __init__(
@@ -83,9 +84,11 @@ class JobLauncher:
         defaults: Callable[[], Defaults],
         runner_account: str,
         events: EventRecorder,
+        network_policy: NetworkPolicyCopier,
     ) -> None:
         self._api = api
         self._events = events
+        self._network_policy = network_policy
         self._runs = runs
         self._installation = installation
         self._defaults = defaults
@@ -122,6 +125,7 @@ class JobLauncher:
                 return await self._publish_suspension(request, run)
             else:
                 launch = await self._resolve(request, run)
+                await self._network_policy.copy_to(request.run.namespace)
                 obtained = await self._ensure(run, self._manifest(request, run, launch.current))
             return await self._announce(request, run, launch, obtained)
         except LaunchBlocked as blocker:

@@ -156,7 +156,10 @@ def _definition(
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{names['plural']}.{wellknown.GROUP}"},
+        "metadata": {
+            "name": f"{names['plural']}.{wellknown.GROUP}",
+            "annotations": {"helm.sh/resource-policy": "keep"},  # their objects would be deleted with them
+        },
         "spec": {
             "group": wellknown.GROUP,
             "names": names,

@@ -1,4 +1,4 @@
-"""Writes the CRDs to deploy/crds and to the chart; with ``--check`` reports which files are out of date.
+"""Writes the CRDs to the chart; with ``--check`` reports which files are out of date.
 
 ``python -m deploy.crds.generate [--check]``, from any directory. Exit code 1: a file is out of date.
 """
@@ -14,7 +14,8 @@ from deploy.crds.definitions import inference_config, inference_run
 from deploy.crds.schema import Schema
 
 DEPLOY: Final = Path(__file__).resolve().parents[1]
-FOLDERS: Final = (DEPLOY / "crds", DEPLOY / "helm" / "inferrun" / "crds")
+FOLDER: Final = DEPLOY / "helm" / "inferrun" / "definitions"
+"""A template of the chart has them: Helm would never upgrade those in a folder named crds."""
 HEADER: Final = "# Generated from inferrun/resources by `python -m deploy.crds.generate`; not edited by hand.\n"
 
 
@@ -34,8 +35,7 @@ def expected_files() -> dict[Path, str]:
     """The text of every generated file."""
     definitions = (inference_config(), inference_run())
     return {
-        folder / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml": rendered(definition)
-        for folder in FOLDERS
+        FOLDER / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml": rendered(definition)
         for definition in definitions
     }
 

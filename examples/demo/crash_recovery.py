@@ -1,4 +1,4 @@
-"""Scene 2: the worker and the Pod are killed during a run, and no record is lost or predicted twice."""
+"""Scene 2: the workers and the Pod are killed during a run, and no record is lost or predicted twice."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 from examples.demo import model, pods, runs
 from examples.demo.terminal import Terminal
 
-TITLE = "The worker and the Pod are killed during a run"
+TITLE = "The workers and the Pod are killed during a run"
 STORY = """
-60,000 records in a file on a PersistentVolumeClaim, and a slow model. During the run, the worker, which follows the run, and the
+60,000 records in a file on a PersistentVolumeClaim, and a slow model. During the run, the workers, which follow the run, and the
 Pod, which computes the predictions, are killed. The run continues in a new Pod after the last committed chunk.
 """
 RUN = "measurements"
@@ -22,8 +22,9 @@ def play(terminal: Terminal) -> None:
     terminal.run("kubectl apply -f examples/file-run.yaml")
     pods.wait_until_predicted(terminal, RUN, records=RECORDS // 10)
 
-    terminal.explain("Kill the worker first, so that it cannot observe what happens next, and then the Pod:")
-    pods.kill(terminal, pods.running(terminal, namespace=SYSTEM, labels="app.kubernetes.io/component=worker"))
+    terminal.explain("Kill the workers first, so that they cannot observe what happens next, and then the Pod:")
+    for worker in pods.running(terminal, namespace=SYSTEM, labels="app.kubernetes.io/component=worker"):
+        pods.kill(terminal, worker)
     pods.kill(terminal, pods.of_run(terminal, RUN))
     terminal.check(runs.status(terminal, RUN).get("phase") != "Succeeded", "the run has not finished yet")
     terminal.run(f"kubectl get pods -n {runs.NAMESPACE} -l {pods.labels(terminal, RUN)}")

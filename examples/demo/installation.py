@@ -140,11 +140,9 @@ def _install_product(terminal: Terminal) -> None:
     values = " ".join(f"--set temporal.{key}={value}" for key, value in temporal.items())
     if image := _image_id(terminal, "localhost/inferrun/control:dev"):
         values += f" --set-string podAnnotations.{IMAGE_ID}={image}"
-    # Helm installs custom resource definitions only once and does not upgrade them.
-    terminal.run("kubectl apply --server-side --force-conflicts -f deploy/helm/inferrun/crds")
     terminal.run(
         f"helm upgrade --install inferrun deploy/helm/inferrun -n {SYSTEM} --create-namespace {values}"
-        " --hide-notes --wait --timeout 3m",
+        " --take-ownership --hide-notes --wait --timeout 3m",
         timeout=200,
     )
 

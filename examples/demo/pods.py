@@ -45,19 +45,23 @@ class Pod:
     container: str
 
 
-def running(terminal: Terminal, *, namespace: str, labels: str) -> Pod:
-    """The running Pod with these labels."""
+def running(terminal: Terminal, *, namespace: str, labels: str) -> list[Pod]:
+    """The running Pods with these labels; at least one."""
     text = terminal.read(f"kubectl get pods -n {namespace} -l {labels} --field-selector=status.phase=Running -o json")
     found = json.loads(text)["items"]
     if not found:
         raise DemoFailed(f"no running Pod in {namespace} has the labels {labels}")
-    identity = found[0]["status"]["containerStatuses"][0]["containerID"]
-    return Pod(name=found[0]["metadata"]["name"], namespace=namespace, container=identity.partition("://")[2])
+    return [
+        Pod(
+            pod["metadata"]["name"], namespace, pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+        )
+        for pod in found
+    ]
 
 
 def of_run(terminal: Terminal, run: str) -> Pod:
     """The running Pod of a run."""
-    return running(terminal, namespace=runs.NAMESPACE, labels=labels(terminal, run))
+    return running(terminal, namespace=runs.NAMESPACE, labels=labels(terminal, run))[0]
 
 
 def kill(terminal: Terminal, pod: Pod) -> None:

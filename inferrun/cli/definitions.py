@@ -1,7 +1,7 @@
 """Checks whether an installed CustomResourceDefinition is compatible with this version. Pure.
 
-The version must be served with its status subresource. The schema must contain every field of the models: Helm never upgrades
-definitions, so it may be an old one. And it must have the rule that protects outcomes: the definitions of the Krateo
+The version must be served with its status subresource. The schema must contain every field of the models: it may be an old one
+that no release manages. And it must have the rule that protects outcomes: the definitions of the Krateo
 controller have the same names but no such rule.
 """
 
@@ -30,7 +30,8 @@ MODELS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
 SHOWN_FIELDS: Final = 5
 
 FIX: Final = (
-    "kubectl apply --server-side --force-conflicts -f crds/   (in the chart's directory; existing objects are kept)"
+    "helm upgrade with the chart of this version and --take-ownership, or without Helm, in the chart's directory:\n"
+    "kubectl apply --server-side --force-conflicts -f definitions/   (existing objects are kept)"
 )
 
 

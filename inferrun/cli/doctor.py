@@ -31,7 +31,8 @@ REVIEWS: Final = Resource("authorization.k8s.io/v1", "subjectaccessreviews")
 SETTINGS: Final = "inferrun-config"
 
 OLDEST_MINOR: Final = 33
-"""Kubernetes 1.33: the Job failure policies and CRD rules in use are stable since that version."""
+"""Kubernetes 1.33: success policies and limits of retries per index of Jobs are stable since that version, and so is that an
+update of an object is validated only where it changes."""
 
 TEMPORAL_FIX: Final = (
     "set TEMPORAL_ADDRESS=HOST:PORT to an address that is reachable from this machine; for a server in the cluster, use\n"

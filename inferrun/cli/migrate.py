@@ -130,7 +130,7 @@ async def apply_all(api: KubeClient, *, namespace: str | None, must_wait: bool, 
 
 async def _require_definitions(api: KubeClient) -> None:
     """The definitions must be ours already: the earlier ones would drop what is written."""
-    fix = "install the chart's definitions first: kubectl apply --server-side --force-conflicts -f CHART/crds/"
+    fix = "install the chart first: helm install inferrun CHART --take-ownership"
     name = f"{wellknown.RUN_PLURAL}.{wellknown.GROUP}"
     try:
         definition = await api.get(DEFINITIONS, None, name)

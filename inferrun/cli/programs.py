@@ -73,7 +73,7 @@ def judge_program(component: str, deployments: list[Object], *, namespace: str, 
         return problem(what, "it is scaled to 0", fix=f"kubectl -n {namespace} scale deployment/{name} --replicas=1")
     if ready < wanted:
         fix = (
-            f"read the log: kubectl -n {namespace} logs deployment/{name}; if there is none:\n"
+            f"read the log: kubectl -n {namespace} logs deployment/{name} --all-pods; if there is none:\n"
             f"kubectl -n {namespace} describe pods -l {COMPONENT_LABEL}={component}"
         )
         conditions = deployment.get("status", {}).get("conditions") or []

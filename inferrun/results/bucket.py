@@ -93,9 +93,11 @@ class BucketFiles:
         config: S3Config = {"region": storage.region or "us-east-1", "virtual_hosted_style_request": not self._endpoint}
         if self._endpoint:
             config["endpoint"] = self._endpoint
+        config["request_payer"] = bool(storage.requester_pays)
         provider = None
         keys = {name for names in _KEYS.values() for name in names}
-        if storage.credentials_ref is not None or not keys.isdisjoint(access.credentials):
+        is_keyless = any(map(access.environment.get, _LOGINS))
+        if storage.credentials_ref is not None or is_keyless or not keys.isdisjoint(access.credentials):
             secret = storage.credentials_ref.name if storage.credentials_ref else ""
             fix = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             login = access.login(keys=keys, secret=secret, variables=_LOGINS, fix=fix)

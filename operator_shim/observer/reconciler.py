@@ -17,6 +17,7 @@ from activities.launching.manifests import CONTAINER
 from activities.watching import job_state
 from activities.watching.observation import Doing, Launch, is_concluded
 from control.informer import Key
+from control.log_subjects import fields_of_object, fields_of_run, log_about
 from control.metrics import Metrics
 from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
@@ -116,7 +117,7 @@ class Reconciler:
                 try:
                     self._compare(run)
                 except Exception:  # one bad object must not affect the others
-                    logger.exception("a run cannot be compared", extra={"run": str(run["metadata"]["name"])})
+                    logger.exception("a run cannot be compared", extra=fields_of_object(run))
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _compare(self, run: Object) -> None:
@@ -157,6 +158,7 @@ class Reconciler:
             return
         memory, news, now = followed.memory, followed.news, asyncio.get_running_loop().time()
         launch = memory.launch
+        log_about(fields_of_run(launch.run, attempt=launch.attempt))
         is_there = job is not None and job["metadata"]["uid"] == launch.job_uid
         view = View(
             now=now,
@@ -198,6 +200,7 @@ class Reconciler:
         if followed is None:
             return
         launch = followed.memory.launch
+        log_about(fields_of_run(launch.run, attempt=launch.attempt))
         if command is Command.SIGNAL:
             await self._signal(followed)
         elif command is Command.WRITE:
@@ -228,7 +231,7 @@ class Reconciler:
             ends = self._sign(self._workloads.remembered_ends(launch.job_uid))
             ended = Ended(job_uid=launch.job_uid, launch=launch.launch, pod_uid=pod_uid, ends=ends)
             is_accepted = await self._signals.ended(launch.run, ended, is_repeated=signal.times_sent > 1)
-        fields = {"run": launch.run.name, "job": launch.job_name, "doing": str(signal.doing)}
+        fields = {"job": launch.job_name, "doing": str(signal.doing)}
         logger.info("signalled" if is_accepted else "no workflow to signal", extra=fields)
         if is_accepted:
             followed.news = replace(followed.news, accepted=signal)

@@ -38,8 +38,8 @@ def install(stage: Stage, *settings: str) -> None:
     values = [f"temporal.address={stage.temporal_address}", f"temporal.uiUrl={stage.ui_url}", *settings]
     sets = [word for value in values for word in ("--set", value)]
     chart = str(ROOT / "deploy" / "helm" / "inferrun")
-    stage.kubectl("apply", "--server-side", "--force-conflicts", "-f", f"{chart}/crds/")
-    stage.helm("upgrade", "--install", "inferrun", chart, "--create-namespace", *sets)
+    # The tests of the API server apply the definitions, too.
+    stage.helm("upgrade", "--install", "inferrun", chart, "--create-namespace", "--take-ownership", *sets)
     for name in ("inferrun-shim", "inferrun-worker"):
         stage.kubectl("-n", SYSTEM, "rollout", "restart", f"deployment/{name}")
     for name in ("inferrun-shim", "inferrun-worker"):

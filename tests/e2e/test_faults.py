@@ -48,14 +48,15 @@ def whole(stage: Stage) -> Iterator[Stage]:
     yield stage
     stage.control_component("start", "temporal")
     for component in ("shim", "worker"):
-        _scale(stage, component, 1)
+        _scale(stage, component, 2)
 
 
-def test_killing_the_worker_while_a_job_runs_creates_no_second_job(space: Space, stage: Stage) -> None:
+def test_killing_the_workers_while_a_job_runs_creates_no_second_job(space: Space, stage: Stage) -> None:
     space.apply(run("steady", "actor", parameters={"sleep": "20"}))
     space.wait_for("steady", phase="Running", seconds=60)
 
-    kill_9(stage, SYSTEM, _pods_of(stage, "worker")[0])
+    for pod in _pods_of(stage, "worker"):
+        kill_9(stage, SYSTEM, pod)
 
     status = space.wait_for("steady", phase="Succeeded", seconds=150)
     assert status["attempt"] == 1

@@ -10,6 +10,7 @@ def test_killing_a_pod_neither_loses_nor_duplicates_records_nor_repeats_chunks(s
     prepare(space, backoff_limit=2, requests=UNHURRIED)
     space.apply(run("counted", "ours"))
     space.wait_for("counted", phase="Running", seconds=60)
+    assert space.get("networkpolicy", "inferrun-system-inferrun-runs") is not None
     until(lambda: len(committed_in(space)) >= RECORDS / 8, seconds=60, what="an eighth is committed")
 
     pods = space.items("pods", "app.kubernetes.io/managed-by=inferrun")

@@ -104,7 +104,7 @@ def published(registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def test_two_builds_of_a_commit_are_equal(published: Published) -> None:
     first, second = (re.findall(r"built (\S+): (sha256:\w{64})", output) for output in published.outputs)
-    assert [name for name, _ in first] == ["inferrun/runner", "inferrun/control", "inferrun.tgz"]
+    assert [name for name, _ in first] == ["inferrun/runner", "inferrun/control", "inferrun.tgz", "inferrun.yaml"]
     assert first == second
     assert "nothing was pushed, because KEY is not set" in published.outputs[1]
 

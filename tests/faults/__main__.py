@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.page import replace_section
 from tests.faults.matrix import Matrix, Options, execute
-from tests.faults.page import matrix_section
+from tests.faults.page import matrix_section, pairs_section
 
 
 def main() -> int:
@@ -23,6 +23,7 @@ def main() -> int:
     )
     parser.add_argument("--installations", type=int, default=3, help="installations of the product (default: 3)")
     parser.add_argument("--at-a-time", type=int, default=8, help="cases at a time for each (default: 8)")
+    parser.add_argument("--pairs", type=int, default=0, help="play so many pairs of faults instead (default: 0)")
     parser.add_argument("--only", nargs="*", default=(), help="scenarios (default: all)")
     parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     parser.add_argument("--page", type=Path, help="write a full matrix to this page of the documentation")
@@ -37,13 +38,15 @@ def main() -> int:
             installations=given.installations,
             at_a_time=given.at_a_time,
             sample=given.sample,
+            pairs=given.pairs,
             only=tuple(given.only),
             report=lambda line: print(line, flush=True),  # noqa: T201 -- this is the program's output
         )
         matrix = asyncio.run(execute(options))
     if given.page is not None and given.sample is None and not given.only:
         page = given.page.read_text()
-        given.page.write_text(replace_section(page, name="matrix", content=matrix_section(matrix)))
+        name, section = ("pairs", pairs_section(matrix)) if given.pairs else ("matrix", matrix_section(matrix))
+        given.page.write_text(replace_section(page, name=name, content=section))
     return _conclude(matrix, is_partial=bool(given.only))
 
 

@@ -8,6 +8,7 @@ clean-up depends on how long a fault took.
 
 import re
 from collections import Counter
+from collections.abc import Container, Iterable
 from typing import Any
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
@@ -73,6 +74,9 @@ def cluster_state(token: str, *, deletes: bool, recorder: Recorder, node: Played
         else 0,
         "configs": sorted(_config_state(item) for item in recorder.present(recorder.configs, token)),
         "Jobs that exist": sorted(_job_state(item) for item in jobs if not verifies(item)),
+        "Jobs without their run": _orphans(
+            jobs, {str(item["metadata"]["uid"]) for item in recorder.present(recorder.runs, token)}
+        ),
         "ConfigMaps that exist": len(recorder.present(recorder.config_maps, token)),
         "Pods that exist": sorted(_pod_state(item) for item in pods if not verifies(item)),
         "Jobs ever started per launch": sorted(  # the next try of a launch replaces one that was not
@@ -131,6 +135,12 @@ def _job_state(job: Object) -> str:
     has_ttl = "ttlSecondsAfterFinished" in job["spec"]
     is_marked = labels.get(wellknown.LABEL_ENDED) == "true"
     return f"launch {labels.get(wellknown.LABEL_LAUNCH)}: {ended} marked={is_marked} ttl={has_ttl}"
+
+
+def _orphans(jobs: Iterable[Object], runs: Container[str]) -> int:
+    """Jobs that the garbage collector has yet to delete."""
+    owners = [one for job in jobs for one in job["metadata"].get("ownerReferences") or []]
+    return sum(one["kind"] == wellknown.RUN_KIND and one["uid"] not in runs for one in owners)
 
 
 def _pod_state(pod: Object) -> str:

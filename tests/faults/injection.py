@@ -66,6 +66,8 @@ class Plan:
     nth: int = 1
     number: int = 0
     """Of the case, because the token may be `ANY`."""
+    after: str = ""
+    """The file of another fault that must have happened before."""
 
     @property
     def file_name(self) -> str:
@@ -107,6 +109,8 @@ class FaultFolder:
             plan = _read(path)
             if plan is None or (plan.site, plan.does) != (site, does) or count < plan.nth:
                 continue
+            if plan.after and not (self._folder / plan.after).with_suffix(".done").exists():
+                continue
             try:
                 path.rename(path.with_suffix(".done"))
             except FileNotFoundError:
@@ -114,12 +118,12 @@ class FaultFolder:
             return plan
         return None
 
-    def calls(self) -> set[tuple[str, str, str]]:
-        """The calls of all processes so far: token, site, what it does."""
-        found = set()
-        for log in self._folder.glob("calls-*.log"):
-            found |= {tuple(line.split("\t")) for line in log.read_text().splitlines()}
-        return {(token, site, does) for _at, token, site, does in found}
+    def calls(self) -> list[tuple[str, str, str]]:
+        """The calls of all processes so far, in the order in which they were first made: token, site, what it does."""
+        lines = sorted(line for log in self._folder.glob("calls-*.log") for line in log.read_text().splitlines())
+        return list(
+            dict.fromkeys((token, site, does) for _at, token, site, does in (line.split("\t") for line in lines))
+        )
 
     def timed_calls(self) -> list[tuple[float, str]]:
         """The time of each call and what it does, if all are logged."""

@@ -1,4 +1,7 @@
-"""The matrix: every call of every scenario, with every fault, and whether each case ended in the state without the fault."""
+"""The matrix: every call of every scenario, with every fault, and whether each case ended in the state without the fault.
+
+Pairs of faults are sampled from the same scenarios, calls and faults: the second happens after the first.
+"""
 
 import asyncio
 import random
@@ -44,6 +47,8 @@ class Case:
     call: Call | None = None
     fault: Fault | None = None
     aims_at_any: bool = False
+    first: tuple[Call, Fault] | None = None
+    """The call and the fault that must have happened before, if this is a pair."""
 
     @property
     def token(self) -> str:
@@ -51,16 +56,24 @@ class Case:
         return f"c{self.number:05d}q"
 
     @property
-    def plan(self) -> Plan | None:
-        """The fault to inject."""
+    def plans(self) -> list[Plan]:
+        """The faults to inject."""
         if self.call is None or self.fault is None:
-            return None
-        return Plan(ANY if self.aims_at_any else self.token, *self.call, self.fault, number=self.number)
+            return []
+        token = ANY if self.aims_at_any else self.token
+        if self.first is None:
+            return [Plan(token, *self.call, self.fault, number=self.number)]
+        first = Plan(token, *self.first[0], self.first[1])
+        return [first, Plan(token, *self.call, self.fault, number=self.number, after=first.file_name)]
 
     def __str__(self) -> str:
         if self.call is None:
             return f"{self.token} {self.scenario}"
-        return f"{self.token} {self.scenario}: {self.fault} at {self.call[1]} by {self.call[0]}"
+        second = f"{self.fault} at {self.call[1]} by {self.call[0]}"
+        if self.first is None:
+            return f"{self.token} {self.scenario}: {second}"
+        (site, does), fault = self.first
+        return f"{self.token} {self.scenario}: {fault} at {does} by {site}, then {second}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,8 @@ class Matrix:
 
     seed: int
     baseline: dict[str, State] = field(default_factory=dict)
-    calls: dict[str, set[Call]] = field(default_factory=dict)
+    calls: dict[str, list[Call]] = field(default_factory=dict)
+    """Of each scenario, in the order in which they are first made."""
     results: list[Result] = field(default_factory=list)
     restarts: int = 0
     unexpected_ends: list[str] = field(default_factory=list)
@@ -128,6 +142,8 @@ class Options:
     installations: int = 3
     at_a_time: int = 8
     sample: int | None = None
+    pairs: int = 0
+    """Number of pairs of faults to play, instead of single ones."""
     only: tuple[str, ...] = ()
     without: tuple[Fault, ...] = ()
     report: Callable[[str], None] = print
@@ -140,9 +156,8 @@ async def execute(options: Options) -> Matrix:
     scenarios = [one for name, one in SCENARIOS.items() if not options.only or name in options.only]
     async with world(options.folder, behave=behaviour_of) as ground, _installed(ground, options) as installations:
         await _play_baseline(matrix, ground, installations[0], scenarios, report=options.report)
-        cases = [
-            case for case in _cases(matrix, scenarios, per_call=options.per_call) if case.fault not in options.without
-        ]
+        cases = _pairs(matrix, options.pairs) if options.pairs else _cases(matrix, scenarios, per_call=options.per_call)
+        cases = [case for case in cases if case.fault not in options.without]
         chosen = random.Random(options.seed).sample(cases, min(options.sample or len(cases), len(cases)))  # noqa: S311
         options.report(f"{len(cases)} cases, of which {len(chosen)} are executed")
         await _play_all(matrix, ground, installations, chosen, options)
@@ -180,7 +195,7 @@ async def _play_baseline(
         matrix.baseline[scenario.name] = result.state
         matrix.calls[scenario.name] = _calls_of(installation, case.token)
         if scenario.aims_at_any:
-            matrix.calls[scenario.name] |= _calls_of(installation, ANY)
+            matrix.calls[scenario.name] += _calls_of(installation, ANY)
         report(f"{result.seconds:6.1f} s {scenario.name}: {len(matrix.calls[scenario.name])} calls")
 
     quiet = [one for one in scenarios if not (one.aims_at_any or one.name == "leftover")]
@@ -191,8 +206,8 @@ async def _play_baseline(
         await play(number, scenario)
 
 
-def _calls_of(installation: Installation, token: str) -> set[Call]:
-    return {(site, does) for found, site, does in installation.faults.calls() if found == token}
+def _calls_of(installation: Installation, token: str) -> list[Call]:
+    return [(site, does) for found, site, does in installation.faults.calls() if found == token]
 
 
 TIMED = {"operator_shim.acceptance:Acceptance._accept": "accepted"}
@@ -213,6 +228,23 @@ def _cases(matrix: Matrix, scenarios: Sequence[Scenario], *, per_call: int) -> l
                 continue
             for scenario in dice.sample(makers, min(per_call, len(makers))):
                 cases.append(Case(1000 + len(cases), scenario.name, call, fault, _is_of_no_run(call)))
+    return cases
+
+
+def _pairs(matrix: Matrix, count: int) -> list[Case]:
+    """A sample of pairs of faults in calls of one scenario, in the order of the calls."""
+    dice = random.Random(matrix.seed)  # noqa: S311 -- an execution can be repeated
+    faults = {
+        scenario: [
+            (call, fault) for call in calls for fault in FAULTS if is_plausible(call, fault) and not _is_of_no_run(call)
+        ]
+        for scenario, calls in sorted(matrix.calls.items())
+    }
+    weights = [len(one) ** 2 for one in faults.values()]
+    cases = []
+    for number, scenario in enumerate(dice.choices(list(faults), weights, k=count), start=1000):
+        first, second = sorted(dice.sample(range(len(faults[scenario])), 2))
+        cases.append(Case(number, scenario, *faults[scenario][second], first=faults[scenario][first]))
     return cases
 
 
@@ -260,17 +292,17 @@ async def _play(case: Case, ground: World, installation: Installation, *, expect
     """Play a case and wait until it is in its final state; compared with `expected`, if given."""
     stage = Stage(ground, installation, case.token, case.scenario)
     started = time.monotonic()
-    if case.plan is not None:
-        installation.faults.plan(case.plan)
+    for plan in case.plans:
+        installation.faults.plan(plan)
     problem = ""
     try:
         await SCENARIOS[case.scenario].play(stage)
     except (NotInTime, RPCError, KubeError) as error:
         problem = f"{type(error).__name__}: {error}"
     state, difference = await _settle(case, stage, expected=expected)
-    is_reached = case.plan is None or installation.faults.has_happened(case.plan)
-    if case.plan is not None:
-        installation.faults.withdraw(case.plan)
+    is_reached = all(installation.faults.has_happened(plan) for plan in case.plans)
+    for plan in case.plans:
+        installation.faults.withdraw(plan)
     if expected is not None and problem and difference:
         problem = f"{problem}; {difference}"
     elif expected is not None:
@@ -282,7 +314,7 @@ async def _settle(case: Case, stage: Stage, *, expected: State | None) -> tuple[
     """The final state, and how it differs from the expected one; without one, the state that lasts."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE_SECONDS
-    if case.fault is Fault.DELAY:
+    if any(plan.fault is Fault.DELAY for plan in case.plans):
         await asyncio.sleep(LATE_SECONDS)
     last: State = {}
     since = loop.time()
@@ -309,7 +341,7 @@ def _is_open(case: Case, state: State) -> bool:
     """Whether something is still going on: the garbage collector may take a while on a busy machine."""
     runs = state["runs that exist"]
     owned = (state["ConfigMaps that exist"], state["Jobs that exist"], state["Pods that exist"])
-    is_collecting = (runs and SCENARIOS[case.scenario].deletes) or (not runs and any(owned))
+    is_collecting = state["Jobs without their run"] or (SCENARIOS[case.scenario].deletes if runs else any(owned))
     return bool(is_collecting) or "open" in str(state["workflows"]) or "open" in str(state["clean-ups"])
 
 

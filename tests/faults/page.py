@@ -41,29 +41,44 @@ def _commit() -> str:
 def matrix_section(matrix: Matrix) -> str:
     """The matrix: a row for each call, a column for each fault."""
     reached = [result for result in matrix.results if result.is_reached]
-    right = [result for result in reached if not result.problem]
-    lines = [
-        f"{machine()}; seed {matrix.seed}; {matrix.seconds / 60:.0f} minutes.",
-        "",
-        "| Figure | Value |",
-        "| --- | --- |",
-        f"| Calls with a side effect | {len(matrix.observed)} |",
-        f"| Scenarios | {len(matrix.baseline)} |",
-        f"| Cases (a scenario with a fault in one call) | {len(matrix.results)} |",
-        f"| Cases in which the fault happened | {len(reached)} |",
-        f"| of these, ended in the state without the fault | {len(right)} |",
-        f"| Processes killed and started again | {matrix.restarts} |",
-        f"| Processes that ended by themselves | {len(matrix.unexpected_ends)} |",
-        "",
+    table = [
         "Each cell counts the cases that ended in the right state, of those in which the fault happened.",
         "",
         "| Call | " + " | ".join(FAULTS) + " |",
         "| --- |" + " --- |" * len(FAULTS),
         *_rows(reached, sorted(matrix.observed)),
     ]
-    if problems := [result for result in reached if result.problem]:
-        lines += ["", "Cases that ended in another state:", "", *(f"- {_text(result)}" for result in problems)]
-    return "\n".join(lines)
+    figures = _figures(matrix, cases="Cases (a scenario with a fault in one call)", happened="the fault")
+    return "\n".join([*figures, "", *table, *_problems(reached)])
+
+
+def pairs_section(matrix: Matrix) -> str:
+    """The figures of a sample of pairs of faults."""
+    figures = _figures(matrix, cases="Pairs of faults, one after the other in one scenario", happened="both faults")
+    return "\n".join([*figures, *_problems(matrix.results)])
+
+
+def _figures(matrix: Matrix, *, cases: str, happened: str) -> list[str]:
+    reached = [result for result in matrix.results if result.is_reached]
+    return [
+        f"{machine()}; seed {matrix.seed}; {matrix.seconds / 60:.0f} minutes.",
+        "",
+        "| Figure | Value |",
+        "| --- | --- |",
+        f"| Calls with a side effect | {len(matrix.observed)} |",
+        f"| Scenarios | {len(matrix.baseline)} |",
+        f"| {cases} | {len(matrix.results)} |",
+        f"| Cases in which {happened} happened | {len(reached)} |",
+        f"| of these, ended in the state without faults | {sum(not result.problem for result in reached)} |",
+        f"| All cases that ended in another state | {len(matrix.problems)} |",
+        f"| Processes killed and started again | {matrix.restarts} |",
+        f"| Processes that ended by themselves | {len(matrix.unexpected_ends)} |",
+    ]
+
+
+def _problems(results: Iterable[Result]) -> list[str]:
+    found = [f"- {_text(result)}" for result in results if result.problem]
+    return ["", "Cases that ended in another state:", "", *found] if found else []
 
 
 def _rows(results: Iterable[Result], calls: Iterable[tuple[str, str]]) -> list[str]:
@@ -88,7 +103,5 @@ def _short(site: str) -> str:
 
 
 def _text(result: Result) -> str:
-    case = result.case
-    does, site = (case.call[1], _short(case.call[0])) if case.call is not None else ("", "")
     problem = result.problem if len(result.problem) <= PROBLEM_LIMIT else f"{result.problem[:PROBLEM_LIMIT]}…"
-    return f"{case.scenario}, {case.fault} at {does} (`{site}`): `{problem}`".replace("|", "/")
+    return f"{result.case}: `{problem}`".replace("|", "/")

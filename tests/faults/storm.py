@@ -1,20 +1,22 @@
 """`python -m tests.faults.storm`: hundreds of runs with real records while everything is killed at random; then the account.
 
 Shim, worker, Temporal server, API server and controllers are killed with SIGKILL; so are containers, and the node with all of
-its containers. The node is played, but its containers are real processes of the built-in runner, which read and write real files.
+its containers. The node is played, but its containers are real processes of the built-in runner, which read and write real
+files. With `--earlier COMMIT`, shim and worker are upgraded from that version and rolled back to it meanwhile, in any order.
 """
 
 import argparse
 import asyncio
 import json
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any  # JSON
 
@@ -34,7 +36,7 @@ from tests.faults.recorder import Traces
 from tests.faults.runner_node import Disk, RunnerNode
 from tests.faults.servers import Servers
 from tests.faults.users import create_config, create_run
-from tests.faults.world import Installation, World, world
+from tests.faults.world import ROOT, Installation, World, world
 
 NAMESPACE = "storm"
 ROWS = 200
@@ -52,6 +54,9 @@ VICTIMS = {
     "kube-controller-manager": 1,
 }
 """What is killed, and how often in proportion to the others."""
+
+ROLLOUTS = {"shim's version": 5, "worker's version": 5}
+"""What is replaced by the other version, and how often in proportion to the victims."""
 
 TERMINAL = ("Succeeded", "Failed")
 LEASE_WRITES = "patch leases"
@@ -72,6 +77,10 @@ class Options:
     end_seconds: float
     quiet_seconds: float
     slots: int
+    commit: str | None
+    """The earlier version with which the storm begins."""
+    earlier: Path | None = None
+    """Its checkout."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +162,9 @@ class Storm:
                 users = [tasks.create_task(self._use(one, number)) for number, one in enumerate(self._planned)]
                 await storm
                 self._say("the storm is over")
+                for program in self._installation.programs:
+                    if program.checkout != ROOT:
+                        program.replace(ROOT)
                 del users
             await self._until_all_ended()
             self._account.figures["Seconds from the first run to the last end"] = round(time.monotonic() - started)
@@ -206,9 +218,10 @@ class Storm:
 
     async def _kill_at_random(self, node_api: KubeClient) -> None:
         until = time.monotonic() + self._options.storm_seconds
+        victims = VICTIMS | (ROLLOUTS if self._options.earlier else {})
         while time.monotonic() < until:
             await asyncio.sleep(self._dice.uniform(0.5, 4))
-            [victim] = self._dice.choices(list(VICTIMS), weights=list(VICTIMS.values()))
+            [victim] = self._dice.choices(list(victims), weights=list(victims.values()))
             if await self._kill(victim, node_api):
                 self._account.kills[victim] += 1
 
@@ -217,6 +230,10 @@ class Storm:
             return self._node is not None and self._node.kill_container(self._dice)
         if victim in ("shim", "worker"):
             (self._installation.shim if victim == "shim" else self._installation.worker).kill()
+            return True
+        if victim in ROLLOUTS and self._options.earlier is not None:
+            program = self._installation.shim if victim == "shim's version" else self._installation.worker
+            program.replace(ROOT if program.checkout == self._options.earlier else self._options.earlier)
             return True
         if victim == "node":
             await self._restart_node(node_api)
@@ -466,20 +483,39 @@ async def storm(options: Options) -> Account:
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(world(options.folder, behave=None))
         settings = {"FAULTS_LOG": "all"}
-        installation = await stack.enter_async_context(ground.installation(NAMESPACE, **settings))
+        installed = ground.installation(NAMESPACE, checkout=options.earlier or ROOT, **settings)
+        installation = await stack.enter_async_context(installed)
         address = await stack.enter_async_context(model_server())
         return await Storm(ground, installation, options, model=address).run()
+
+
+@contextmanager
+def checkout_of(commit: str | None, folder: Path) -> Iterator[Path | None]:
+    """A temporary checkout of a commit of this repository."""
+    if commit is None:
+        yield None
+        return
+    checkout, git = folder / "earlier", ["git", "-C", str(ROOT), "worktree"]
+    subprocess.run([*git, "add", "--quiet", "--detach", str(checkout), commit], check=True)
+    try:
+        yield checkout
+    finally:
+        subprocess.run([*git, "remove", "--force", str(checkout)], check=True)
 
 
 def section_of(account: Account) -> str:
     """The account as a section of the page."""
     options = account.options
     lines = [
-        f"{machine()}; seed {options.seed}; {options.runs} runs, {options.storm_seconds:.0f} seconds of kills.",
+        f"{machine()}; seed {options.seed}; {options.runs} runs, {options.storm_seconds:.0f} seconds of kills"
+        + (f", begun with version {options.commit}." if options.commit else "."),
         "",
         "| Figure | Value |",
         "| --- | --- |",
-        *(f"| Killed: {victim} | {count} |" for victim, count in sorted(account.kills.items())),
+        *(
+            f"| {'Replaced' if victim in ROLLOUTS else 'Killed'}: {victim} | {count} |"
+            for victim, count in sorted(account.kills.items())
+        ),
         *(f"| {what} | {value or 0} |" for what, value in account.figures.items()),
         *(f"| Outcome: {outcome} | {count} |" for outcome, count in sorted(account.outcomes.items())),
     ]
@@ -501,18 +537,26 @@ def main() -> int:
     parser.add_argument("--end", type=float, default=900, help="seconds until every run must have ended (default: 900)")
     parser.add_argument("--quiet", type=float, default=600, help="quiet seconds that are observed (default: 600)")
     parser.add_argument("--slots", type=int, default=8, help="containers at a time (default: 8)")
+    parser.add_argument(
+        "--earlier", help="commit of a version that the storm upgrades and rolls back to (default: none)"
+    )
     parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     parser.add_argument("--record", action="store_true", help=f"write the account to {PAGE.name}")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="inferrun-storm-") as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        options = Options(folder, given.runs, given.seed, given.seconds, given.end, given.quiet, given.slots)
-        account = asyncio.run(storm(options))
+        options = Options(
+            folder, given.runs, given.seed, given.seconds, given.end, given.quiet, given.slots, given.earlier
+        )
+        with checkout_of(given.earlier, folder) as earlier:
+            account = asyncio.run(storm(replace(options, earlier=earlier)))
     section = section_of(account)
     sys.stdout.write(f"{section}\n")
     if given.record:
-        PAGE.write_text(replace_section(PAGE.read_text(), name="storm", content=section))
+        PAGE.write_text(
+            replace_section(PAGE.read_text(), name="upgrade" if given.earlier else "storm", content=section)
+        )
     return 1 if account.problems else 0
 
 

@@ -48,6 +48,8 @@ class Program:
     command: list[str]
     environment: dict[str, str]
     log: Path
+    checkout: Path = ROOT
+    """The version that is started the next time."""
     process: asyncio.subprocess.Process | None = None
     is_wanted: bool = True
     ends: list[int] = field(default_factory=list)
@@ -61,7 +63,7 @@ class Program:
                 await self._until_wanted()
                 with self.log.open("ab") as output:
                     self.process = await asyncio.create_subprocess_exec(
-                        *self.command, cwd=ROOT, env=self.environment, stdout=output, stderr=output
+                        *self.command, cwd=self.checkout, env=self.environment, stdout=output, stderr=output
                     )
                 self.ends.append(await self.process.wait())
         finally:
@@ -71,6 +73,12 @@ class Program:
         """Send SIGKILL; it is started again unless it is not wanted."""
         if self.process is not None and self.process.returncode is None:
             self.process.send_signal(signal.SIGKILL)
+
+    def replace(self, checkout: Path) -> None:
+        """Terminate it as a rollout does; the version in another checkout is started."""
+        self.checkout = checkout
+        if self.process is not None and self.process.returncode is None:
+            self.process.terminate()
 
     async def stop(self) -> None:
         """End it with SIGKILL and leave it so."""
@@ -129,8 +137,10 @@ class World:
     recorder: Recorder
 
     @asynccontextmanager
-    async def installation(self, namespace: str, **settings: str) -> AsyncIterator[Installation]:
-        """Install the product for a namespace, which is created."""
+    async def installation(
+        self, namespace: str, *, checkout: Path = ROOT, **settings: str
+    ) -> AsyncIterator[Installation]:
+        """Install the product, in the version of a checkout, for a namespace, which is created."""
         await create_namespace(self.api, namespace)
         faults = self.folder / f"faults-{namespace}"
         faults.mkdir()
@@ -141,6 +151,7 @@ class World:
                 [sys.executable, "-m", "tests.faults.program", name],
                 {**common, "POD_NAME": f"{namespace}-{name}"},
                 self.folder / f"{namespace}-{name}.log",
+                checkout,
             )
             for name in ("shim", "worker")
         ]

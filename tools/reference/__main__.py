@@ -1,4 +1,4 @@
-"""Writes the generated parts of the pages under docs/ and the JSON schemas, or compares them with `--check`.
+"""Writes the generated parts of the pages under docs/, the JSON schemas and the dashboards, or compares them with `--check`.
 
 Exit code 1 with `--check`: a page is out of date. A generated part is enclosed by two comments, `<!-- generated: NAME -->` and
 `<!-- end of generated -->`; text between them is overwritten.
@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import catalogue, pages, reasons, schemas
+from tools.reference import catalogue, dashboards, pages, reasons, schemas
 
 COMMAND = "python -m tools.reference"
 
@@ -19,6 +19,7 @@ def main(arguments: list[str] | None = None, *, docs: Path = pages.DOCS) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     is_check = parser.parse_args(arguments).check
     stale = {**pages.stale(docs, catalogue.parts()), **reasons.stale(docs), **schemas.stale(docs)}
+    stale |= dashboards.stale(docs.parent)
     for path, text in stale.items():
         name = path.relative_to(docs.parent)
         if is_check:

@@ -27,6 +27,7 @@ OUTPUT = CHECKOUT / "build-output" / "release"
 IMAGES = {image.name.removeprefix("localhost/").removesuffix(":dev"): image for image in images.PRODUCT_IMAGES}
 """The images by their path in the registry."""
 CHART = "charts/inferrun"
+OLDEST_KUBERNETES = "1.33"
 COPY = ("skopeo", "copy", "--quiet", "--insecure-policy")
 ATTESTED = {"cyclonedx": "cdx.json", "slsaprovenance1": "provenance.json"}
 """Types of attestations of an image, and the suffixes of their files."""
@@ -54,7 +55,7 @@ class Release:
 
 
 def build(release: Release) -> dict[str, str]:
-    """Build everything in OUTPUT; the digests of the images by path, and the SHA-256 of the chart's archive."""
+    """Build everything in OUTPUT; the digests of the images by path, and the SHA-256 of the chart, packed and rendered."""
     commit, seconds = _source(release.version)
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir(parents=True)
@@ -80,7 +81,14 @@ def build(release: Release) -> dict[str, str]:
     archive = OUTPUT / "inferrun.tgz"
     archive.write_bytes(content)
     os.utime(archive, (seconds, seconds))  # Helm publishes it as the chart's time of creation
-    return {**digests, archive.name: f"sha256:{hashlib.sha256(content).hexdigest()}"}
+    place = ("--namespace", "inferrun-system", "--kube-version", OLDEST_KUBERNETES)
+    rendered = _helm(
+        "template", "inferrun", archive, *place, "--set", "temporal.envFromSecret=temporal-access"
+    ).encode()
+    manifests = OUTPUT / "inferrun.yaml"
+    manifests.write_bytes(rendered)
+    files = {archive.name: content, manifests.name: rendered}
+    return digests | {name: f"sha256:{hashlib.sha256(content).hexdigest()}" for name, content in files.items()}
 
 
 def _source(version: str) -> tuple[str, int]:

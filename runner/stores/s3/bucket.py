@@ -2,17 +2,20 @@
 
 obstore retries requests that are safe to repeat. A conditional write whose response is lost may be repeated and then finds its own
 object, so the content is compared. A conflict (409) means that another request for the key is in progress at the same time. obstore
-takes it for an object that exists and does not repeat the write: that is done here. Credentials come from the mounted Secret only:
-without one, requests are not signed, and neither the environment nor a metadata address is asked.
+takes it for an object that exists and does not repeat the write: that is done here. Credentials come from the mounted Secret;
+without one, obstore gets those of the role of the Pod's service account, again before they expire; without a role, requests are not
+signed. The credentials of the node are never asked for.
 
-obstore resolves names itself and follows the redirects of reads. So the address of the server is checked before the bucket is used,
-and a redirect to another host leads to a proxy that does not exist. What a name resolves to later is left to network policies.
+obstore resolves names itself and follows the redirects of reads. So the addresses of the servers are checked before the bucket is
+used, and a redirect to another host leads to a proxy that does not exist. What a name resolves to later is left to network
+policies.
 
 A process that is killed while obstore uploads a file in parts leaves these behind, where no list shows them. So a large file is
 sent in one request, from the disk, to an address that obstore has signed.
 """
 
 import asyncio
+import os
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -67,6 +70,11 @@ _RETRIES: Final = 100_000
 _EXPIRED: Final = re.compile(r"<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>")
 """What servers say in a response 400 to credentials that have expired."""
 
+_FOR_CREDENTIALS: Final = "Error performing POST REDACTED"
+"""What obstore says about a request to the service that gives credentials, because its query contains the token."""
+
+_CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
+
 _CUT_OFF: Final = "response body error"
 """What obstore says about a response that was cut off, or stalled for too long."""
 
@@ -100,11 +108,12 @@ class Bucket:
         store: S3Store,
         client: HttpClient,
         *,
+        identity: str,
         side: str,
         error: type[RunnerError],
         retry_seconds: float,
     ) -> None:
-        """Files are sent in the event loop that is running now."""
+        """Files are sent in the event loop that is running now. `identity`: the URL that the credentials come from, if any."""
         self._spec = spec
         self._client = client
         self._loop = asyncio.get_running_loop()
@@ -112,6 +121,9 @@ class Bucket:
         self._store = store
         self._side = side
         self._error = error
+        self._identity = identity
+        of_key = f"{side}.s3.credentialsRef and the permissions of its access key"
+        self._access = "the permissions of the role of the Pod's service account" if identity else of_key
 
     def head(self, key: str) -> ListedFile | None:
         """Return an object's description, or None if there is no such object."""
@@ -204,7 +216,8 @@ class Bucket:
     def put(self, key: str, content: bytes | Path) -> None:
         """Store bytes or a file, whether or not the key exists."""
         size = content.stat().st_size if isinstance(content, Path) else 0
-        is_sent = _PIECE < size <= _LARGEST_REQUEST and self._spec.credentials_ref is not None
+        can_sign = bool(self._spec.credentials_ref or self._identity) and not self._spec.kms_key_id  # which is a header
+        is_sent = _PIECE < size <= _LARGEST_REQUEST and can_sign
 
         def attempt() -> None:
             with self._errors(key):
@@ -257,9 +270,7 @@ class Bucket:
         try:
             yield
         except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise self._error(
-                f"{where}: access denied; check {self._side}.s3.credentialsRef and the permissions of its access key"
-            ) from error
+            raise self._error(f"{where}: access denied; check {self._access}") from error
         except FileNotFoundError as error:
             raise self._error(
                 f"{where}: bucket or object does not exist, or the access key is unknown; check {self._side}.s3.bucket, path and "
@@ -281,44 +292,60 @@ class Bucket:
 
     def _failure(self, error: Exception) -> str:
         """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
-        if connecting := _NOT_CONNECTED.search(str(error)):
-            stage, proxy, text, timeout = connecting.groups()
+        text = str(error)
+        is_for_credentials = bool(self._identity) and (_FOR_CREDENTIALS in text or self._identity in text)
+        url = self._identity if is_for_credentials else self._spec.url
+        if connecting := _NOT_CONNECTED.search(text):
+            stage, proxy, reason, timeout = connecting.groups()
             if proxy:
                 return "it redirects to another server, which is not followed; use that server's address"
             if stage == "dns":
-                return describe_unresolved(urlsplit(self._spec.url).hostname or "")
+                return describe_unresolved(urlsplit(url).hostname or "")
             if timeout:
                 return describe_connect_timeout(CONNECT_SECONDS)
-            return f"cannot connect to {self._spec.url}: {text}; check that the server is running and ready"
-        if expired := _EXPIRED.search(str(error)):
+            return f"cannot connect to {url}: {reason}; check that the server is running and ready"
+        if expired := _EXPIRED.search(text):
             return f"the server returned {expired[1]}; renew the credentials in the Secret of {self._side}.s3.credentialsRef"
-        found = _STATUS.search(str(error))
+        found = _STATUS.search(text)
         what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
         bucket = f"{self._side}.s3.bucket and " if found and found[1] == "404" else ""
-        return f"{what}; check {bucket}{self._side}.s3.endpoint"
+        fix = f"{bucket}{self._side}.s3.endpoint"
+        if is_for_credentials:
+            code = _CODE.search(text)
+            what = f"no credentials from {url} for the Pod's service account: {what}{f' ({code[1]})' if code else ''}"
+            fix = "the trust policy of its role"
+        return f"{what}; check {fix}"
 
 
 @asynccontextmanager
 async def open_bucket(
     spec: S3Spec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]
 ) -> AsyncIterator[Bucket]:
-    """Open a bucket with the credentials in a mounted Secret.
+    """Open a bucket with the credentials in a mounted Secret, or those of the Pod's service account.
 
-    Raises `error` if the Secret is incomplete, or if runs must not connect to the server.
+    Raises `error` if the Secret is incomplete, or if runs must not connect to a server.
     """
     with naming_secret_field(f"{side}.s3.credentialsRef", error):
         config: S3Config = _credentials(spec, folder)
-    config["skip_signature"] = not config
+    identity = "" if config else _identity(spec.region)
+    config["skip_signature"] = not (config or identity)
     config["region"] = spec.region
+    config["request_payer"] = spec.requester_pays
+    if spec.kms_key_id:
+        config |= {"server_side_encryption": "aws:kms", "sse_kms_key_id": spec.kms_key_id}
     config["virtual_hosted_style_request"] = not spec.endpoint
     if spec.endpoint:
         config["endpoint"] = spec.endpoint
     connections = await open_connections(limits)
-    server = urlsplit(spec.url)
-    try:
-        await connections.check(server.hostname or "", server.port or (443 if server.scheme == "https" else 80))
-    except AddressRefused as refused:
-        raise error(f"{side}.s3.endpoint: server at {spec.url}: {refused}") from refused
+    servers = {spec.url: f"{side}.s3.endpoint: server at {spec.url}"}
+    if identity:
+        servers[identity] = f"{side}.s3: credentials of the Pod's service account from {identity}"
+    for url, what in servers.items():
+        server = urlsplit(url)
+        try:
+            await connections.check(server.hostname or "", server.port or (443 if server.scheme == "https" else 80))
+        except AddressRefused as refused:
+            raise error(f"{what}: {refused}") from refused
     budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
     store = S3Store(
         spec.bucket,
@@ -328,16 +355,27 @@ async def open_bucket(
             "timeout": timedelta(seconds=limits.handler_timeout),
             "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
             "proxy_url": _NOWHERE,
-            "proxy_excludes": server.hostname or "",
+            "proxy_excludes": ",".join(urlsplit(url).hostname or "" for url in servers),
         },
         retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=budget)},
     )
     timeout = whole_timeout(limits.handler_timeout)
     client = HttpClient(connections, timeout=timeout, lifetime=limits.connection_seconds, tls=None)
     try:
-        yield Bucket(spec, store, client, side=side, error=error, retry_seconds=budget)
+        yield Bucket(spec, store, client, identity=identity, side=side, error=error, retry_seconds=budget)
     finally:
         await client.close()
+
+
+def _identity(region: str) -> str:
+    """Return the URL at which obstore exchanges the token of the Pod's service account for credentials; empty without a role.
+
+    EKS sets the variables, which obstore reads: those of a web identity (IRSA), or of the agent of EKS Pod Identity.
+    """
+    if os.environ.keys() >= {"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"}:
+        return os.environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
+    agent = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
+    return agent if "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" in os.environ else ""
 
 
 def _credentials(spec: S3Spec, folder: Path) -> "S3Config":

@@ -16,7 +16,6 @@ from tests.integration.crds.server import connected
 CHECKOUT = Path(__file__).resolve().parents[3]
 CHART = CHECKOUT / "deploy" / "helm" / "inferrun"
 KUBERNETES = "1.34.0"
-POLICY_VERSION = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
 
 Manifest = dict[str, Any]  # Any: manifests are free-form YAML
 Render = Callable[..., list[Manifest]]
@@ -45,20 +44,16 @@ def helm() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def render(helm: Callable[..., str]) -> Render:
-    """The manifests of a release with `name=value` settings; `policies`: for a cluster with ValidatingAdmissionPolicies."""
+    """The manifests of a release with `name=value` settings."""
 
     def rendered(
         *settings: str,
         release: str = "inferrun",
         namespace: str = "inferrun-system",
         address: str = "temporal:7233",
-        policies: bool = False,
     ) -> list[Manifest]:
-        versions = ["--api-versions", POLICY_VERSION] if policies else []
         options = [f"--set={setting}" for setting in (f"temporal.address={address}", *settings)]
-        text = helm(
-            "template", release, str(CHART), "--namespace", namespace, "--kube-version", KUBERNETES, *versions, *options
-        )
+        text = helm("template", release, str(CHART), "--namespace", namespace, "--kube-version", KUBERNETES, *options)
         return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
     return rendered

@@ -15,6 +15,7 @@ from activities.launching.compilation import compile_run
 from activities.launching.snapshot import HeaderSecret, MountedKey
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
+from inferrun.kube.objects import CONFIG_MAPS, NETWORK_POLICIES, PODS
 from inferrun.resources.placement import Placement
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
@@ -35,6 +36,11 @@ class Worker:
 
     client: httpx.Client
     user: str
+
+    @property
+    def release(self) -> str:
+        """The namespace of the release."""
+        return self.user.split(":")[2]
 
     def try_to(self, method: str, path: str, body: Manifest | None = None) -> str:
         """What the API server answers to a dry run; empty if it accepts the request."""
@@ -63,9 +69,13 @@ def worker(client: httpx.Client, render: Render) -> Iterator[Worker]:
         "settings.allowedRuntimeClasses={gvisor}",
         "settings.allowedTolerations={example.com/gpu=*:NoSchedule,pool=a*:*}",
     )
-    rendered = render(*allowed, namespace=release, policies=True)
+    rendered = render(*allowed, namespace=release)
     found = [item for item in rendered if item["kind"].startswith("ValidatingAdmissionPolicy")]
     paths = {"ValidatingAdmissionPolicy": POLICIES, "ValidatingAdmissionPolicyBinding": BINDINGS}
+    call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": release}})
+    for item in rendered:
+        if item["kind"] == "NetworkPolicy":
+            call(client, "POST", NETWORK_POLICIES.path(release), item)
     for item in found:
         call(client, "POST", paths[item["kind"]], item)
     made = Worker(client, f"system:serviceaccount:{release}:inferrun-worker")
@@ -75,22 +85,22 @@ def worker(client: httpx.Client, render: Render) -> Iterator[Worker]:
     finally:
         for item in found:
             call(client, "DELETE", f"{paths[item['kind']]}/{item['metadata']['name']}")
+        call(client, "DELETE", f"/api/v1/namespaces/{release}")
 
 
 def _wait_until_active(worker: Worker) -> None:
-    """Until each of the three policies rejects what is always rejected."""
+    """Until each of the four policies rejects what is always rejected."""
     metadata = {"name": "probe"}
     probes: dict[str, Manifest] = {
-        "configmaps": {"metadata": metadata},
-        "pods": {"metadata": metadata, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+        CONFIG_MAPS.path("kube-system"): {"metadata": metadata},
+        PODS.path("kube-system"): {"metadata": metadata, "spec": {"containers": [{"name": "a", "image": "a"}]}},
+        NETWORK_POLICIES.path("kube-system"): {"metadata": metadata, "spec": {"podSelector": {}}},
     }
     deadline = time.monotonic() + ACTIVE_SECONDS
     pending = dict(probes)
     while pending:
         pending = {
-            kind: body
-            for kind, body in pending.items()
-            if "must not write" not in worker.try_to("POST", f"/api/v1/namespaces/kube-system/{kind}", body)
+            path: body for path, body in pending.items() if "must not write" not in worker.try_to("POST", path, body)
         }
         pending |= {} if "must not write" in _post_job(worker, "kube-system", job()) else probes
         assert time.monotonic() < deadline, f"the policies of {worker.user} did not take effect"
@@ -301,15 +311,35 @@ def test_a_job_that_outlives_its_run_can_be_ended(client: httpx.Client, worker: 
     body = copy.deepcopy(job())
     del body["metadata"]["ownerReferences"]
     orphan = body["metadata"]["name"] = f"orphan-{token_hex(4)}"
-    call(client, "POST", jobs, body)
+    owned_by = call(client, "POST", jobs, body)["metadata"]["uid"]
     assert "controlled by" in _post_job(worker, namespace, body)  # it cannot create one
     ended = {"spec": {"ttlSecondsAfterFinished": 60}}
     assert worker.try_to("PATCH", f"{jobs}/{orphan}", ended) == ""
     assert worker.try_to("DELETE", f"{jobs}/{orphan}") == ""
-    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "theirs", "uid": "u", "controller": True}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": orphan, "uid": owned_by, "controller": True}
     body["metadata"] |= {"name": f"theirs-{token_hex(4)}", "ownerReferences": [owner]}
     call(client, "POST", jobs, body)
     assert "controlled by" in worker.try_to("DELETE", f"{jobs}/{body['metadata']['name']}")
+
+
+def test_the_worker_writes_only_copies_of_the_network_policy_for_runs(
+    client: httpx.Client, worker: Worker, namespace: str
+) -> None:
+    path, name = NETWORK_POLICIES.path(namespace), f"{worker.release}-inferrun-runs"
+    spec = call(client, "GET", f"{NETWORK_POLICIES.path(worker.release)}/{name}")["spec"]
+    copied: Manifest = {"metadata": {"name": name}, "spec": spec}
+    assert worker.try_to("POST", path, copied) == ""
+    for other in (
+        {"metadata": {"name": "other"}, "spec": spec},
+        {**copied, "spec": {**spec, "podSelector": {}}},
+        {**copied, "spec": {**spec, "egress": [{}]}},
+        {**copied, "spec": {**spec, "ingress": [{}]}},
+    ):
+        assert "only copies" in worker.try_to("POST", path, other)
+    call(client, "POST", path, {**copied, "spec": {"podSelector": {}}})
+    assert worker.try_to("PATCH", f"{path}/{name}", {"spec": {"policyTypes": ["Egress"]}})
+    assert "only copies" in worker.try_to("DELETE", f"{path}/{name}")
+    assert worker.try_to("PATCH", f"{path}/{name}", {"spec": spec}) == ""
 
 
 def _pod_spec() -> Manifest:
@@ -321,16 +351,16 @@ def _pod(name: str) -> Manifest:
 
 
 def test_shim_and_worker_are_restricted(render: Render) -> None:
-    rendered = render(namespace="ours", policies=True)
+    rendered = render(namespace="ours")
     policies = [item["spec"] for item in rendered if item["kind"] == "ValidatingAdmissionPolicy"]
     users = "['system:serviceaccount:ours:inferrun-shim', 'system:serviceaccount:ours:inferrun-worker']"
     wanted = [{"name": "is-ours", "expression": f"request.userInfo.username in {users}"}]
-    assert [policy["matchConditions"] for policy in policies] == [wanted] * 3
+    assert [policy["matchConditions"] for policy in policies] == [wanted] * 4
 
 
 def test_a_watched_namespace_is_not_protected(render: Render) -> None:
     def denied(*settings: str) -> str:
-        found = render(*settings, policies=True, namespace="own")
+        found = render(*settings, namespace="own")
         return str([item["spec"]["validations"][0] for item in found if item["kind"] == "ValidatingAdmissionPolicy"])
 
     assert "'own'" in denied()
@@ -338,10 +368,9 @@ def test_a_watched_namespace_is_not_protected(render: Render) -> None:
     assert "'own'" not in denied("watchNamespace={team-a,own}")
 
 
-def test_without_the_feature_or_if_switched_off_no_policy_is_rendered(render: Render) -> None:
-    def policies(*settings: str, policies: bool) -> list[str]:
-        return [item["kind"] for item in render(*settings, policies=policies) if "Admission" in item["kind"]]
+def test_if_switched_off_no_policy_is_rendered(render: Render) -> None:
+    def policies(*settings: str) -> list[str]:
+        return [item["kind"] for item in render(*settings) if "Admission" in item["kind"]]
 
-    assert len(policies(policies=True)) == 6
-    assert policies(policies=False) == []
-    assert policies("admissionPolicies.enabled=false", policies=True) == []
+    assert len(policies()) == 8
+    assert policies("admissionPolicies.enabled=false") == []

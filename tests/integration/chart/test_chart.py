@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from control.settings import ControlSettings
 from inferrun.kube.namespaces import ALL
@@ -147,6 +148,45 @@ def test_a_pod_monitor_has_both_programs_scraped_if_it_is_turned_on(render: Rend
         assert ports.keys() == endpoints.keys()
 
 
+def test_of_several_replicas_a_drain_evicts_one_at_a_time_and_they_are_spread(render: Render) -> None:
+    manifests = render("worker.replicas=1", "priorityClassName=high")
+    [budget] = of_kind(manifests, "PodDisruptionBudget")
+    assert (budget["metadata"]["name"], budget["spec"]["maxUnavailable"]) == ("inferrun-shim", 1)
+    assert len(of_kind(render(), "PodDisruptionBudget")) == 2
+    for component in ("shim", "worker"):
+        template = named(manifests, "Deployment", f"inferrun-{component}")["spec"]["template"]
+        assert template["spec"]["priorityClassName"] == "high"
+        spread = template["spec"]["topologySpreadConstraints"]
+        assert [one["topologyKey"] for one in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+        selectors = [one["labelSelector"]["matchLabels"] for one in spread]
+        if component == "shim":
+            selectors.append(budget["spec"]["selector"]["matchLabels"])
+        for selected in selectors:
+            assert selected.items() <= template["metadata"]["labels"].items()
+            assert selected["app.kubernetes.io/component"] == component
+
+
+def test_the_rule_file_becomes_a_prometheus_rule_if_it_is_turned_on(render: Render) -> None:
+    assert of_kind(render(), "PrometheusRule") == []
+    [rule] = of_kind(
+        render("metrics.alerts.enabled=true", "metrics.alerts.labels.release=prometheus"), "PrometheusRule"
+    )
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    assert rule["spec"] == yaml.safe_load((CHART / "alerts.yaml").read_text())
+
+
+def test_each_dashboard_becomes_a_config_map_for_grafanas_sidecar_if_they_are_turned_on(render: Render) -> None:
+    found = [
+        one
+        for one in of_kind(render("metrics.dashboards.enabled=true"), "ConfigMap")
+        if one["metadata"]["labels"].get("grafana_dashboard") == "1"
+    ]
+    files = {path.name: path.read_text() for path in (CHART / "dashboards").iterdir()}
+    assert {name: text for one in found for name, text in one["data"].items()} == files
+    assert len({one["metadata"]["name"] for one in found}) == len(files) == 2
+    assert "grafana_dashboard" not in str(render())
+
+
 def test_the_front_door_is_a_setting_of_the_worker(render: Render) -> None:
     manifests = render("frontDoorNamespaces={team-a,team-b}")
     assert ControlSettings.read(environment(manifests, "worker")).front_door == ("team-a", "team-b")
@@ -247,6 +287,9 @@ PATHS = {
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 }
@@ -259,7 +302,8 @@ def test_the_api_server_accepts_all_objects_without_pod_security_warnings(
     client.event_hooks["response"] = [lambda answer: warnings.extend(answer.headers.get_list("warning"))]
     params = {"dryRun": "All", "fieldValidation": "Strict"}
     try:
-        for manifest in render(namespace=restricted_namespace):
+        # The server has the definitions, for other tests.
+        for manifest in render("crds.enabled=false", namespace=restricted_namespace):
             place = manifest["metadata"].get("namespace", restricted_namespace)
             path = PATHS[manifest["kind"]].format(namespace=place)
             call(client, "POST", path, manifest, params=params)
@@ -271,6 +315,6 @@ def test_the_api_server_accepts_all_objects_without_pod_security_warnings(
 def test_the_notes_describe_the_next_steps(helm: Callable[..., str], kubeconfig: Path) -> None:
     cluster = ("--kubeconfig", str(kubeconfig), "--namespace", "x")
     settings = ("--set", "temporal.address=temporal:7233")
-    notes = helm("install", "inferrun", str(CHART), "--dry-run=client", *settings, *cluster)
+    notes = helm("install", "inferrun", str(CHART), "--dry-run=client", "--take-ownership", *settings, *cluster)
     assert "kubectl get inferenceruns" in notes
     assert "kubectl -n x wait deployment" in notes

@@ -21,6 +21,7 @@ def ports(rules: list[dict[str, Any]]) -> set[tuple[str, int]]:  # Any: free-for
 
 
 CONTROL = ("inferrun-system", "inferrun-control")
+RUNS = ("inferrun-system", "inferrun-system-inferrun-runs")
 
 
 @pytest.mark.parametrize(
@@ -50,32 +51,33 @@ def test_metrics_can_be_restricted_to_namespaces(render: Render) -> None:
     assert ports([rule]) == {("TCP", 8080), ("TCP", 8081)}
 
 
-def test_with_all_namespaces_watched_only_listed_ones_get_a_policy_for_runs(render: Render) -> None:
-    assert set(policies(render)) == {CONTROL}
-    listed = policies(render, "networkPolicies.runs.namespaces={team-a}")
-    assert set(listed) == {CONTROL, ("team-a", "inferrun-system-inferrun-runs")}
+def test_the_worker_copies_the_policy_for_runs(render: Render) -> None:
+    assert set(policies(render)) == {CONTROL, RUNS}
+    manifests = render()
+    [worker] = [
+        one for one in manifests if one["kind"] == "Deployment" and one["metadata"]["name"] == "inferrun-worker"
+    ]
+    [container] = worker["spec"]["template"]["spec"]["containers"]
+    assert {"name": "RUN_NETWORK_POLICY", "value": RUNS[1]} in container["env"]
 
 
 def test_run_pods_reach_neither_metadata_services_nor_the_control_plane(render: Render) -> None:
     found = policies(
         render,
-        "watchNamespace={team-a,team-b}",
-        "networkPolicies.runs.namespaces={team-b,team-c}",
         "networkPolicies.runs.deniedCidrs={169.254.0.0/16,10.0.0.1/32,fe80::/10}",
         "networkPolicies.temporalFrontend.namespace=temporal",
     )
-    for namespace in ("team-a", "team-b", "team-c"):
-        runs = found[(namespace, "inferrun-system-inferrun-runs")]
-        assert runs["ingress"] == []
-        assert runs["podSelector"]["matchLabels"] == {wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY}
-        assert runs["podSelector"]["matchExpressions"] == [{"key": wellknown.LABEL_RUN_UID, "operator": "Exists"}]
-        dns, others = runs["egress"]
-        assert ports([dns]) == {("UDP", 53), ("TCP", 53)}
-        pods, ipv4, ipv6 = others["to"]
-        (expression,) = pods["namespaceSelector"]["matchExpressions"]
-        assert (expression["operator"], set(expression["values"])) == ("NotIn", {"inferrun-system", "temporal"})
-        assert ipv4["ipBlock"]["except"] == ["169.254.0.0/16", "10.0.0.1/32"]
-        assert ipv6["ipBlock"]["except"] == ["fe80::/10"]
+    runs = found[RUNS]
+    assert (runs["policyTypes"], "ingress" in runs) == (["Ingress", "Egress"], False)
+    assert runs["podSelector"]["matchLabels"] == {wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY}
+    assert runs["podSelector"]["matchExpressions"] == [{"key": wellknown.LABEL_RUN_UID, "operator": "Exists"}]
+    dns, others = runs["egress"]
+    assert ports([dns]) == {("UDP", 53), ("TCP", 53)}
+    pods, ipv4, ipv6 = others["to"]
+    (expression,) = pods["namespaceSelector"]["matchExpressions"]
+    assert (expression["operator"], set(expression["values"])) == ("NotIn", {"inferrun-system", "temporal"})
+    assert ipv4["ipBlock"]["except"] == ["169.254.0.0/16", "10.0.0.1/32"]
+    assert ipv6["ipBlock"]["except"] == ["fe80::/10"]
 
 
 def test_temporals_frontend_admits_only_the_product_and_listed_peers(render: Render) -> None:

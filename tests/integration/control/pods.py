@@ -14,6 +14,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.judging.stop_launch import LaunchStopper
 from activities.launching import manifests
 from activities.launching.launch_job import JobLauncher
+from activities.launching.network_policy import NetworkPolicyCopier
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
 from activities.watching import job_state
@@ -208,6 +209,7 @@ def launcher_of(
     runner_image: str = "",
     account: str = "",
     defaults: Callable[[], Defaults] | None = None,
+    network_policy: NetworkPolicyCopier | None = None,
 ) -> JobLauncher:
     """The activity's instance; the image is that of the built-in runner."""
     given = Defaults(runner_image=runner_image) if runner_image else Defaults()
@@ -218,6 +220,7 @@ def launcher_of(
         defaults=defaults or (lambda: given),
         runner_account=account,
         events=EventRecorder(api, reporter="tests"),
+        network_policy=network_policy or NetworkPolicyCopier(api, name="", home=""),
     )
 
 

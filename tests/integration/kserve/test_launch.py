@@ -12,6 +12,7 @@ from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_job import JobLauncher
+from activities.launching.network_policy import NetworkPolicyCopier
 from activities.objects.events import EventRecorder
 from activities.objects.installation import Installation
 from inferrun.kube.client import KubeClient
@@ -69,6 +70,7 @@ def launcher(api: KubeClient) -> JobLauncher:
         defaults=Defaults,
         runner_account="",
         events=EventRecorder(api, reporter="tests"),
+        network_policy=NetworkPolicyCopier(api, name="", home=""),
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ import yaml
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import free_port
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import Resource
+from inferrun.kube.objects import RUNS, Object, Resource
 from tests.integration.chart.conftest import Manifest, Render
 from tests.integration.shim.conftest import Until
 
@@ -57,6 +57,10 @@ class Release:
             "INFERRUN_DEFAULTS": str(self.folder / "defaults"),
             **self.settings,
         }
+
+
+CreateNamespace = Callable[[str], Awaitable[str]]
+NewRelease = Callable[..., Awaitable[Release]]
 
 
 async def install(
@@ -132,3 +136,20 @@ def probe(port: int) -> tuple[int, str]:
         return error.code, error.read().decode()
     except (URLError, OSError):
         return 0, ""
+
+
+async def create_run(api: KubeClient, namespace: str, *, name: str = "run", config: str = "own") -> None:
+    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": name}}
+    await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": config}}})
+
+
+async def status_of(api: KubeClient, namespace: str, *, name: str = "run") -> Object:
+    found: Object = (await api.get(RUNS, namespace, name)).get("status") or {}
+    return found
+
+
+def has_job(api: KubeClient, *namespaces: str, name: str = "run") -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
+        return all([(await status_of(api, namespace, name=name)).get("jobStatus") for namespace in namespaces])
+
+    return check

@@ -1,19 +1,22 @@
 """An installation that serves a list of namespaces needs no permission outside them, and serves no other namespace."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from pathlib import Path
-from secrets import token_hex
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
 from inferrun.installation import RECORD
 from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, RUNS, Object, Resource
-from tests.integration.chart.conftest import Render
+from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, Object, Resource
 from tests.integration.chart.test_permissions import RECORDED
-from tests.integration.namespaces.installation import KINDS, Release, install, running
+from tests.integration.namespaces.installation import (
+    KINDS,
+    CreateNamespace,
+    NewRelease,
+    create_run,
+    has_job,
+    running,
+    status_of,
+)
 from tests.integration.shim.conftest import Until
 from worker.api_servers import ENDPOINT_SLICES
 
@@ -29,50 +32,6 @@ API_SERVERS: Object = {
     "ports": [{"name": "https", "port": 443, "protocol": "TCP"}],
 }
 """As the API servers write it; those of the test do not."""
-
-CreateNamespace = Callable[[str], Awaitable[str]]
-NewRelease = Callable[..., Awaitable[Release]]
-
-
-@pytest.fixture
-async def create_namespace(api: KubeClient) -> AsyncIterator[CreateNamespace]:
-    """Creates namespaces with the config `own`."""
-    made: list[Object] = []
-
-    async def create(prefix: str) -> str:
-        metadata = {"name": f"{prefix}-{token_hex(3)}"}
-        made.append(await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
-        spec = {"image": "absent:1", "storage": {"input": {"own": {}}, "output": {"own": {}}}}
-        config = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "own"}, "spec": spec}
-        await api.create(CONFIGS, metadata["name"], config)
-        return metadata["name"]
-
-    yield create
-    for item in made:
-        await api.delete(NAMESPACES, "", item["metadata"]["name"], uid=item["metadata"]["uid"])
-
-
-@pytest.fixture
-def new_release(api: KubeClient, plane: ControlPlane, render: Render, tmp_path: Path) -> NewRelease:
-    """Installs one in the namespace `namespace`, for those that are `watched`."""
-    return partial(install, api, plane, render, folder=tmp_path)
-
-
-async def create_run(api: KubeClient, namespace: str, *, name: str = "run", config: str = "own") -> None:
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceRun", "metadata": {"name": name}}
-    await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": config}}})
-
-
-async def status_of(api: KubeClient, namespace: str, *, name: str = "run") -> Object:
-    found: Object = (await api.get(RUNS, namespace, name)).get("status") or {}
-    return found
-
-
-def has_job(api: KubeClient, *namespaces: str, name: str = "run") -> Callable[[], Awaitable[bool]]:
-    async def check() -> bool:
-        return all([(await status_of(api, namespace, name=name)).get("jobStatus") for namespace in namespaces])
-
-    return check
 
 
 async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(

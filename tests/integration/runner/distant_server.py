@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 
 import aiohttp
 from aiohttp import web
@@ -29,8 +30,13 @@ class Distance:
 
 
 @asynccontextmanager
-async def at_a_distance(target: str, *, seconds: float) -> AsyncIterator[Distance]:
-    """Start a proxy of a server. The header Host is passed on, because requests are signed."""
+async def at_a_distance(
+    target: str, *, seconds: float, admit: Callable[[web.Request], Mapping[str, str]] = lambda request: request.headers
+) -> AsyncIterator[Distance]:
+    """Start a proxy of a server. The header Host is passed on, because requests are signed.
+
+    `admit` returns the headers to pass on, or raises a web.HTTPException.
+    """
     distance = Distance()
     async with aiohttp.ClientSession(auto_decompress=False) as session:
 
@@ -41,8 +47,8 @@ async def at_a_distance(target: str, *, seconds: float) -> AsyncIterator[Distanc
             try:
                 await asyncio.sleep(seconds)
                 url = URL(target + request.raw_path, encoded=True)
-                body = await request.read()
-                async with session.request(request.method, url, headers=request.headers, data=body) as response:
+                body = BytesIO(content) if (content := await request.read()) else None
+                async with session.request(request.method, url, headers=admit(request), data=body) as response:
                     content = await response.read()
                     distance.downloaded += len(content)
                     dropped = (

@@ -420,7 +420,8 @@ async def test_credentials_come_from_the_caller_the_environment_or_the_secret(
     file: Machine, model: CountingModel, s3: S3Server, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_bucket(file, s3, "jsonl")
-    run = run_of(file, await file.pod(**SMALL))
+    ended = await file.pod(**SMALL)
+    run = run_of(file, ended)
     with pytest.raises(ResultsUnreachable, match=r"keys of Secret 's3-credentials', or set AWS_ACCESS_KEY_ID"):
         read_results(run)
     assert len(list(read_results(run, read_secret={"s3-credentials": key()}.__getitem__))) == COUNT
@@ -431,6 +432,8 @@ async def test_credentials_come_from_the_caller_the_environment_or_the_secret(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     assert len(list(read_results(run))) == COUNT
+    del file.contract["output"]["s3"]["credentialsRef"]
+    assert len(list(read_results(run_of(file, ended)))) == COUNT
 
     in_table(file, postgres)
     run = run_of(file, await file.pod(**SMALL))

@@ -26,7 +26,6 @@ from tests.unit.docs.pages import (
     DECISIONS,
     DOCS,
     FRONT_DOOR,
-    OPERATIONS,
     PAGES,
     README,
     ROOT,
@@ -286,11 +285,6 @@ def test_kubectl_commands_name_resources_that_exist() -> None:
     }
     assert named
     assert named - known == set()
-
-
-def test_operations_describe_how_definitions_are_upgraded() -> None:
-    (folder,) = set(re.findall(r"kubectl apply --server-side --force-conflicts -f (\S+crds/)", OPERATIONS.read_text()))
-    assert sorted(path.suffix for path in (ROOT / folder).iterdir()) == [".yaml", ".yaml"]
 
 
 def test_the_readme_can_be_read_in_three_minutes() -> None:

@@ -1,6 +1,6 @@
 {{/*
 The specs of the ValidatingAdmissionPolicies. Each takes a dict: protected (namespaces in which the worker may create nothing),
-accounts (service accounts that Pods of runs may use) and settings (what else they may use).
+accounts (service accounts that Pods of runs may use), settings (what else they may use) and root.
 */}}
 
 {{- define "inferrun.policy.namespace" -}}
@@ -139,4 +139,62 @@ validations:
       (oldObject.metadata.?ownerReferences.orValue([]).all(o, o.apiVersion == 'batch/v1' && o.kind == 'Job') &&
       oldObject.metadata.?labels[?'app.kubernetes.io/managed-by'].orValue('') == 'inferrun')
     message: "the worker must delete only Pods of its Jobs"
+{{- end -}}
+
+{{- define "inferrun.policy.networkpolicies" -}}
+matchConstraints:
+  resourceRules:
+    - apiGroups: [networking.k8s.io]
+      apiVersions: [v1]
+      resources: [networkpolicies]
+      operations: [CREATE, UPDATE, DELETE]
+validations:
+  {{- include "inferrun.policy.namespace" . | nindent 2 }}
+  - expression: >-
+      request.operation != 'DELETE' && object.metadata.name == '{{ include "inferrun.clusterName" .root }}-runs' &&
+      object.spec == {{ include "inferrun.runsNetworkPolicy" .root | fromYaml | include "inferrun.cel" }}
+    message: "the worker must write only copies of the release's NetworkPolicy for runs"
+{{- end -}}
+
+{{/* The spec of the NetworkPolicy for run Pods as the API server stores it, without empty lists: admission compares it. */}}
+{{- define "inferrun.runsNetworkPolicy" -}}
+{{- $network := .Values.networkPolicies -}}
+podSelector:
+  matchLabels:
+    app.kubernetes.io/managed-by: inferrun
+  matchExpressions:
+    - {key: inferrun.dev/run-uid, operator: Exists}
+policyTypes: [Ingress, Egress]
+egress:
+  - ports: # of any address, as local DNS caches of nodes have a link-local one
+      - {protocol: UDP, port: 53}
+      - {protocol: TCP, port: 53}
+  - to:
+      - namespaceSelector:
+          matchExpressions:
+            - key: kubernetes.io/metadata.name
+              operator: NotIn
+              values: {{ concat $network.runs.deniedNamespaces (list .Release.Namespace $network.temporalFrontend.namespace) | compact | uniq | toJson }}
+      {{- range $all, $pattern := dict "0.0.0.0/0" "\\." "::/0" ":" }}
+      - ipBlock:
+          cidr: {{ $all }}
+          {{- $denied := list }}
+          {{- range $network.runs.deniedCidrs }}
+          {{- if regexMatch $pattern . }}{{ $denied = append $denied . }}{{ end }}
+          {{- end }}
+          {{- with $denied }}
+          except: {{ toJson . }}
+          {{- end }}
+      {{- end }}
+{{- end -}}
+
+{{/* A value as a literal of CEL, which accepts values of different types in one list or map only if they are dyn. */}}
+{{- define "inferrun.cel" -}}
+{{- if kindIs "map" . -}}
+dyn({ {{- range $key, $value := . }}{{ toJson $key }}: {{ include "inferrun.cel" $value }}, {{ end -}} })
+{{- else if kindIs "slice" . -}}
+dyn([ {{- range . }}{{ include "inferrun.cel" . }}, {{ end -}} ])
+{{- else -}}
+dyn({{ toJson . }})
+{{- end -}}
 {{- end -}}

@@ -9,6 +9,7 @@ environment variables).
 {{- if not (or $temporal.address $temporal.envFromSecret) -}}
 {{- fail "temporal.address is not set; set it to the address (host:port) of Temporal's frontend, for example: --set temporal.address=temporal-frontend.temporal:7233" -}}
 {{- end -}}
+{{- $selected := dict "app.kubernetes.io/name" $root.Chart.Name "app.kubernetes.io/instance" $root.Release.Name "app.kubernetes.io/component" .component -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -21,9 +22,7 @@ spec:
   replicas: {{ .settings.replicas }}
   selector:
     matchLabels:
-      app.kubernetes.io/name: {{ $root.Chart.Name }}
-      app.kubernetes.io/instance: {{ $root.Release.Name }}
-      app.kubernetes.io/component: {{ .component }}
+      {{- toYaml $selected | nindent 6 }}
   template:
     metadata:
       labels:
@@ -188,4 +187,34 @@ spec:
       tolerations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- with $root.Values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      topologySpreadConstraints:
+        {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+        - topologyKey: {{ . }}
+          maxSkew: 1
+          whenUnsatisfiable: ScheduleAnyway
+          matchLabelKeys: [pod-template-hash]
+          labelSelector:
+            matchLabels:
+              {{- toYaml $selected | nindent 14 }}
+        {{- end }}
+{{- if gt (int .settings.replicas) 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "inferrun.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow # Pods that wait for Temporal must not keep a node from being drained
+  selector:
+    matchLabels:
+      {{- toYaml $selected | nindent 6 }}
+{{- end }}
 {{- end -}}

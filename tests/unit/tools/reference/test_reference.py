@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from inferrun.exitcodes import ExitCode, meaning_of
-from tools.reference import catalogue, chart, exit_codes, labels, pages, schemas, settings
+from tools.reference import catalogue, chart, dashboards, exit_codes, labels, pages, schemas, settings
 from tools.reference.__main__ import main
 from tools.reference.commands import commands
 from tools.reference.markdown import plain, table
@@ -35,6 +35,7 @@ def test_an_outdated_part_is_reported_and_rewritten(tmp_path: Path, capsys: pyte
     assert main(["--check"], docs=docs) == 1
     reported = capsys.readouterr().err.splitlines()
     outdated = ["docs/labels.md", *(f"docs/reference/schemas/{name}" for name in schemas.schemas())]
+    outdated += [str(path.relative_to(tmp_path)) for path in dashboards.stale(tmp_path)]
     assert reported == [f"{path} is out of date; run: python -m tools.reference" for path in outdated]
     assert main([], docs=docs) == 0
     assert page.read_text() == (
@@ -45,7 +46,7 @@ def test_an_outdated_part_is_reported_and_rewritten(tmp_path: Path, capsys: pyte
 
 def test_every_value_of_the_chart_has_a_row() -> None:
     def leaves(value: object, path: str) -> list[str]:
-        if isinstance(value, dict) and value and not path.endswith((".requests", ".limits")):
+        if isinstance(value, dict) and value and not path.endswith((".requests", ".limits", ".labels")):
             return [leaf for key, inner in value.items() for leaf in leaves(inner, f"{path}.{key}")]
         return [path.removeprefix(".")]
 
