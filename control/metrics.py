@@ -141,6 +141,12 @@ LEADER: Final = Metric(
     meaning="1 if this process is the leader; only shims elect one",
     question="Does exactly one shim act on Jobs?",
 )
+TEMPORAL_REACHABLE: Final = Metric(
+    name="inferrun_temporal_reachable",
+    labels=("program",),
+    meaning="1 if Temporal has answered this process within the last 30 seconds; the label is shim or worker",
+    question="Do shim and worker reach Temporal?",
+)
 QUEUE_DEPTH: Final = Metric(
     name="inferrun_queue_depth",
     labels=("queue",),

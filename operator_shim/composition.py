@@ -13,7 +13,7 @@ from activities.objects.installation import SigningKey
 from activities.objects.signatures import record_signer
 from control.installation import installation_id, warn_of_others
 from control.leases import LeaderElection
-from control.metrics import LEADER, Metrics
+from control.metrics import LEADER, TEMPORAL_REACHABLE, Metrics
 from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.search_attributes import SearchAttributes
@@ -91,6 +91,7 @@ class ShimProcess:
             metrics=metrics,
         )
         metrics.show(LEADER, lambda: self._election.is_leader, "shim")
+        metrics.show(TEMPORAL_REACHABLE, lambda: self._monitor.is_ready, "shim")
         RunMetrics(metrics, self._runs, is_leader=lambda: self._election.is_leader, now=api.now)
 
     @classmethod

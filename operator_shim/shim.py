@@ -210,6 +210,8 @@ class Shim:
             self._schedules.add(key, background=is_listed)
         elif is_listed and _waits_for_config(item) and item["status"].get("reason") != Reason.ACCEPTED:
             self._executions.recheck(key, background=True)  # a change of its config may have been missed
+        elif is_listed and item["spec"].get("backfill") is not None:
+            self._executions.recheck(key, background=True)  # the end of one of its runs may have been missed
         else:
             self._executions.add(key, item, background=is_listed)
         if is_new or item["status"].get("reason") in REJECTIONS:

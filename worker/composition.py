@@ -30,7 +30,7 @@ from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.publish_status import StatusPublisher
 from control.installation import installation_id
-from control.metrics import Metrics
+from control.metrics import TEMPORAL_REACHABLE, Metrics
 from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
@@ -180,7 +180,9 @@ class WorkerProcess:
                 runtime=metrics.temporal,
             )
             defaults = DefaultsFolder(settings.defaults_folder)
-            yield cls(settings, api=api, client=client, installation=installation, defaults=defaults)
+            process = cls(settings, api=api, client=client, installation=installation, defaults=defaults)
+            metrics.show(TEMPORAL_REACHABLE, lambda: process._monitor.is_ready, "worker")
+            yield process
         finally:
             await api.close()
 

@@ -228,6 +228,12 @@ class S3Storage(FolderStorage):
     """Secret with the access key, in the keys accessKeyId, secretAccessKey and, if needed, sessionToken. Default: the role of
     the Pod's service account (serviceAccountName); without one, requests are not signed."""
 
+    kms_key_id: Annotated[str, Field(min_length=1, max_length=2048)] | None = None
+    """Output: key of KMS with which the objects are encrypted. Default: what the bucket has as its default."""
+
+    requester_pays: bool | None = None
+    """Whether the account of the credentials pays for the requests, which some buckets demand. Default: false."""
+
 
 class HttpStorage(DatasetStorage):
     """A file on a web server; for the input only."""

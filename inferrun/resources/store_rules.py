@@ -42,7 +42,7 @@ _TABLE = re.compile(r"[A-Z_a-z]\w{0,62}(\.[A-Z_a-z]\w{0,62})?", re.ASCII)
 def store_problems(storage: BaseModel, *, end: End, path: str) -> Iterator[Problem]:
     """The problems of the settings at that end, in the object at `path`."""
     if isinstance(storage, DatasetStorage):
-        other, fields = ("input", _INPUT_FIELDS) if end == "output" else ("output", ("flatten", "layout"))
+        other, fields = ("input", _INPUT_FIELDS) if end == "output" else ("output", ("flatten", "layout", "kms_key_id"))
         for field in fields:
             if getattr(storage, field, None) is not None:
                 yield invalid(f"{path}.{type(storage).model_fields[field].alias}", "set", f"is for an {other}")

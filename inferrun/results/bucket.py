@@ -93,6 +93,7 @@ class BucketFiles:
         config: S3Config = {"region": storage.region or "us-east-1", "virtual_hosted_style_request": not self._endpoint}
         if self._endpoint:
             config["endpoint"] = self._endpoint
+        config["request_payer"] = bool(storage.requester_pays)
         provider = None
         keys = {name for names in _KEYS.values() for name in names}
         is_keyless = any(map(access.environment.get, _LOGINS))

@@ -41,7 +41,7 @@ async def create_quota(api: KubeClient, namespace: str, name: str, kind: Resourc
         nonlocal changed
         status = (await api.get(QUOTAS, namespace, name)).get("status") or {}
         used = str(len((await api.list(kind, namespace))["items"]))
-        if (status.get("hard") or {}).get(counted) == str(hard) and status["used"].get(counted) == used:
+        if (status.get("hard") or {}).get(counted) == str(hard) and (status.get("used") or {}).get(counted) == used:
             return True
         if time.monotonic() > changed + 2:
             changed = time.monotonic()

@@ -49,6 +49,8 @@ class GoModule:
     links: tuple[tuple[str, str], ...] = ()
     optimized: tuple[str, ...] = ()
     """Patterns of further packages that are compiled with optimisation."""
+    tags: str = ""
+    """Go's build tags."""
     cost: float = 0.0
     """Core-seconds that a cold build takes; for the progress display."""
 
@@ -112,6 +114,13 @@ COSIGN = GoModule(name="cosign", targets=(("cosign", "github.com/sigstore/cosign
 """Signs and verifies releases: `make release`, `make verify-release` and their test."""
 REGISTRY = GoModule(name="registry", targets=(("registry", "."),), cost=90)
 """The registry of the distribution project, for the test of releases only."""
+PROMETHEUS = GoModule(
+    name="prometheus",
+    targets=tuple((name, f"github.com/prometheus/prometheus/cmd/{name}") for name in ("prometheus", "promtool")),
+    tags="remove_all_sd",
+    cost=190,
+)
+"""For the tests of alerts and dashboards only; without the discovery of clouds and without its user interface."""
 
 
 def module_folder(module: GoModule, path: str) -> Path:
@@ -193,6 +202,7 @@ def build_command(module: GoModule, package: str, output: Path) -> list[str]:
     # An empty list of flags for a pattern restores the compiler's default, which is to optimise.
     optimized = [f"-gcflags={pattern}=" for pattern in (*OPTIMIZED, *module.optimized)]
     flags = ["-trimpath", "-v", f"-gcflags={UNOPTIMIZED}", *optimized, f"-ldflags={linker_flags}"]
+    flags += [f"-tags={module.tags}"] * bool(module.tags)
     return ["go", "build", *flags, "-o", str(output), package]
 
 

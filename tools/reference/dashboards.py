@@ -58,6 +58,12 @@ _NO_RUN = 'outcome=~"missed|rejected|skipped"'
 PLATFORM: Final = (
     Panel("How many shims lead? It should be one", 'sum(inferrun_leader{name="shim"})', kind="stat"),
     Panel("How many workers execute workflows?", f'count({_SLOTS}{{worker_type="WorkflowWorker"}})', kind="stat"),
+    Panel(
+        "Do shim and worker reach Temporal?",
+        "min by (program) (inferrun_temporal_reachable)",
+        "{{program}}",
+        kind="stat",
+    ),
     Panel("Which versions run?", "count by (version) (inferrun_build_info)", "{{version}}", kind="stat"),
     Panel(
         "Which alerts fire?",
@@ -94,7 +100,7 @@ PLATFORM: Final = (
     ),
     Panel("How slow is the API server (95 of 100)?", quantile(_API, 'verb!="watch"', by="verb"), "{{verb}}", "s"),
     Panel(
-        "Which requests does Temporal not answer?",
+        "Which requests does Temporal reject or not answer?",
         f"sum by (operation, status_code) (rate({_TEMPORAL}[$__rate_interval]))",
         "{{operation}} {{status_code}}",
         "reqps",
@@ -112,9 +118,7 @@ PLATFORM: Final = (
     ),
     Panel("Which step of runs is slow (95 of 100)?", quantile(_STEP, "", by="activity_type"), "{{activity_type}}", "s"),
     Panel("How much memory do the processes use?", "process_resident_memory_bytes", "{{pod}} {{instance}}", "bytes"),
-    Panel(
-        "How much CPU time do they use?", "rate(process_cpu_seconds_total[$__rate_interval])", "{{pod}} {{instance}}"
-    ),
+    Panel("How many cores do they use?", "rate(process_cpu_seconds_total[$__rate_interval])", "{{pod}} {{instance}}"),
 )
 
 _OF = 'namespace="$namespace", config=~"$config"'

@@ -216,7 +216,8 @@ class Bucket:
     def put(self, key: str, content: bytes | Path) -> None:
         """Store bytes or a file, whether or not the key exists."""
         size = content.stat().st_size if isinstance(content, Path) else 0
-        is_sent = _PIECE < size <= _LARGEST_REQUEST and bool(self._spec.credentials_ref or self._identity)
+        can_sign = bool(self._spec.credentials_ref or self._identity) and not self._spec.kms_key_id  # which is a header
+        is_sent = _PIECE < size <= _LARGEST_REQUEST and can_sign
 
         def attempt() -> None:
             with self._errors(key):
@@ -329,6 +330,9 @@ async def open_bucket(
     identity = "" if config else _identity(spec.region)
     config["skip_signature"] = not (config or identity)
     config["region"] = spec.region
+    config["request_payer"] = spec.requester_pays
+    if spec.kms_key_id:
+        config |= {"server_side_encryption": "aws:kms", "sse_kms_key_id": spec.kms_key_id}
     config["virtual_hosted_style_request"] = not spec.endpoint
     if spec.endpoint:
         config["endpoint"] = spec.endpoint

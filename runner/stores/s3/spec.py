@@ -1,4 +1,6 @@
-"""The storage object of the label `s3`: `bucket`, `path`, `endpoint`, `region`, `credentialsRef{name}`, `format`."""
+"""The storage object of the label `s3`: `bucket`, `path`, `endpoint`, `region`, `credentialsRef{name}`, `kmsKeyId`,
+`requesterPays`, `format`.
+"""
 
 import re
 from typing import Final
@@ -21,6 +23,8 @@ class S3Spec(StorageSpec):
     endpoint: str = ""
     region: str = "us-east-1"
     credentials_ref: MountedRef | None = Field(default=None, alias="credentialsRef")
+    kms_key_id: str = Field(default="", alias="kmsKeyId")
+    requester_pays: bool = Field(default=False, alias="requesterPays")
     format: str = Field(default="jsonl", min_length=1)
 
     @field_validator("path")

@@ -121,6 +121,8 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
     assert seen["inferrun_api_request_duration_seconds_count"]["200", "inferenceruns", "watch"] >= 1
     assert worker["inferrun_api_request_duration_seconds_count"]["201", "jobs", "create"] == 2
     assert "inferrun_leader" not in worker
+    assert seen["inferrun_temporal_reachable"] == {("shim",): 1}
+    assert worker["inferrun_temporal_reachable"] == {("worker",): 1}
     for samples in (seen, worker):
         assert samples["inferrun_build_info"] == {(version("inferrun"),): 1}
         assert samples["process_resident_memory_bytes"][()] > 0

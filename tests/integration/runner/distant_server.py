@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 
 import aiohttp
 from aiohttp import web
@@ -46,7 +47,7 @@ async def at_a_distance(
             try:
                 await asyncio.sleep(seconds)
                 url = URL(target + request.raw_path, encoded=True)
-                body = await request.read()
+                body = BytesIO(content) if (content := await request.read()) else None
                 async with session.request(request.method, url, headers=admit(request), data=body) as response:
                     content = await response.read()
                     distance.downloaded += len(content)

@@ -131,6 +131,23 @@ async def test_a_run_that_ended_before_its_start_was_recorded_counts_as_started(
     assert ended.start_time is not None
 
 
+async def test_a_run_that_ends_while_no_shim_runs_is_counted(
+    api: KubeClient, namespace: str, served: WorkerProcess, start_shim: StartShim, until: Until
+) -> None:
+    assert served.is_ready
+    async with start_shim():
+        spec = {"configRef": {"name": "absent"}, "schedule": "0 2 * * *", "suspend": True}
+        schedule = await apply(api, namespace, "nightly", spec)
+        period = {"schedule": "nightly", **DAYS, "end": "2026-03-01T23:00:00Z"}
+        backfill = await apply(api, namespace, "past", {"backfill": period})  # listed after its runs
+        await until(lambda: read(api, backfill), lambda run: run.status.phase == "Running")
+        assert await names(api, schedule) == NAMES[:1]
+    await end(api, namespace, NAMES[0], SUCCEEDED)
+    async with start_shim():
+        await until(lambda: read(api, backfill), lambda run: run.status.is_terminal)
+    assert (await read(api, backfill)).status.backfill == BackfillStatus(total=1, succeeded=1)
+
+
 @pytest.mark.parametrize(("which", "repeated"), [("Failed", 1), ("All", 2)])
 async def test_ended_runs_are_repeated_if_that_is_asked_for(
     api: KubeClient, schedule: InferenceRun, until: Until, which: str, repeated: int

@@ -10,7 +10,18 @@ from prometheus_client.samples import Sample
 from control.metrics import API_REQUESTS, LEADER, METRICS, RUN_WAITING, RUNS, Metric, Metrics, verb_and_resource
 from tests.unit.docs.pages import DOCS, PAGES
 
-UNITS = ("_seconds", "_total", "_records", "_requests", "_per_second", "_info", "_runs", "_depth", "_leader")
+UNITS = (
+    "_seconds",
+    "_total",
+    "_records",
+    "_requests",
+    "_per_second",
+    "_info",
+    "_runs",
+    "_depth",
+    "_leader",
+    "_reachable",
+)
 
 
 def scraped(metrics: Metrics) -> list[Sample]:

@@ -430,6 +430,7 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("input", {"sql": {**DATABASE, "query": " ; "}}, "sql.query", "required for an input"),
         ("input", {"sql": {**DATABASE, "query": "select 1", "table": "t"}}, "sql.table", "is for an output"),
         ("input", {"s3": {"bucket": "data", "path": "p", "flatten": True}}, "s3.flatten", "is for an output"),
+        ("input", {"s3": {"bucket": "data", "path": "p", "kmsKeyId": "key"}}, "s3.kmsKeyId", "is for an output"),
         ("input", {"file": {"claimName": "data", "path": "p", "flatten": True}}, "file.flatten", "is for an output"),
         ("input", {"file": {"claimName": "data", "path": "p", "layout": {}}}, "file.layout", "is for an output"),
         *(
