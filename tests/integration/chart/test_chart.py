@@ -283,6 +283,7 @@ def restricted_namespace(client: httpx.Client) -> Iterator[str]:
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
+    "Service": "/api/v1/namespaces/{namespace}/services",
     "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
@@ -295,15 +296,16 @@ PATHS = {
 }
 
 
+@pytest.mark.parametrize(("settings", "address"), [((), "temporal:7233"), (("temporal.dev.enabled=true",), "")])
 def test_the_api_server_accepts_all_objects_without_pod_security_warnings(
-    client: httpx.Client, render: Render, restricted_namespace: str
+    client: httpx.Client, render: Render, restricted_namespace: str, settings: tuple[str, ...], address: str
 ) -> None:
     warnings: list[Any] = []  # Any: header values
     client.event_hooks["response"] = [lambda answer: warnings.extend(answer.headers.get_list("warning"))]
     params = {"dryRun": "All", "fieldValidation": "Strict"}
     try:
         # The server has the definitions, for other tests.
-        for manifest in render("crds.enabled=false", namespace=restricted_namespace):
+        for manifest in render("crds.enabled=false", *settings, namespace=restricted_namespace, address=address):
             place = manifest["metadata"].get("namespace", restricted_namespace)
             path = PATHS[manifest["kind"]].format(namespace=place)
             call(client, "POST", path, manifest, params=params)

@@ -24,6 +24,15 @@ The id of this installation within its cluster; at most 26 characters, because a
 {{- end -}}
 {{- end -}}
 
+{{/* Address of Temporal, and that of its UI: without one of its own, that of the development server's UI while it is forwarded. */}}
+{{- define "inferrun.temporalAddress" -}}
+{{- $own := .Values.temporal.dev.enabled | ternary (printf "%s-temporal.%s:7233" (include "inferrun.fullname" .) .Release.Namespace) "" -}}
+{{- .Values.temporal.address | default $own -}}
+{{- end -}}
+{{- define "inferrun.temporalUi" -}}
+{{- .Values.temporal.uiUrl | default (.Values.temporal.dev.enabled | ternary "http://localhost:8233" "") -}}
+{{- end -}}
+
 {{/* The watched namespaces as a JSON list, which is empty if all are watched. */}}
 {{- define "inferrun.watched" -}}
 {{- $given := .Values.watchNamespace -}}

@@ -6,8 +6,9 @@ environment variables).
 {{- $root := .root -}}
 {{- $name := printf "%s-%s" (include "inferrun.fullname" $root) .component -}}
 {{- $temporal := $root.Values.temporal -}}
-{{- if not (or $temporal.address $temporal.envFromSecret) -}}
-{{- fail "temporal.address is not set; set it to the address (host:port) of Temporal's frontend, for example: --set temporal.address=temporal-frontend.temporal:7233" -}}
+{{- $address := include "inferrun.temporalAddress" $root -}}
+{{- if not (or $address $temporal.envFromSecret) -}}
+{{- fail "temporal.address is not set; set it to the address (host:port) of Temporal's frontend, for example: --set temporal.address=temporal-frontend.temporal:7233; or start a server for a trial: --set temporal.dev.enabled=true" -}}
 {{- end -}}
 {{- $selected := dict "app.kubernetes.io/name" $root.Chart.Name "app.kubernetes.io/instance" $root.Release.Name "app.kubernetes.io/component" .component -}}
 apiVersion: apps/v1
@@ -71,7 +72,7 @@ spec:
               value: {{ include "inferrun.watched" $root | fromJsonArray | join "," | quote }}
             - name: SA_RUNNER
               value: {{ $root.Values.runnerServiceAccount | quote }}
-            {{- with $temporal.address }}
+            {{- with $address }}
             - name: TEMPORAL_ADDRESS
               value: {{ . | quote }}
             {{- end }}
@@ -79,7 +80,7 @@ spec:
             - name: TEMPORAL_NAMESPACE
               value: {{ . | quote }}
             {{- end }}
-            {{- with $temporal.uiUrl }}
+            {{- with include "inferrun.temporalUi" $root }}
             - name: TEMPORAL_UI_URL
               value: {{ . | quote }}
             {{- end }}
