@@ -45,7 +45,7 @@ from inferrun.plugins.http import ExchangeFailed, read_start
 from inferrun.plugins.limits import KIB, MIB
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
-from runner.network.http_client import HttpClient, open_client, whole_timeout
+from runner.network.http_client import HttpClient, whole_timeout
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
 from runner.stores.s3.spec import S3Spec
@@ -359,8 +359,12 @@ async def open_bucket(
         },
         retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=budget)},
     )
-    async with open_client(limits, timeout=whole_timeout(limits.handler_timeout)) as client:
+    timeout = whole_timeout(limits.handler_timeout)
+    client = HttpClient(connections, timeout=timeout, lifetime=limits.connection_seconds, tls=None)
+    try:
         yield Bucket(spec, store, client, identity=identity, side=side, error=error, retry_seconds=budget)
+    finally:
+        await client.close()
 
 
 def _identity(region: str) -> str:

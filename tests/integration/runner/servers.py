@@ -169,7 +169,7 @@ def holding_after(model: CountingModel, *, requests: int) -> Hook:
 
 async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Pass on what a proxy receives until the connection ends."""
-    with suppress(ConnectionError):
+    with suppress(OSError):
         while data := await reader.read(1 << 16):
             writer.write(data)
     writer.close()

@@ -20,6 +20,7 @@ from benchmarks.processes import free_port
 from control.metrics import Metrics
 from inferrun.temporal.connection import connect
 from inferrun.temporal.rotation import CredentialRotation, RotatingService
+from tests.integration.runner.servers import passed_on
 from tests.integration.shim.conftest import Until
 from tests.integration.temporal_security.certificates import Authority
 
@@ -64,20 +65,9 @@ class Door:
         far_reader, far_writer = await asyncio.open_connection(host, int(port))
         self._open.add(writer)
         try:
-            await asyncio.gather(_pipe(reader, far_writer), _pipe(far_reader, writer))
+            await asyncio.gather(passed_on(reader, far_writer), passed_on(far_reader, writer))
         finally:
             self._open.discard(writer)
-
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    except (OSError, ssl.SSLError):
-        pass
-    finally:
-        writer.close()
 
 
 @asynccontextmanager
