@@ -103,8 +103,7 @@ async def test_times_that_have_a_run_are_skipped_and_the_newest_is_first(
     second = await apply(api, schedule.metadata.namespace, "again", {"backfill": given})
     await until(lambda: names(api, schedule), lambda found: len(found) == 3)
     assert await names(api, schedule) == [NAMES[0], NAMES[2], NAMES[3]]
-    status = (await read(api, second)).status
-    assert status.phase == "Running"
+    await until(lambda: read(api, second), lambda run: run.status.phase == "Running")
     for name in (NAMES[3], NAMES[2]):
         await end(api, schedule.metadata.namespace, name, SUCCEEDED)
     await until(lambda: names(api, schedule), lambda found: len(found) == 4)
