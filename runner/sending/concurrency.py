@@ -24,8 +24,8 @@ _FEWEST: Final = 16
 first."""
 
 _FIRST_INTERVAL, _LONGEST_INTERVAL = 2, 32
-"""Measurements between two trials, doubled with each trial that changes nothing. In the end half the requests are sent during one
-of 64 measurements, and a full server rejects five requests in 64 measurements: each costs less than 1 %."""
+"""Measurements between two trials, doubled with each trial that changes nothing, and again if the server has rejected more. In the
+end half the requests are sent during one of 64 measurements, and a full server rejects five in 64: each costs less than 1 %."""
 
 _OVERLOADED: Final = 5
 _RELIEF: Final = 1 / 3
@@ -123,6 +123,7 @@ class ConcurrencyLimit:
             if self._pressure >= _OVERLOADED and admitted >= self._level:
                 if self._is_growing:
                     self._level = max(self._level, min(admitted, self._ceiling))
+                self._interval *= 2
                 self._end_trial()
             elif self._pressure >= _OVERLOADED:
                 self._fall(max(1, min(admitted, int(_DECREASE * self._level))))
@@ -164,8 +165,7 @@ class ConcurrencyLimit:
 
     def _end_trial(self) -> None:
         """Return to the best number."""
-        if not self._is_growing:
-            self._interval = min(2 * self._interval, _LONGEST_INTERVAL)
+        self._interval = min((1 if self._is_growing else 2) * self._interval, _LONGEST_INTERVAL)
         self._is_growing = False
         self._begin(self._level, until_trial=self._interval)
 

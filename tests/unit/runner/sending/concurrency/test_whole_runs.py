@@ -77,7 +77,7 @@ def test_a_server_that_admits_only_some_requests(
     admitted: int, times: Callable[[float], Times], seconds: float
 ) -> None:
     found = outcome(Server(MANY, times(seconds), admitted=admitted), requests=max(800, 200 * admitted), best=admitted)
-    assert found.ratio >= 0.9
+    assert found.ratio >= (0.97 if admitted == 4 else 0.9)
     assert found.rejected <= 0.04
 
 
