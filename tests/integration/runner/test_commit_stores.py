@@ -145,7 +145,7 @@ async def test_a_manifest_that_appears_later_is_waited_for_or_the_question_is_le
     async with slow_commit(s3.url, seen, seconds=seconds) as proxy:
         file.contract["output"] = {"s3": {**s3.spec("out"), "endpoint": proxy}}
         if cause == "deadline":
-            at_deadline = {"INFERRUN_SECONDS_LEFT": "6"}
+            at_deadline = {"INFERRUN_SECONDS_LEFT": "15"}
             (tmp_path / "sitecustomize.py").write_text(COMMITS_AT_DEADLINE)
             ended = await file.process(PYTHONPATH=str(tmp_path), **at_deadline)
         else:
