@@ -114,6 +114,16 @@ async def test_runs_append_at_the_same_time(world: OutputWorld) -> None:
     assert [world.stored(run=run) for run in runs] == [WHOLE] * 4
 
 
+async def test_runs_create_a_delta_table_at_the_same_time(disk: Disk) -> None:
+    """Six at once, ten times: without the retry, one in six failed."""
+    columns = pyarrow.schema([("x", pyarrow.int64())])
+    for number in range(10):
+        place = str(disk.context().output_dir / f"made-{number}")
+        tables = [DeltaRunTable(place, {}, run=f"run-{one}") for one in range(6)]
+        await asyncio.gather(*(asyncio.to_thread(one.prepare, columns) for one in tables))
+        assert [field.name for field in DeltaTable(place).schema().fields] == ["x"]
+
+
 def overtaken(
     table: type[Any], other: RunTable[Any], outcome: Outcome, *arguments: Any
 ) -> RunTable[Any]:  # Any: of the type

@@ -8,7 +8,7 @@ snapshot that it writes on, and of a late Pod and a verification only one can wi
 import json
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import pyarrow
@@ -88,7 +88,9 @@ class DeltaRunTable(RunTable[DeltaTable]):
     def create(self, columns: pyarrow.Schema) -> DeltaTable:
         """Write the first entry of the log."""
         schema = Schema.from_arrow(columns)
-        return DeltaTable.create(self._location, schema, mode="ignore", storage_options=self.options)
+        with suppress(CommitFailedError):  # another run has just created it
+            return DeltaTable.create(self._location, schema, mode="ignore", storage_options=self.options)
+        return DeltaTable(self._location, storage_options=self.options)
 
     def found(self, table: DeltaTable) -> Outcome | None:
         """Look for the transaction."""
