@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from threading import Barrier
 from typing import Any
 
 import orjson
@@ -114,14 +116,19 @@ async def test_runs_append_at_the_same_time(world: OutputWorld) -> None:
     assert [world.stored(run=run) for run in runs] == [WHOLE] * 4
 
 
-async def test_runs_create_a_delta_table_at_the_same_time(disk: Disk) -> None:
-    """Six at once, ten times: without the retry, one in six failed."""
-    columns = pyarrow.schema([("x", pyarrow.int64())])
-    for number in range(10):
-        place = str(disk.context().output_dir / f"made-{number}")
-        tables = [DeltaRunTable(place, {}, run=f"run-{one}") for one in range(6)]
-        await asyncio.gather(*(asyncio.to_thread(one.prepare, columns) for one in tables))
-        assert [field.name for field in DeltaTable(place).schema().fields] == ["x"]
+def test_runs_create_a_delta_table_at_the_same_time(disk: Disk) -> None:
+    columns, together = pyarrow.schema([("x", pyarrow.int64())]), Barrier(6, timeout=30)
+
+    def prepare(place: str, run: int) -> None:
+        table = DeltaRunTable(place, {}, run=f"run-{run}")
+        together.wait()
+        table.prepare(columns)
+
+    with ThreadPoolExecutor(6) as threads:
+        for number in range(20):
+            place = str(disk.context().output_dir / f"made-{number}")
+            list(threads.map(prepare, [place] * 6, range(6)))
+            assert [field.name for field in DeltaTable(place).schema().fields] == ["x"]
 
 
 def overtaken(
