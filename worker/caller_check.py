@@ -108,7 +108,7 @@ class CallerCheck(Interceptor):
             await self._check_schedule(argument, caller)
 
     def _refusal(self, argument: object, info: activity.Info) -> str:
-        named = getattr(argument, "run", None) or getattr(argument, "parent", None)
+        named = _named(argument)
         if isinstance(named, RunRef) and not _can_exist(named):
             return "the argument names a run that cannot exist"
         if isinstance(argument, OriginInput):
@@ -183,9 +183,14 @@ class _CheckedActivity(ActivityInboundInterceptor):
         return await self.next.execute_activity(input)
 
 
+def _named(argument: object) -> object:
+    """The run or the schedule that the argument of an activity names, if any; not checked."""
+    return getattr(argument, "run", None) or getattr(argument, "parent", None)
+
+
 def _subject_of(argument: object, workflow_id: str) -> dict[str, object]:
     """What the lines of an activity are about, until its end, which the SDK logs. It has no attempt if it serves all of them."""
-    named = getattr(argument, "run", None) or getattr(argument, "parent", None)
+    named = _named(argument)
     if isinstance(named, RunRef):
         return {**fields_of_run(named, attempt=getattr(argument, "attempt", None)), "workflow": workflow_id}
     placed = {"namespace": argument.submission.namespace} if isinstance(argument, SubmitInput) else {}
