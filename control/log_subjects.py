@@ -35,9 +35,7 @@ def fields_of_run(run: RunRef, *, attempt: int | None = None) -> dict[str, objec
 
 def fields_of_object(run: Object) -> dict[str, object]:
     """The fields of an InferenceRun as the API server returns it."""
-    metadata = run["metadata"]
-    ref = RunRef(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"])
-    return fields_of_run(ref, attempt=(run.get("status") or {}).get("attempt"))
+    return fields_of_run(RunRef.of(run), attempt=(run.get("status") or {}).get("attempt"))
 
 
 def add_subject(record: logging.LogRecord) -> bool:

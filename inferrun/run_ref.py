@@ -1,5 +1,8 @@
 """The identity of a run, as every layer passes it around."""
 
+from collections.abc import Mapping
+from typing import Any, Self
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -16,6 +19,12 @@ class RunRef(BaseModel):
 
     uid: str
     """UID of the InferenceRun."""
+
+    @classmethod
+    def of(cls, run: Mapping[str, Any]) -> Self:  # Any: JSON
+        """The identity of an InferenceRun as the API server returns it."""
+        metadata = run["metadata"]
+        return cls(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"])
 
     def __str__(self) -> str:
         """Namespace and name, as kubectl users write it."""

@@ -125,12 +125,11 @@ class Sweep:
         await self._cancel_left_over()
         # Finished runs whose time is long over: the workflow that should have deleted them is lost.
         now = self._runs.now()
-        for (namespace, name), item in self._watch.find(TO_DELETE):
+        for _, item in self._watch.find(TO_DELETE):
             is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
             if is_overdue and not item["metadata"].get("deletionTimestamp"):
-                run = RunRef(namespace=namespace, name=name, uid=item["metadata"]["uid"])
                 logger.info("deleting a finished run that is overdue", extra=fields_of_object(item))
-                await self._workflows.clean_up(run)
+                await self._workflows.clean_up(RunRef.of(item))
         await self._stuck.repair(self._watch.find(UNFINISHED))
         return bool(self._gone)
 

@@ -97,11 +97,11 @@ class Launch:
     @classmethod
     def of_run(cls, run: Object) -> Self | None:
         """The launch that a run's status names, for a Job that is not there; None if it names none."""
-        metadata, status = run["metadata"], run.get("status") or {}
+        status = run.get("status") or {}
         reference = status.get("jobStatus") or {}
         if not reference.get("name") or not reference.get("uid"):
             return None
-        ref = RunRef(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"])
+        ref = RunRef.of(run)
         return cls(
             run=ref,
             job_name=reference["name"],

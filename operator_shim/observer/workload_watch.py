@@ -121,11 +121,7 @@ class WorkloadWatch:
         controller tries again by itself.
         """
         waiting = [run for key in self._without_room.get(namespace, ()) if (run := self._runs.get(*key)) is not None]
-        return [
-            RunRef(namespace=namespace, name=run["metadata"]["name"], uid=run["metadata"]["uid"])
-            for run in waiting
-            if self.job((namespace, job_name_of(run))) is None
-        ]
+        return [RunRef.of(run) for run in waiting if self.job((namespace, job_name_of(run))) is None]
 
     def subscribe(self, wake: Wake, *, on_room: OnRoom) -> None:
         """Call both from now on, for what their types say, and `on_room` for each namespace in which runs wait already."""
