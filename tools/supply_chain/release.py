@@ -14,6 +14,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from inferrun.cli.doctor import OLDEST_MINOR
 from tools.devcluster import binaries, images
 from tools.devcluster.commands import run
 from tools.devcluster.console import step
@@ -27,7 +28,6 @@ OUTPUT = CHECKOUT / "build-output" / "release"
 IMAGES = {image.name.removeprefix("localhost/").removesuffix(":dev"): image for image in images.PRODUCT_IMAGES}
 """The images by their path in the registry."""
 CHART = "charts/inferrun"
-OLDEST_KUBERNETES = "1.33"
 COPY = ("skopeo", "copy", "--quiet", "--insecure-policy")
 ATTESTED = {"cyclonedx": "cdx.json", "slsaprovenance1": "provenance.json"}
 """Types of attestations of an image, and the suffixes of their files."""
@@ -81,7 +81,7 @@ def build(release: Release) -> dict[str, str]:
     archive = OUTPUT / "inferrun.tgz"
     archive.write_bytes(content)
     os.utime(archive, (seconds, seconds))  # Helm publishes it as the chart's time of creation
-    place = ("--namespace", "inferrun-system", "--kube-version", OLDEST_KUBERNETES)
+    place = ("--namespace", "inferrun-system", "--kube-version", f"1.{OLDEST_MINOR}")
     rendered = _helm(
         "template", "inferrun", archive, *place, "--set", "temporal.envFromSecret=temporal-access"
     ).encode()
