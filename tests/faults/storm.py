@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any  # JSON
 
@@ -79,8 +79,6 @@ class Options:
     slots: int
     commit: str | None
     """The earlier version with which the storm begins."""
-    earlier: Path | None = None
-    """Its checkout."""
 
 
 @dataclass(frozen=True)
@@ -136,11 +134,14 @@ def plan(count: int, dice: random.Random) -> list[Planned]:
 class Storm:
     """One storm in one namespace."""
 
-    def __init__(self, ground: World, installation: Installation, options: Options, *, model: str) -> None:
+    def __init__(
+        self, ground: World, installation: Installation, options: Options, *, model: str, earlier: Path | None
+    ) -> None:
         self._ground = ground
         self._installation = installation
         self._options = options
         self._model = model
+        self._earlier = earlier
         self._dice = random.Random(options.seed)  # noqa: S311 -- a storm can be repeated
         self._disk = Disk(options.folder)
         self._servers = Servers(ground.plane, options.folder)
@@ -218,7 +219,7 @@ class Storm:
 
     async def _kill_at_random(self, node_api: KubeClient) -> None:
         until = time.monotonic() + self._options.storm_seconds
-        victims = VICTIMS | (ROLLOUTS if self._options.earlier else {})
+        victims = VICTIMS | (ROLLOUTS if self._earlier else {})
         while time.monotonic() < until:
             await asyncio.sleep(self._dice.uniform(0.5, 4))
             [victim] = self._dice.choices(list(victims), weights=list(victims.values()))
@@ -231,9 +232,9 @@ class Storm:
         if victim in ("shim", "worker"):
             (self._installation.shim if victim == "shim" else self._installation.worker).kill()
             return True
-        if victim in ROLLOUTS and self._options.earlier is not None:
+        if victim in ROLLOUTS and self._earlier is not None:
             program = self._installation.shim if victim == "shim's version" else self._installation.worker
-            program.replace(ROOT if program.checkout == self._options.earlier else self._options.earlier)
+            program.replace(ROOT if program.checkout == self._earlier else self._earlier)
             return True
         if victim == "node":
             await self._restart_node(node_api)
@@ -483,10 +484,11 @@ async def storm(options: Options) -> Account:
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(world(options.folder, behave=None))
         settings = {"FAULTS_LOG": "all"}
-        installed = ground.installation(NAMESPACE, checkout=options.earlier or ROOT, **settings)
+        earlier = stack.enter_context(checkout_of(options.commit, options.folder))
+        installed = ground.installation(NAMESPACE, checkout=earlier or ROOT, **settings)
         installation = await stack.enter_async_context(installed)
         address = await stack.enter_async_context(model_server())
-        return await Storm(ground, installation, options, model=address).run()
+        return await Storm(ground, installation, options, model=address, earlier=earlier).run()
 
 
 @contextmanager
@@ -549,8 +551,7 @@ def main() -> int:
         options = Options(
             folder, given.runs, given.seed, given.seconds, given.end, given.quiet, given.slots, given.earlier
         )
-        with checkout_of(given.earlier, folder) as earlier:
-            account = asyncio.run(storm(replace(options, earlier=earlier)))
+        account = asyncio.run(storm(options))
     section = section_of(account)
     sys.stdout.write(f"{section}\n")
     if given.record:
