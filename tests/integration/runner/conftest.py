@@ -5,8 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.runner.authority import make_authority
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import CountingModel, Handler, counting_model, data_handler
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a certificate authority, with the certificates of a server and a client."""
+    folder = tmp_path_factory.mktemp("tls") / "authority"
+    make_authority(folder)
+    return folder
 
 
 @pytest.fixture

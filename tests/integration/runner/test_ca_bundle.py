@@ -12,17 +12,9 @@ from runner.warm_up import IN_A_ROW
 from tests.integration.runner.pods import REPOSITORY, Machine
 from tests.integration.runner.s3_server import credentials, s3_server
 from tests.integration.runner.servers import CountingModel, counting_model, data_handler
-from tests.integration.runner.test_endpoint import make_authority
 from tests.integration.runner.test_warm_up import server
 
 WARM_UP_SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bundle") / "authority"
-    make_authority(folder)
-    return folder
 
 
 @pytest.fixture

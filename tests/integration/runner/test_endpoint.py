@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,30 +11,6 @@ import pytest
 
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import Handler, data_handler
-
-
-def make_authority(folder: Path) -> None:
-    """Create a certificate authority with a server and a client certificate."""
-    folder.mkdir()
-    _openssl(
-        folder, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout authority.key -out authority.pem"
-    )
-    for name in ("server", "client"):
-        _openssl(folder, f"req -newkey rsa:2048 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr")
-        (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
-        signing = "-CA authority.pem -CAkey authority.key -CAcreateserial -days 2 -extfile names"
-        _openssl(folder, f"x509 -req -in {name}.csr {signing} -out {name}.pem")
-
-
-def _openssl(folder: Path, arguments: str) -> None:
-    subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tls") / "authority"
-    make_authority(folder)
-    return folder
 
 
 @pytest.fixture

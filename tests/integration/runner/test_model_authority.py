@@ -13,7 +13,6 @@ import pytest
 from tests.conformance.protocol_worlds import ProtocolWorld, grpc_secured
 from tests.integration.runner.pods import LIMIT, REPOSITORY, Machine
 from tests.integration.runner.servers import counting_model
-from tests.integration.runner.test_endpoint import make_authority
 
 pytestmark = pytest.mark.thorough
 
@@ -43,13 +42,6 @@ def self_signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "request.cnf").write_text(SELF_SIGNED)
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -config request.cnf -keyout tls.key -out tls.crt"
     subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tls") / "authority"
-    make_authority(folder)
     return folder
 
 

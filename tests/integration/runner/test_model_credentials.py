@@ -12,18 +12,10 @@ from aiohttp import web
 from tests.conformance.protocol_worlds import PROTOCOLS, ProtocolWorld, grpc_secured
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel, counting_model
-from tests.integration.runner.test_endpoint import make_authority
 
 pytestmark = pytest.mark.thorough
 
 BASIC = "Basic " + b64encode(b"reader:p4ss").decode()
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tls") / "authority"
-    make_authority(folder)
-    return folder
 
 
 @pytest.fixture(params=sorted(set(PROTOCOLS) - {"lines"}))

@@ -19,7 +19,6 @@ from tests.integration.runner.distant_server import at_a_distance
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.s3_server import ACCESS_KEY, SECRET_KEY, s3_server
 from tests.integration.runner.servers import CountingModel, serving
-from tests.integration.runner.test_endpoint import make_authority
 
 ROLE = "arn:aws:iam::111122223333:role/batch"
 VALID = timedelta(seconds=3)
@@ -108,13 +107,6 @@ def authorization(request: web.Request, signed: Sequence[str], *, key: str, secr
     for part in (*scope.split("/"), text):
         mac = hmac.digest(mac, part.encode(), "sha256")
     return f"AWS4-HMAC-SHA256 Credential={key}/{scope}, SignedHeaders={';'.join(signed)}, Signature={mac.hex()}"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sts") / "authority"
-    make_authority(folder)
-    return folder
 
 
 @pytest.fixture

@@ -1,0 +1,21 @@
+"""A certificate authority for servers of tests."""
+
+import subprocess
+from pathlib import Path
+
+
+def make_authority(folder: Path) -> None:
+    """Create a certificate authority with a server and a client certificate."""
+    folder.mkdir()
+    _openssl(
+        folder, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout authority.key -out authority.pem"
+    )
+    for name in ("server", "client"):
+        _openssl(folder, f"req -newkey rsa:2048 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr")
+        (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
+        signing = "-CA authority.pem -CAkey authority.key -CAcreateserial -days 2 -extfile names"
+        _openssl(folder, f"x509 -req -in {name}.csr {signing} -out {name}.pem")
+
+
+def _openssl(folder: Path, arguments: str) -> None:
+    subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
