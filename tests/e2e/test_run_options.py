@@ -20,13 +20,11 @@ def rows(space: Space, *, bad_first: bool = False) -> int:
 
 
 def results(space: Space, job: str) -> list[Object]:
-    """The results of a run, in order."""
     text = in_pod(space, f"cat /data/out/{job}/predictions/part-*")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def row_of(space: Space, name: str) -> list[str]:
-    """The cells that `kubectl get inferenceruns` prints for a run."""
     line = next(line for line in space.kubectl("get", "inferenceruns").splitlines() if line.startswith(f"{name} "))
     return line.split()
 

@@ -39,7 +39,6 @@ class Worker:
 
     @property
     def release(self) -> str:
-        """The namespace of the release."""
         return self.user.split(":")[2]
 
     def try_to(self, method: str, path: str, body: Manifest | None = None) -> str:

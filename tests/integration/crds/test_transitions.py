@@ -32,8 +32,6 @@ CHANGES = {
 
 @pytest.fixture
 def create(server: Server) -> Callable[..., str]:
-    """Creates a run and returns its name."""
-
     def made(*, status: Json | None = None, **spec: Any) -> str:  # Any: free-form JSON
         name = f"run-{token_hex(4)}"
         server.create(RUN, {"configRef": {"name": "iris"}, **spec}, name=name)
@@ -46,7 +44,6 @@ def create(server: Server) -> Callable[..., str]:
 
 @pytest.fixture(params=["Succeeded", "Failed"])
 def finished(request: pytest.FixtureRequest, create: Callable[..., str]) -> str:
-    """The name of a finished run."""
     return create(status={**OUTCOME, "phase": request.param})
 
 

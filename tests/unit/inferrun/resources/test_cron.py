@@ -13,7 +13,6 @@ from inferrun.resources.cron import (
 
 
 def cron(expression: str) -> CronTimes:
-    """The values of an expression with five fields."""
     times = parse_schedule(expression)
     assert isinstance(times, CronTimes)
     return times
