@@ -17,7 +17,10 @@ def running(space: Space, count: int) -> list[Object] | None:
 
 @pytest.mark.parametrize(
     ("shards", "requests", "attempt"),
-    [(1, UNHURRIED, 2), (3, {"maxBatchRecords": 200, "concurrency": 1}, 1)],
+    [
+        (1, UNHURRIED, 2),
+        pytest.param(3, {"maxBatchRecords": 200, "concurrency": 1}, 1, marks=pytest.mark.thorough),
+    ],
     ids=["one Pod", "several Pods, which go on"],
 )
 def test_killing_a_pod_neither_loses_nor_duplicates_records_nor_repeats_chunks(

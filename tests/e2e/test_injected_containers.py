@@ -40,6 +40,7 @@ def test_a_success_beside_a_container_that_runs_on_is_recorded_and_leaves_no_pod
         leaves_nothing(space)
 
 
+@pytest.mark.thorough
 def test_the_next_attempt_begins_when_a_container_that_runs_on_beside_a_failure_is_gone(
     space: Space, tmp_path: Path
 ) -> None:
@@ -66,7 +67,7 @@ def test_a_restartable_init_container_ends_with_its_run_whose_job_is_kept(
     assert len(jobs(space)) == 1
 
 
-@pytest.mark.parametrize("by_force", [False, True])
+@pytest.mark.parametrize("by_force", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_a_pod_that_is_deleted_is_no_attempt_whatever_its_exit_code(space: Space, *, by_force: bool) -> None:
     """As process 1, a Go program that does not handle SIGTERM exits with 2: our code for a contract that is not valid."""
     space.apply(run("deleted", "actor", parameters={"sleep": "15", "stopped": "2"}))

@@ -31,6 +31,7 @@ def shown(notebook: nbformat.NotebookNode, cell: str, kind: str = "text/plain") 
     return "\n".join(texts)
 
 
+@pytest.mark.thorough
 async def test_the_quickstart_notebook_leads_from_a_data_frame_to_its_predictions(
     space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

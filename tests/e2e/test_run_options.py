@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.e2e.file_world import counts_of, in_pod, prepare_rows
 from tests.e2e.stage import Object, Space, run
+
+pytestmark = pytest.mark.thorough
 
 GOOD = 60
 BAD = (-1, -2, -3)

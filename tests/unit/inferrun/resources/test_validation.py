@@ -226,9 +226,10 @@ def test_a_typical_run_and_a_typical_schedule_have_no_problems() -> None:
 def test_a_resource_that_cannot_be_parsed_is_reported_with_field_and_value() -> None:
     with pytest.raises(ValidationError) as error:
         parse_run({"metadata": {"name": "a"}, "spec": {"configRef": {}, "timeoutSeconds": -5}})
-    missing, *others = describe(parse_problems(error.value)).split("; ", 2)
-    assert missing == "spec.configRef.name is not set"
-    assert others[-1] == ('spec.timeoutSeconds is "-5"; allowed: input should be greater than or equal to 0')
+    assert describe(parse_problems(error.value)) == (
+        'spec.configRef.name is not set; it is required; and spec.timeoutSeconds is "-5"; '
+        "allowed: input should be greater than or equal to 0"
+    )
 
 
 def test_a_long_value_is_truncated() -> None:
