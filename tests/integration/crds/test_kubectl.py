@@ -40,7 +40,7 @@ def kubectl(kubeconfig: Path, namespace: str, server: Server) -> Callable[..., l
     program = Path(os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))) / "kubectl"
 
     def run(*words: str) -> list[list[str]]:
-        command = [program, "--kubeconfig", kubeconfig, "--namespace", namespace, *words]
+        command = [str(program), "--kubeconfig", str(kubeconfig), "--namespace", namespace, *words]
         printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
         return [line.split() for line in printed.splitlines()]
 
