@@ -1,26 +1,33 @@
 """The program that asks the output store whether a run is committed, as its Pod runs it."""
 
+import asyncio
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from inferrun.runner_report import OutputFinding, OutputState, parse_report
 from tests.integration.runner.pausing import pause_at
-from tests.integration.runner.pods import Machine, until
+from tests.integration.runner.pods import REPOSITORY, Machine, until
 
 HANGING = 3600.0
 
 
 @pytest.fixture(autouse=True)
 def rows(file: Machine) -> None:
-    file.write_rows([index, 1] for index in range(100))
+    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(100)))
 
 
-async def verified(machine: Machine, *words: str) -> tuple[int, OutputFinding | None, str]:
+async def verified(machine: Machine, *words: str) -> tuple[int | None, OutputFinding | None, str]:
     """Exit code, finding and message of the program."""
-    ended = await machine.process("runner.verify", *words)
-    return ended.code, parse_report(OutputFinding, ended.message), ended.message
+    environment = machine.environment_of_next_pod()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "runner.verify", *words, cwd=REPOSITORY, env=environment
+    )
+    code = await asyncio.wait_for(process.wait(), 30)
+    text = await asyncio.to_thread(Path(environment["INFERRUN_TERMINATION_LOG"]).read_text)
+    return code, parse_report(OutputFinding, text), text
 
 
 @pytest.mark.parametrize("step", ["after_link", "folder", "cleanup"])
