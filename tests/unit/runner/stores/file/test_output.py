@@ -85,6 +85,13 @@ def assert_has_only_the_first_commit(claim: Path, *, late: int = 0) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["commits", "manifest.json", "predictions", "run.json"]
 
 
+async def test_a_run_with_a_changed_part_is_not_continued(tmp_path: Path) -> None:
+    await predict(tmp_path, pod="pod-1", chunks=range(3))
+    next((run_folder(tmp_path) / "predictions").glob("part-000000-*")).write_bytes(b"")
+    with pytest.raises(OutputError, match="is missing or has changed since it was committed"):
+        await predict(tmp_path, pod="pod-2", chunks=[3])
+
+
 DOCUMENTS = ("run.json", "manifest.json", "commits/000000.json")
 
 
