@@ -21,7 +21,6 @@ SLEEP = "import time; time.sleep(3600)"
 
 
 def container(program: str, **more: object) -> Object:
-    """A container that executes a program."""
     return {
         "name": "injected",
         "image": ACTOR_IMAGE,

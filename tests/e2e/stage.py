@@ -47,14 +47,12 @@ class Stage:
         return self._run("kubectl", *words, given=given, seconds=seconds)
 
     def helm(self, *words: str, seconds: float = 180) -> str:
-        """Run helm and return its standard output."""
         done = self._run("helm", *words, given=None, seconds=seconds)
         if done.returncode != 0:
             raise AssertionError(f"helm {' '.join(words)}: {done.stderr}{done.stdout}")
         return done.stdout
 
     def temporal(self, *words: str, seconds: float = 60) -> str:
-        """Run the Temporal CLI and return its standard output."""
         done = self._run("temporal", *words, given=None, seconds=seconds)
         if done.returncode != 0:
             raise AssertionError(f"temporal {' '.join(words)}: {done.stderr}")
@@ -87,8 +85,6 @@ class Stage:
 
 @dataclass(frozen=True)
 class Space:
-    """The namespace of a test."""
-
     stage: Stage
     name: str
 
@@ -97,7 +93,6 @@ class Space:
         return self.stage.kubectl("-n", self.name, *words, given=given, check=check, seconds=seconds)
 
     def get(self, kind: str, name: str) -> Object | None:
-        """One object, or None."""
         done = self.stage.try_kubectl("-n", self.name, "get", kind, name, "-o", "json")
         if done.returncode != 0 and "NotFound" in done.stderr:
             return None
@@ -106,13 +101,11 @@ class Space:
         return found
 
     def items(self, kind: str, selector: str = "") -> list[Object]:
-        """All objects of a kind in this namespace."""
         words = ["get", kind, "-o", "json", *(["-l", selector] if selector else [])]
         items: list[Object] = json.loads(self.kubectl(*words))["items"]
         return items
 
     def apply(self, *manifests: Object, seconds: float = 60) -> None:
-        """Apply manifests."""
         given = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
         self.kubectl("apply", "-f", "-", given=given, seconds=seconds)
 
@@ -213,7 +206,6 @@ def config(name: str, **spec: object) -> Object:
 
 
 def run(name: str, config_name: str, *, parameters: dict[str, str] | None = None, **spec: object) -> Object:
-    """A run of a config."""
     body: Object = {"configRef": {"name": config_name}, **spec}
     if parameters:
         body["parameters"] = parameters

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.e2e.file_world import RECORDS, UNHURRIED, prepare
 from tests.e2e.stage import ROOT, Space, kill_9, run, until
 
@@ -61,6 +63,7 @@ def test_the_log_is_followed_from_before_the_pod_exists_across_attempts(space: S
         assert expected in described
 
 
+@pytest.mark.thorough
 def test_a_run_is_started_waited_for_and_cancelled_in_one_line_each(space: Space) -> None:
     done = inferrun(space, "run", "actor", "-p", "sleep=1", "--wait")
     assert done.returncode == 0, done.stderr

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.file_world import UNHURRIED, prepare
-from tests.e2e.pod_webhook import SLEEP, Change, beside, native, webhook
-from tests.e2e.stage import Object, Space, config, kill_9, run, until
+from tests.e2e.pod_webhook import SLEEP, beside, native, webhook
+from tests.e2e.stage import Object, Space, config, run, until
 
 
 def pods_of_runs(space: Space) -> list[Object]:
@@ -41,6 +40,7 @@ def test_a_success_beside_a_container_that_runs_on_is_recorded_and_leaves_no_pod
         leaves_nothing(space)
 
 
+@pytest.mark.thorough
 def test_the_next_attempt_begins_when_a_container_that_runs_on_beside_a_failure_is_gone(
     space: Space, tmp_path: Path
 ) -> None:
@@ -51,17 +51,6 @@ def test_the_next_attempt_begins_when_a_container_that_runs_on_beside_a_failure_
     assert (status["phase"], status["reason"], status["attempt"]) == ("Failed", "InputFailed", 2)
     assert [(item["reason"], item["exitCode"]) for item in status["attempts"]] == [("InputFailed", 3)] * 2
     assert not pods_of_runs(space)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("code", [0, 3])
-def test_a_container_that_fails_beside_it_does_not_change_its_exit_code(
-    space: Space, tmp_path: Path, code: int
-) -> None:
-    with webhook(space, tmp_path, beside("raise SystemExit(7)")):
-        space.apply(run("beside", "actor", parameters={"sleep": "1", "exit": str(code)}))
-        status = ended(space, "beside", seconds=60)
-    assert (status["phase"], status["exitCode"]) == ("Failed" if code else "Succeeded", code)
 
 
 @pytest.mark.thorough
@@ -78,41 +67,7 @@ def test_a_restartable_init_container_ends_with_its_run_whose_job_is_kept(
     assert len(jobs(space)) == 1
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("change", [beside(SLEEP), native], ids=["beside", "native"])
-@pytest.mark.parametrize("model", ["counting", "unknown"])
-def test_several_shards_end_although_each_has_a_container_that_runs_on(
-    space: Space, tmp_path: Path, change: Change, model: str
-) -> None:
-    prepare(space, backoff_limit=0, model=model, requests={"maxBatchRecords": 1000})
-    with webhook(space, tmp_path, change):
-        space.apply(run("divided", "ours", shards=2))
-        status = ended(space, "divided", seconds=120, most_pods=2)
-    assert (status["phase"], status["attempt"]) == ("Succeeded" if model == "counting" else "Failed", 1)
-    until(
-        lambda: not [pod for pod in pods_of_runs(space) if pod["status"]["phase"] == "Running"],
-        seconds=60,
-        what="no Pod runs",
-    )
-
-
-@pytest.mark.thorough
-def test_the_verification_of_an_output_ends_although_a_container_runs_on_beside_it(
-    space: Space, tmp_path: Path
-) -> None:
-    prepare(space, backoff_limit=0, requests=UNHURRIED)
-    with webhook(space, tmp_path, beside(SLEEP)):
-        space.apply(run("verified", "ours"))
-        space.wait_for("verified", phase="Running", seconds=60)
-        [pod] = pods_of_runs(space)
-        kill_9(space.stage, space.name, pod["metadata"]["name"])
-        status = ended(space, "verified", seconds=120)
-        assert (status["phase"], status["exitCode"]) == ("Failed", 137)
-        assert "the output is not committed" in status["message"]
-        leaves_nothing(space)
-
-
-@pytest.mark.parametrize("by_force", [False, True])
+@pytest.mark.parametrize("by_force", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_a_pod_that_is_deleted_is_no_attempt_whatever_its_exit_code(space: Space, *, by_force: bool) -> None:
     """As process 1, a Go program that does not handle SIGTERM exits with 2: our code for a contract that is not valid."""
     space.apply(run("deleted", "actor", parameters={"sleep": "15", "stopped": "2"}))

@@ -3,21 +3,12 @@
 import json
 
 import pytest
+import yaml
 
-from tests.e2e.kserve_world import (
-    apply_example,
-    deployment,
-    kserve,
-    of_files,
-    play,
-    program,
-    scaler,
-    server,
-    service,
-    write_input,
-)
-from tests.e2e.stage import Space, run, until
-from tests.unit.inferrun.kserve.stored import knative, llm, merged, recorded, standard
+from tests.e2e.file_world import FOLDER, in_pod, model_server, of_files, service
+from tests.e2e.kserve_world import kserve, play, write_input
+from tests.e2e.stage import ROOT, Space, run, until
+from tests.unit.inferrun.kserve.stored import llm, merged, recorded, standard
 
 __all__ = ["kserve"]
 
@@ -31,7 +22,8 @@ def test_a_run_waits_for_the_object_then_for_the_model_and_spends_no_time_on_it(
     write_input(space, "".join(f"[{index}, 1]\n" for index in range(100)))
     play(space, STARTING)
     space.apply(
-        service("sklearn-iris-predictor"), of_files("iris", serviceRef={"name": "sklearn-iris"}, modelInputName="in")
+        service("sklearn-iris-predictor", app="model"),
+        of_files("iris", kserve={"serviceRef": {"name": "sklearn-iris"}, "modelInputName": "in"}, backoffLimit=0),
     )
     space.apply(run("waits", "iris", timeoutSeconds=300))
     status = space.wait_for("waits", phase="Pending", reason="ModelNotReady")
@@ -48,7 +40,7 @@ def test_a_run_waits_for_the_object_then_for_the_model_and_spends_no_time_on_it(
     )
     assert space.status("waits")["reason"] == "ModelNotReady"
 
-    space.apply(*server(sleeps=True))
+    space.apply(*model_server("model", SLEEPS="yes", REQUEST_SECONDS="0"))
     until(
         lambda: "status 503" in space.status("waits").get("message", ""),
         seconds=90,
@@ -68,49 +60,6 @@ def test_a_run_waits_for_the_object_then_for_the_model_and_spends_no_time_on_it(
 
 
 @pytest.mark.thorough
-def test_a_model_without_pods_gets_one_when_the_run_asks_for_it(space: Space) -> None:
-    """As Knative scales from zero: only a request has the Pod started, and only the run's Pod sends requests."""
-    write_input(space, "".join(f"[{index}, 1]\n" for index in range(100)))
-    activator, in_front = program("activator", "activator.py", account="activator")
-    model, asleep = program("model", "waking_model.py")
-    space.apply(*scaler("activator"), activator, model, service("model"), service("sklearn-iris", app="activator"))
-    space.apply(deployment("activator", in_front, replicas=1), deployment("model", asleep, replicas=0))
-    space.kubectl("rollout", "status", "deployment/activator", "--timeout=55s")
-    states = {"activeModelState": "", "targetModelState": "Pending"}
-    play(
-        space,
-        knative(
-            status={"modelStatus": {"transitionStatus": "InProgress", "states": states, "copies": {"totalCopies": 0}}}
-        ),
-    )
-    space.apply(of_files("iris", serviceRef={"name": "sklearn-iris"}, modelInputName="in"), run("wakes", "iris"))
-    done = space.wait_for("wakes", phase="Succeeded", seconds=150)
-    assert done["records"] == {"total": 100, "completed": 100, "failed": 0}
-    [pod] = space.items("pods", "app.kubernetes.io/managed-by=inferrun")
-    [woken] = space.items("pods", "app=model")
-    [warm_up] = pod["status"]["initContainerStatuses"]
-    assert woken["metadata"]["creationTimestamp"] >= warm_up["state"]["terminated"]["startedAt"]
-    clients = set(space.kubectl("logs", "deployment/activator", "--tail=-1").split()) - {"client"}
-    assert clients == {pod["status"]["podIP"]}
-
-
-@pytest.mark.thorough
-def test_the_example_of_an_inference_service(space: Space) -> None:
-    """The run may be created before the model is ready; its requests respect the limits of the object."""
-    write_input(space, "".join(f"[{index}, 1, 2, 3]\n" for index in range(100)), path="in/iris.jsonl")
-    model, _, name = apply_example(space, "inference-service.yaml")
-    space.wait_for(name, phase="Pending", reason="ModelNotReady")
-    space.apply(service("sklearn-iris-predictor"), *server())
-    play(space, {**model, "status": standard()["status"]})
-    done = space.wait_for(name, phase="Succeeded", seconds=150)
-    assert done["records"] == {"total": 100, "completed": 100, "failed": 0}
-    assert (done["model"]["protocol"], done["model"]["modelName"]) == ("v2", "sklearn-iris")
-    [pod] = space.items("pods", "app.kubernetes.io/managed-by=inferrun")
-    limits = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
-    assert (limits["INFERRUN_START_CONCURRENCY"], limits["INFERRUN_REQUEST_TIMEOUT"]) == ("4", "108")
-
-
-@pytest.mark.thorough
 def test_the_example_of_an_llm_service(space: Space) -> None:
     """Without a router, its Service listens on port 8000, which the address in its status does not say."""
     request = {
@@ -120,9 +69,13 @@ def test_the_example_of_an_llm_service(space: Space) -> None:
         "body": {"model": "any", "messages": [{"role": "user", "content": "irises"}]},
     }
     write_input(space, json.dumps(request) + "\n", path="in/batch.jsonl")
-    model, settings, name = apply_example(space, "llm-inference-service.yaml")
-    listed = model["spec"]["model"]["name"]
-    space.apply(service("qwen-kserve-workload-svc", port=8000), *server(LISTED=listed))
+    items = list(yaml.safe_load_all((ROOT / "examples" / "kserve" / "llm-inference-service.yaml").read_text()))
+    for item in items:
+        item["metadata"]["namespace"] = space.name
+    space.apply(*items)
+    [model, settings, its_run] = items
+    name, listed = its_run["metadata"]["name"], model["spec"]["model"]["name"]
+    space.apply(service("qwen-kserve-workload-svc", app="model", port=8000), *model_server("model", LISTED=listed))
     status = json.loads(json.dumps(llm()["status"]).replace("tiny-llm", model["metadata"]["name"]))
     play(space, {**model, "status": status})
     done = space.wait_for(name, phase="Succeeded", seconds=150)
@@ -130,5 +83,5 @@ def test_the_example_of_an_llm_service(space: Space) -> None:
     assert done["model"]["url"] == f"http://qwen-kserve-workload-svc.{space.name}.svc.cluster.local:8000/v1"
     assert done["usage"]["totalTokens"] == 5
     folder = settings["spec"]["storage"]["output"]["file"]["path"]
-    output = space.kubectl("exec", "files", "--", "sh", "-c", f"cat /data/{folder}/*/predictions/part-*")
+    output = in_pod(space, f"cat {FOLDER}/{folder}/*/predictions/part-*", pod="files")
     assert '"content":"irises"' in output.replace(": ", ":")

@@ -26,12 +26,12 @@ def secret(name: str) -> dict[str, object]:
 
 
 def shown(notebook: nbformat.NotebookNode, cell: str, kind: str = "text/plain") -> str:
-    """What a cell has printed and displayed."""
     (found,) = (one for one in notebook.cells if one.id == cell)
     texts = [str(out.text if out.output_type == "stream" else out.data.get(kind, "")) for out in found.outputs]
     return "\n".join(texts)
 
 
+@pytest.mark.thorough
 async def test_the_quickstart_notebook_leads_from_a_data_frame_to_its_predictions(
     space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.e2e.file_world import counts_of, in_pod, prepare_rows
 from tests.e2e.stage import Object, Space, run
+
+pytestmark = pytest.mark.thorough
 
 GOOD = 60
 BAD = (-1, -2, -3)
@@ -20,13 +24,11 @@ def rows(space: Space, *, bad_first: bool = False) -> int:
 
 
 def results(space: Space, job: str) -> list[Object]:
-    """The results of a run, in order."""
     text = in_pod(space, f"cat /data/out/{job}/predictions/part-*")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def row_of(space: Space, name: str) -> list[str]:
-    """The cells that `kubectl get inferenceruns` prints for a run."""
     line = next(line for line in space.kubectl("get", "inferenceruns").splitlines() if line.startswith(f"{name} "))
     return line.split()
 

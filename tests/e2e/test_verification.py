@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.file_world import RECORDS, committed_in, in_pod, prepare
+from tests.e2e.file_world import RECORDS, in_pod, prepare
 from tests.e2e.stage import Object, Space, processes_of, run, until
 
 COUNTS = {"total": RECORDS, "completed": RECORDS, "failed": 0}
@@ -36,18 +36,10 @@ class Runner:
         for number in self._processes:
             os.kill(number, signal.SIGSTOP)
 
-    def has_reported(self) -> bool:
-        """Whether it had written its result when it was stopped, which then counts whatever becomes of the Pod."""
-        return bool(Path(f"/proc/{self._processes[0]}/root/dev/termination-log").read_text())
-
     def kill(self) -> None:
         """End the process without a result."""
         for number in self._processes:
             os.kill(number, signal.SIGKILL)
-
-    def delete_at_once(self) -> None:
-        """Force the deletion of the Pod: what its container reports is not waited for."""
-        self._space.kubectl("delete", "pod", self.pod, "--force", "--grace-period=0", "--wait=false")
 
 
 def started(space: Space, name: str, **spec: int) -> Runner:
@@ -77,38 +69,6 @@ def test_a_pod_that_is_killed_right_after_its_commit_has_succeeded(space: Space)
     assert "although its Pod left no result" in status["message"]
     assert len(jobs(space)) == 1
     assert [attempt["reason"] for attempt in status["attempts"]] == ["Succeeded"]
-
-
-@pytest.mark.thorough
-def test_a_pod_that_is_killed_before_its_commit_is_retried(space: Space) -> None:
-    prepare(space, backoff_limit=2)
-    runner = started(space, "interrupted")
-
-    runner.freeze_once("*/predictions/part-*")
-    runner.kill()
-
-    status = space.wait_for("interrupted", phase="Succeeded", seconds=150)
-    assert (status["attempt"], status["records"]) == (2, COUNTS)
-    assert "the output is not committed" in status["attempts"][0]["message"]
-    assert [item["index"] for item in committed_in(space)] == list(range(RECORDS))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("pattern", ["*/manifest.json", "*/predictions/part-*"])
-def test_a_pod_that_is_deleted_around_its_commit_is_followed_by_another_launch_of_the_attempt(
-    space: Space, pattern: str
-) -> None:
-    prepare(space, backoff_limit=0)
-    runner = started(space, "deleted")
-
-    runner.freeze_once(pattern)
-    launches = ["Succeeded"] if runner.has_reported() else ["Disrupted", "Succeeded"]
-    runner.delete_at_once()
-
-    status = space.wait_for("deleted", phase="Succeeded", seconds=150)
-    assert (status["attempt"], status["records"]) == (1, COUNTS)
-    assert [attempt["reason"] for attempt in status["attempts"]] == launches
-    assert [item["index"] for item in committed_in(space)] == list(range(RECORDS))
 
 
 @pytest.mark.thorough

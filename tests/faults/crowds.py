@@ -145,7 +145,6 @@ class Crowds:
         self._gathers_at = 0.0
 
     async def measure(self, name: str, *, size: int) -> Delay:
-        """The delay that a crowd causes."""
         crowd, slug = CROWDS[name], name.replace(" ", "-")
         namespace = f"crowd-{slug}"
         await create_namespace(self._ground.api, namespace)
@@ -273,7 +272,6 @@ def bare_job(name: str) -> Object:
 
 
 async def measure(folder: Path, *, sizes: dict[str, int]) -> list[Delay]:
-    """Start everything, measure the crowds, stop everything. The crowd has a node of its own."""
     async with AsyncExitStack() as stack:
         ground = await stack.enter_async_context(world(folder, behave=behave, serves=lambda run: run.startswith(QUIET)))
         await stack.enter_async_context(ground.installation(SYSTEM, WATCH_NAMESPACE=""))
@@ -310,7 +308,6 @@ async def release_held(ground: World) -> None:
 
 
 def section_of(delays: Sequence[Delay]) -> str:
-    """The delays as a section of the page."""
     lines = [
         f"{machine()}; median (maximum) of {PASSES} passes or more.",
         "",

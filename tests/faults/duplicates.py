@@ -23,8 +23,6 @@ class SeenJob:
 
 @dataclass
 class SeenPod:
-    """A Pod of a Job."""
-
     uid: str
     job_uid: str
     created: float
@@ -44,8 +42,6 @@ class SeenContainer:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A second Job or container of one launch."""
-
     what: str
     is_violation: bool
 
@@ -56,7 +52,6 @@ def is_launch(number: str) -> bool:
 
 
 def job_duplicates(jobs: Iterable[SeenJob]) -> list[Duplicate]:
-    """What happened if the launch had more than one Job."""
     found = sorted(jobs, key=lambda job: job.created)
     if len(found) < 2:
         return []
@@ -66,7 +61,6 @@ def job_duplicates(jobs: Iterable[SeenJob]) -> list[Duplicate]:
 
 
 def container_duplicates(containers: Iterable[SeenContainer], pods: Sequence[SeenPod]) -> list[Duplicate]:
-    """What happened if the launch had more than one container."""
     ran = sorted(containers, key=lambda container: container.started)
     if len(ran) < 2:
         return []

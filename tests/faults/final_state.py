@@ -92,10 +92,6 @@ def cluster_state(token: str, *, deletes: bool, recorder: Recorder, node: Played
 async def temporal_state(
     token: str, *, submissions: tuple[str, ...], deletes: bool, recorder: Recorder, temporal: Client
 ) -> State:
-    """What Temporal has of the case.
-
-    The workflow of a run that its user `deletes` is cancelled, or completes if an activity finds first that the run is gone.
-    """
     runs = list(recorder.traces(token).runs.values())
     workflows = [await _workflows_of(temporal, ref) for ref in runs]
     return {

@@ -59,7 +59,6 @@ class FireFindings:
     problems: list[str] = field(default_factory=list)
 
     def section(self, schedules: int) -> str:
-        """The figures as a section of the page."""
         outages = ", ".join(f"{name} {count}" for name, count in sorted(self.kills.items()))
         rows = {
             "Schedules that fire every minute": schedules,
@@ -95,7 +94,6 @@ class Fires:
         self._findings = FireFindings()
 
     async def run(self) -> FireFindings:
-        """Create the schedules, harm everything, and draw up the account."""
         informer = Informer(self._ground.api, RUNS, namespace=NAMESPACE, listener=self._on_run)
         watching = asyncio.create_task(informer.run())
         try:
@@ -230,7 +228,6 @@ def _minute_after(moment: datetime) -> datetime:
 
 
 async def fire(folder: Path, *, schedules: int) -> FireFindings:
-    """Start everything, harm it, stop everything."""
     async with (
         world(folder, behave=behave) as ground,
         ground.installation(NAMESPACE, POLLING_INTERVAL="60") as installation,

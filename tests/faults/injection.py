@@ -42,8 +42,6 @@ ANY = "any"
 
 
 class Fault(StrEnum):
-    """What happens to a call."""
-
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
     REPLY_LOST = "reply lost"
@@ -71,7 +69,6 @@ class Plan:
 
     @property
     def file_name(self) -> str:
-        """The name of its file."""
         return f"{self.token}-{self.number}-{self.fault.name.lower()}.json"
 
 
@@ -85,7 +82,6 @@ class FaultFolder:
         self._counts: dict[tuple[str, str, str], int] = {}
 
     def plan(self, plan: Plan) -> None:
-        """Have a fault happen."""
         draft = self._folder / f"{plan.file_name}.draft"
         draft.write_text(json.dumps(asdict(plan)))
         draft.rename(self._folder / plan.file_name)
@@ -96,7 +92,6 @@ class FaultFolder:
         (self._folder / plan.file_name).with_suffix(".done").unlink(missing_ok=True)
 
     def has_happened(self, plan: Plan) -> bool:
-        """Whether a process has claimed the fault."""
         return (self._folder / plan.file_name).with_suffix(".done").exists()
 
     def claim(self, *, token: str, site: str, does: str) -> Plan | None:

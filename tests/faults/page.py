@@ -53,7 +53,6 @@ def matrix_section(matrix: Matrix) -> str:
 
 
 def pairs_section(matrix: Matrix) -> str:
-    """The figures of a sample of pairs of faults."""
     figures = _figures(matrix, cases="Pairs of faults, one after the other in one scenario", happened="both faults")
     return "\n".join([*figures, *_problems(matrix.results)])
 

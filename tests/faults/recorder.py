@@ -21,8 +21,6 @@ TERMINAL = ("Succeeded", "Failed")
 
 @dataclass
 class Traces:
-    """What was seen of one case."""
-
     runs: dict[str, RunRef] = field(default_factory=dict)
     """All runs by UID."""
     jobs: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -55,15 +53,12 @@ class Recorder:
                 tasks.create_task(informer.run())
 
     def traces(self, token: str) -> Traces:
-        """What was seen of a case."""
         return self._traces[token]
 
     def run_named(self, namespace: str, name: str) -> Object | None:
-        """The run as it is now."""
         return self.runs.get(namespace, name)
 
     def present(self, informer: Informer, token: str) -> list[Object]:
-        """What exists now of a case."""
         return [item for (_, name), item in informer.items() if token in name]
 
     def _on_run(self, key: Key, _before: Object | None, after: Object | None) -> None:

@@ -65,7 +65,6 @@ class Finding:
     problems: list[str] = field(default_factory=list)
 
     def expect(self, what: str, found: object, wanted: object) -> None:
-        """A figure that must have one value."""
         if found != wanted:
             self.problems.append(f"{what}: {found} instead of {wanted}")
 
@@ -89,7 +88,6 @@ class Recovery:
         self._divided = set(self._long[::DIVIDED])
 
     async def run(self) -> Finding:
-        """Start the runs, have Temporal forget them, and see what follows."""
         try:
             await create_config(self._ground.api, NAMESPACE, "iris")
             half = self._count // 2
@@ -225,7 +223,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 async def recover(folder: Path, *, kind: str, count: int) -> Finding:
-    """Start everything, have Temporal forget, stop everything."""
     async with (
         world(folder, behave=behave) as ground,
         ground.installation(NAMESPACE, POLLING_INTERVAL="300") as installation,
@@ -234,7 +231,6 @@ async def recover(folder: Path, *, kind: str, count: int) -> Finding:
 
 
 def section_of(findings: Sequence[Finding]) -> str:
-    """The findings as a section of the page."""
     lines = [
         f"{machine()}; one measurement each.",
         "",

@@ -36,7 +36,6 @@ class Disk:
     killed_containers: int = 0
 
     def claim(self, name: str) -> Path:
-        """The folder of a claim."""
         path = self.folder / "claims" / name
         path.mkdir(parents=True, exist_ok=True)
         return path

@@ -61,20 +61,16 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The name of the case's objects."""
         return f"{self.token}-{self.scenario}"
 
     @property
     def namespace(self) -> str:
-        """The installation's namespace."""
         return self.installation.namespace
 
     async def config(self, **spec: Any) -> None:
-        """Create the config."""
         await create_config(self.world.api, self.namespace, self.name, **spec)
 
     async def run(self, *, finalizers: tuple[str, ...] = (), **spec: Any) -> None:
-        """Create the run."""
         metadata: Object = {"finalizers": list(finalizers)}
         await create_run(self.world.api, self.namespace, self.name, config=self.name, metadata=metadata, **spec)
 
@@ -94,16 +90,13 @@ class Stage:
         await self.until_ended()
 
     async def patch(self, body: Object) -> None:
-        """Edit the run as a user does."""
         await self.world.api.patch(RUNS, self.namespace, self.name, body)
 
     async def delete(self) -> None:
-        """Delete the run."""
         await self.world.api.delete(RUNS, self.namespace, self.name, uid=self.ref.uid)
 
     @property
     def ref(self) -> RunRef:
-        """The run's identity."""
         found = self.world.recorder.run_named(self.namespace, self.name)
         if found is None:
             raise NotInTime(f"{self.name} is gone")
@@ -111,14 +104,12 @@ class Stage:
 
     @property
     def status(self) -> Object:
-        """The run's status as last seen; empty without."""
         found = self.world.recorder.run_named(self.namespace, self.name)
         status: Object = (found or {}).get("status") or {}
         return status
 
     @property
     def exists(self) -> bool:
-        """Whether the run exists."""
         return self.world.recorder.run_named(self.namespace, self.name) is not None
 
     @property
@@ -130,32 +121,25 @@ class Stage:
         )
 
     def workflow(self, *, recovery: bool = False) -> WorkflowHandle[Any, Any]:  # Any: started by name
-        """The workflow that executes the run."""
         identity = run_workflow_id(self.ref) + ("/recover" if recovery else "")
         return self.world.temporal.get_workflow_handle(identity)
 
     async def until(self, what: str, is_so: Callable[[], object]) -> None:
-        """Wait until it is so. Raises NotInTime."""
-
         def now() -> str:
             return f"{self.status.get('phase')}/{self.status.get('reason')}"
 
         await until(what, is_so, seconds=PATIENCE_SECONDS, poll=0.1, now=now)
 
     async def until_phase(self, *phases: str) -> None:
-        """Wait until the run's status has one of these phases."""
         await self.until(f"{self.name} is {'/'.join(phases)}", lambda: self.status.get("phase") in phases)
 
     async def until_ended(self) -> None:
-        """Wait until the run has ended."""
         await self.until_phase("Succeeded", "Failed")
 
     async def until_running(self) -> None:
-        """Wait until the status says that the run is running."""
         await self.until_phase("Running")
 
     async def until_gone(self) -> None:
-        """Wait until the run does not exist."""
         await self.until(f"{self.name} is gone", lambda: not self.exists)
 
 
@@ -187,7 +171,6 @@ def _message(reason: Reason, *, completed: int) -> str:
 
 
 def failure_message() -> str:
-    """The termination message of a runner that failed after three records."""
     return _message(Reason.INFERENCE_FAILED, completed=3)
 
 
@@ -197,7 +180,6 @@ def _finding(*, is_committed: bool) -> str:
 
 
 def success_message() -> str:
-    """The termination message of a runner that predicted all records."""
     return _message(Reason.SUCCEEDED, completed=10)
 
 

@@ -28,13 +28,11 @@ class Servers:
                     self.start(name)
 
     async def kill(self, name: str, *, down_seconds: float) -> None:
-        """Kill a server, and start it again after a while."""
         await self.stop(name)
         await asyncio.sleep(down_seconds)
         self.start(name)
 
     async def stop(self, name: str) -> None:
-        """Kill a server and leave it so."""
         self._stopped.add(name)
         killed = self._running[name]
         killed.child.kill()

@@ -68,8 +68,6 @@ LEFT_OVER_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class Options:
-    """The size of a storm."""
-
     folder: Path
     runs: int
     seed: int
@@ -83,8 +81,6 @@ class Options:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run of the storm, and what its user does to it."""
-
     name: str
     config: str
     cancelled_after: float | None = None
@@ -106,7 +102,6 @@ class Account:
     """What is permitted, but deserves an explanation."""
 
     def expect(self, what: str, found: object, wanted: object) -> None:
-        """A figure that must have one value."""
         self.figures[what] = found
         if found != wanted:
             self.problems.append(f"{what}: {found} instead of {wanted}")
@@ -436,7 +431,6 @@ async def _insist(request: Callable[[], Awaitable[Object | None]]) -> Object:
 
 
 async def _open_workflows(temporal: Client) -> int:
-    """How many workflows of the namespace are open."""
     for _ in range(30):
         with suppress(RPCError):
             query = "ExecutionStatus = 'Running'"
@@ -477,7 +471,6 @@ async def model_server() -> AsyncIterator[str]:
 
 
 async def storm(options: Options) -> Account:
-    """Start everything, play the storm, stop everything."""
     defaults = options.folder / "defaults"
     defaults.mkdir(parents=True, exist_ok=True)
     (defaults / "allowedAddresses").write_text("127.0.0.1")  # where the model server listens
@@ -506,7 +499,6 @@ def checkout_of(commit: str | None, folder: Path) -> Iterator[Path | None]:
 
 
 def section_of(account: Account) -> str:
-    """The account as a section of the page."""
     options = account.options
     lines = [
         f"{machine()}; seed {options.seed}; {options.runs} runs, {options.storm_seconds:.0f} seconds of kills"

@@ -23,13 +23,11 @@ async def create_config(api: KubeClient, namespace: str, name: str, **spec: Any)
 async def create_run(
     api: KubeClient, namespace: str, name: str, *, config: str, metadata: Object | None = None, **spec: Any
 ) -> Object:
-    """Create a run."""
     full = _manifest(wellknown.RUN_KIND, {**(metadata or {}), "name": name}, {"configRef": {"name": config}, **spec})
     return await api.create(RUNS, namespace, full)
 
 
 async def delete(api: KubeClient, resource: Resource, namespace: str, name: str) -> None:
-    """Delete an object, if it exists."""
     try:
         found = await api.get(resource, namespace, name)
         await api.delete(resource, namespace, name, uid=found["metadata"]["uid"])

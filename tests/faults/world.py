@@ -57,7 +57,6 @@ class Program:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Keep it running until cancelled."""
         try:
             while True:
                 await self._until_wanted()
@@ -121,14 +120,11 @@ class Installation:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """Both processes."""
         return self.shim, self.worker
 
 
 @dataclass(frozen=True)
 class World:
-    """The running servers and what acts on them."""
-
     plane: ControlPlane
     folder: Path
     api: KubeClient
@@ -245,7 +241,6 @@ def _plane(folder: Path) -> Iterator[ControlPlane]:
 
 
 async def create_namespace(api: KubeClient, name: str) -> Object:
-    """Create a namespace."""
     return await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 

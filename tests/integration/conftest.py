@@ -1,11 +1,12 @@
 """The API server and the Temporal server of the development cluster, which the integration tests use."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.control_plane import ControlPlane, control_plane
 from inferrun.kube.client import KubeClient, connect
 from tests.definitions import install_definitions
 
@@ -27,6 +28,16 @@ def temporal_address() -> str:
     lines = (CLUSTER_FILES / "env").read_text().splitlines()
     values = dict(line.partition("=")[::2] for line in lines)
     return os.environ.get("TEMPORAL_ADDRESS") or values["TEMPORAL_ADDRESS"]
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane without a node, and a Temporal server.
+
+    An import of this fixture into another conftest would start them once more.
+    """
+    with control_plane(tmp_path_factory.mktemp("plane"), binaries=CLUSTER_FILES / "bin") as started:
+        yield started
 
 
 @pytest.fixture

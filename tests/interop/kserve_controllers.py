@@ -177,7 +177,6 @@ class Models:
     async def answers(
         self, kind: str, name: str, *, until: Callable[[ModelAddress | LaunchBlocked], bool], **wanted: Any
     ) -> ModelAddress | LaunchBlocked:
-        """The first such answer."""
         found = await self.answer(kind, name, **wanted)
         try:
             async with asyncio.timeout(SECONDS):
@@ -251,7 +250,6 @@ class Models:
 
 @asynccontextmanager
 async def models(plane: ControlPlane) -> AsyncIterator[Models]:
-    """A namespace of its own."""
     api = await connect(kubeconfig=plane.kubeconfig)
     namespace = f"models-{os.urandom(3).hex()}"
     await api.create(NAMESPACES, None, {"metadata": {"name": namespace}})

@@ -10,7 +10,8 @@ import yaml
 
 from inferrun.timestamps import parse
 from tests.e2e.conftest import space, stage
-from tests.e2e.kserve_world import kserve, of_files, play, write_input
+from tests.e2e.file_world import in_pod, of_files
+from tests.e2e.kserve_world import kserve, play, write_input
 from tests.e2e.stage import ROOT, Object, Space, run, until
 from tests.unit.inferrun.kserve.stored import merged, recorded, standard, with_model
 
@@ -19,6 +20,7 @@ __all__ = ["kserve", "space", "stage"]
 pytestmark = pytest.mark.usefixtures("kserve")
 
 RECORDS = 300
+OBJECT = {"serviceRef": {"name": "sklearn-iris"}}
 IRISES = "".join(f"[{4 + index % 40 / 10}, 3.5, {1 + index % 50 / 10}, 0.2]\n" for index in range(RECORDS))
 LIMIT = 90
 """The run's timeoutSeconds."""
@@ -37,13 +39,11 @@ def model_server() -> tuple[Object, Object]:
 
 
 def in_space(space: Space, item: Object, **spec: object) -> Object:
-    """The manifest for this namespace."""
     return merged(item, {"metadata": {"namespace": space.name}, "spec": spec})
 
 
 def predictions(space: Space) -> int:
-    """How many different records the output has."""
-    lines = space.kubectl("exec", "files", "--", "sh", "-c", "cat /data/out/*/predictions/part-*").splitlines()
+    lines = in_pod(space, "cat /data/out/*/predictions/part-*", pod="files").splitlines()
     return len({json.loads(line)["index"] for line in lines})
 
 
@@ -61,7 +61,7 @@ def test_an_inference_service_is_ready_minutes_before_its_model_answers(
     write_input(space, IRISES)
     deployment, service = model_server
     play(space, merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}}))
-    space.apply(in_space(space, service), of_files("iris", serviceRef={"name": "sklearn-iris"}))
+    space.apply(in_space(space, service), of_files("iris", kserve=OBJECT, backoffLimit=0))
     space.apply(run("irises", "iris", timeoutSeconds=LIMIT))
     space.wait_for("irises", phase="Pending", reason="ModelNotReady")
     play(space, standard())
@@ -95,7 +95,7 @@ def test_an_inference_service_that_speaks_only_grpc(space: Space, model_server: 
     ports = [{"name": "h2c", "port": 80, "protocol": "TCP", "targetPort": 8081}]
     space.apply(in_space(space, service, ports=ports), in_space(space, deployment))
     play(space, with_model(standard(), protocolVersion="grpc-v2"))
-    space.apply(of_files("iris", serviceRef={"name": "sklearn-iris"}), run("irises", "iris", timeoutSeconds=LIMIT))
+    space.apply(of_files("iris", kserve=OBJECT, backoffLimit=0), run("irises", "iris", timeoutSeconds=LIMIT))
     began = time.monotonic()
     done = space.wait_for("irises", phase="Succeeded", seconds=300)
     assert done["records"] == {"total": RECORDS, "completed": RECORDS, "failed": 0}

@@ -48,7 +48,6 @@ class Installed:
     programs: tuple[Process, ...]
 
     def cpu_seconds(self) -> dict[str, float]:
-        """What each program has used."""
         return {program.name: program.cpu_seconds() for program in (*self.plane.programs, *self.programs)}
 
 

@@ -4,16 +4,25 @@ from typing import Any
 
 from activities.judging.pod_end import PodEnd, write_ends
 from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
-from activities.objects.installation import SigningKey
+from activities.objects.installation import Installation, SigningKey
 from inferrun import wellknown
 from inferrun.names import job_base_name
+from inferrun.run_ref import RunRef
 from tests.unit.objects import RUN, Json, at
 
 JOB_NAME = job_base_name(RUN.name, RUN.uid)
 JOB_UID = "job-uid-1"
 KEY = (RUN.namespace, JOB_NAME)
 
+INSTALLATION = Installation(
+    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
+)
 SHIM_KEY = SigningKey()
+
+
+async def no_postponement(run: RunRef, _seconds: int) -> None:
+    """Postpones the deletion of a run of a schedule, of which there is none."""
+    raise AssertionError(f"{run} must not be postponed")
 
 
 async def is_of_shim(signer: str) -> bool:

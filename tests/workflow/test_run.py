@@ -48,13 +48,6 @@ async def test_the_status_reports_the_wait_for_the_next_attempt(staged: Staged) 
     assert [item.reason for item in cluster.outcome.attempts] == [Reason.INFERENCE_FAILED, Reason.SUCCEEDED]
 
 
-async def test_a_verdict_that_must_not_be_retried_fails_the_run(staged: Staged) -> None:
-    cluster = Cluster(plans=[fails(Reason.INVALID_CONTRACT, exit_code=2, may_retry=False)])
-    error = await staged.failure(cluster)
-    assert error.type == "InvalidContract"
-    assert len(cluster.jobs) == 1
-
-
 async def test_the_failure_includes_the_result_for_programs(staged: Staged) -> None:
     cluster = Cluster(plans=[fails(Reason.OUTPUT_FAILED, exit_code=5)], backoff_limit=0)
     error = await staged.failure(cluster)

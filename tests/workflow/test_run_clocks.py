@@ -73,11 +73,6 @@ async def test_a_success_that_the_stop_finds_wins_over_the_deadline(staged: Stag
     assert cluster.stops
 
 
-async def test_waiting_for_a_start_does_not_use_up_the_clock(staged: Staged) -> None:
-    cluster = Cluster(plans=[succeeds(starts_after=5000, ends_after=20)], timeout_seconds=30)
-    await staged.success(cluster)
-
-
 async def test_a_failure_without_time_for_a_retry_is_reported_with_its_message(staged: Staged) -> None:
     cluster = Cluster(
         plans=[Plan(ends_after=29, verdict=fails().verdict)], timeout_seconds=30, start_is_seen_after=None
@@ -227,12 +222,6 @@ async def test_a_forged_start_without_a_valid_time_is_dropped(staged: Staged) ->
         forged = {"job_uid": job.uid, "launch": 1, "pod_uid": "pod", "started_at": "soon"}
         await handle.signal(STARTED_SIGNAL, forged)
         assert (await result_of(handle))["phase"] == "Succeeded"
-
-
-async def test_a_replaced_pod_does_not_count_as_an_attempt(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(taken_after=10, disruptions=5)], backoff_limit=0)
-    await staged.success(cluster)
-    assert len(cluster.jobs) == 1
 
 
 async def test_a_run_whose_pods_are_disrupted_too_often_is_stopped(staged: Staged) -> None:

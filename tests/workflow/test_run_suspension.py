@@ -196,16 +196,6 @@ async def test_a_suspended_run_can_be_cancelled(staged: Staged, *, is_created_su
     assert (cluster.outcome.phase, cluster.outcome.reason) == (Phase.FAILED, Reason.CANCELLED)
 
 
-async def test_a_run_that_is_deleted_while_it_is_suspended_ends(staged: Staged) -> None:
-    cluster = Cluster(is_suspended=True)
-    async with staged(cluster) as stage:
-        handle = await stage.start()
-        await stage.pass_by(50)
-        cluster.is_deleted = True
-        await handle.cancel()
-        assert await is_cancelled(handle)
-
-
 async def test_a_suspended_run_costs_few_events_however_long_it_is_suspended(staged: Staged) -> None:
     cluster = Cluster(is_suspended=True)
     async with staged(cluster) as stage:

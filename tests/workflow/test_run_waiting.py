@@ -67,14 +67,6 @@ async def test_a_wait_of_four_weeks_for_a_model_costs_few_history_events(staged:
     assert found.history_length <= checks * 6
 
 
-async def test_a_waiting_run_holds_no_activity(staged: Staged) -> None:
-    async with staged(Cluster(always_waits=Reason.CONFIG_NOT_FOUND)) as stage:
-        handle = await stage.start()
-        await stage.pass_by(60)
-        assert not (await handle.describe()).raw_description.pending_activities
-        await handle.terminate()
-
-
 async def test_a_waiting_run_fails_when_its_pending_timeout_expires(staged: Staged) -> None:
     cluster = Cluster(always_waits=Reason.CONFIG_NOT_FOUND, pending_timeout_seconds=1500)
     async with staged(cluster) as stage:

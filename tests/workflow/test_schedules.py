@@ -6,9 +6,8 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from temporalio import workflow
@@ -41,7 +40,6 @@ with (
     workflow.unsafe.imports_passed_through()
 ):  # the sandbox of `Recorder` imports this module, and croniter starts a program
     from tests.unit.inferrun.resources.test_fire_times import EXPRESSIONS as CRON_EXPRESSIONS
-    from tests.unit.inferrun.resources.test_fire_times import expected as cron_times
 
 WAIT_SECONDS = 90
 
@@ -119,31 +117,11 @@ async def test_another_config_is_in_the_search_attributes_of_the_schedule_and_of
     assert (await described(temporal, wanted)).info.last_updated_at == found.info.last_updated_at
 
 
-async def test_an_edit_changes_the_next_times(schedules: TemporalSchedules) -> None:
-    before = scheduled("0 9 * * *")
-    first = await schedules.ensure(before, config="iris")
-    after = await schedules.ensure(scheduled("30 11 * * *", uid=before.run.uid), config="iris")
-    assert {(moment.hour, moment.minute) for moment in first.next_times} == {(9, 0)}
-    assert {(moment.hour, moment.minute) for moment in after.next_times} == {(11, 30)}
-
-
 async def test_schedules_with_jitter_fire_at_different_moments_after_they_are_due(schedules: TemporalSchedules) -> None:
     fires = [await schedules.ensure(scheduled("0 9 * * *", jitterSeconds=600), config="iris") for _ in range(5)]
     moments = {one.next_times[0] for one in fires}
     assert len(moments) > 1
     assert all(0 <= moment.minute < 10 and moment.hour == 9 for moment in moments)
-
-
-async def test_the_next_times_follow_the_time_zone(schedules: TemporalSchedules) -> None:
-    fires = await schedules.ensure(scheduled("0 9 1 7 *", timeZone="Asia/Tokyo"), config="iris")
-    assert fires.next_times[0].astimezone(UTC).hour == 0
-
-
-async def test_a_restricted_day_of_month_or_week_fires_on_either(schedules: TemporalSchedules) -> None:
-    fires = await schedules.ensure(scheduled("0 0 1 * MON"), config="iris")
-    assert fires.next_times
-    assert all(moment.day == 1 or moment.isoweekday() == 1 for moment in fires.next_times)
-    assert any(moment.isoweekday() == 1 and moment.day != 1 for moment in fires.next_times)
 
 
 async def test_a_change_made_by_hand_is_undone(temporal: Client, schedules: TemporalSchedules) -> None:
@@ -329,7 +307,7 @@ async def matching_times(client: Client, wanted: RunSchedule, *, start: datetime
     return found
 
 
-@pytest.mark.parametrize("zone", ["Etc/UTC", "Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
 @pytest.mark.parametrize("change", ["2026-03-20", "2026-10-20"])
 async def test_temporal_fires_when_the_schedule_should_while_clocks_change(
     temporal: Client, schedules: TemporalSchedules, zone: str, change: str
@@ -348,27 +326,6 @@ async def test_temporal_fires_when_the_schedule_should_while_clocks_change(
         assert [one for one in sorted(set(found)) if start < one < end] == wanted_times, expression
         spec = (await described(temporal, wanted)).schedule.spec
         assert all(_is_fire_time(spec, one) for one in found)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("zone", ["Europe/Rome", "America/New_York", "Australia/Lord_Howe"])
-async def test_temporal_fires_in_a_year_when_cron_does(
-    temporal: Client, schedules: TemporalSchedules, zone: str
-) -> None:
-    """Compared with croniter: 50 expressions, each month with the description that the shim writes then."""
-    days = [*((month, 1) for month in range(1, 13)), (12, 31)]  # of the zone's year, which is that of the oracle
-    months = [datetime(2026, month, day, tzinfo=ZoneInfo(zone)).astimezone(UTC) for month, day in days]
-    for cron in CRON_EXPRESSIONS:
-        metadata = {"name": "nightly", "namespace": "team", "uid": str(uuid.uuid4())}
-        given = {"configRef": {"name": "iris"}, "schedule": cron, "timeZone": zone, "suspend": True}
-        run = parse_run({"metadata": metadata, "spec": given})
-        oracle = list(cron_times(cron, ZoneInfo(zone)))
-        for start, end in pairwise(months):
-            await schedules.ensure(schedule_of(run, now=start + timedelta(days=14)), config="iris")
-            found = await matching_times(temporal, schedule_of(run, now=start), start=start, end=end)
-            assert sorted({one for one in found if start < one < end}) == [
-                one for one in oracle if start < one < end
-            ], (cron, start)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Rome", "America/New_York", "Australia/Lord_Howe"])

@@ -77,12 +77,6 @@ async def test_a_deadline_during_the_commit_is_a_success(staged: Staged) -> None
     assert {request.is_final for request in cluster.verifications} == {True}
 
 
-async def test_a_deadline_without_a_commit_is_recorded_as_such(staged: Staged) -> None:
-    cluster = Cluster(plans=[Plan(ends_after=None)], timeout_seconds=60, is_stop_unclear=True)
-    error = await staged.failure(cluster)
-    assert error.type == Reason.DEADLINE_EXCEEDED
-
-
 @pytest.mark.parametrize("is_suspended", [False, True], ids=["cancelled", "suspended"])
 async def test_a_run_that_is_stopped_during_its_commit_has_succeeded(*, staged: Staged, is_suspended: bool) -> None:
     cluster = Cluster(plans=[Plan(ends_after=None)], is_stop_unclear=True, finding=COMMITTED)

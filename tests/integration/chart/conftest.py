@@ -61,6 +61,5 @@ def render(helm: Callable[..., str]) -> Render:
 
 @pytest.fixture(scope="session")
 def client(kubeconfig: Path) -> Iterator[httpx.Client]:
-    """A connection to the API server."""
     with connected(kubeconfig) as made:
         yield made

@@ -39,7 +39,6 @@ class Worker:
 
     @property
     def release(self) -> str:
-        """The namespace of the release."""
         return self.user.split(":")[2]
 
     def try_to(self, method: str, path: str, body: Manifest | None = None) -> str:
@@ -180,6 +179,11 @@ def _set(path: str, *, to: object) -> Callable[[Manifest], None]:
     return change
 
 
+def _add_container(body: Manifest) -> None:
+    containers = body["spec"]["template"]["spec"]["containers"]
+    containers.append({**containers[0], "name": "second"})
+
+
 POD = "spec.template.spec"
 CONTAINER = f"{POD}.containers.0"
 TOKEN = {"serviceAccountToken": {"path": "token"}}
@@ -191,6 +195,7 @@ FOR_MODELS = {"serviceAccountToken": {"path": "token", "audience": "models"}}
     [
         (_set("metadata.ownerReferences", to=[]), "controlled by an InferenceRun"),
         (_set("metadata.ownerReferences.0.kind", to="Deployment"), "controlled by an InferenceRun"),
+        (_add_container, "exactly one container"),
         (_set("metadata.labels", to={"other": "label"}), "label app.kubernetes.io/managed-by"),
         (_set("spec.parallelism", to=MAX_SHARDS + 1), "more than 64 Pods"),
         (_set(f"{POD}.hostNetwork", to=True), "namespaces of the host"),
@@ -245,6 +250,8 @@ def test_a_job_of_another_shape_is_denied(
     body = copy.deepcopy(job())
     change(body)
     assert message in _post_job(worker, namespace, body)
+    other = Worker(worker.client, worker.user.replace("-worker", "-other"))
+    assert message not in _post_job(other, namespace, body), "nobody else is restricted"
 
 
 def test_a_token_without_an_audience_is_denied(worker: Worker, namespace: str) -> None:
@@ -253,20 +260,6 @@ def test_a_token_without_an_audience_is_denied(worker: Worker, namespace: str) -
     volume = next(one for one in body["spec"]["template"]["spec"]["volumes"] if "projected" in one)
     del volume["projected"]["sources"][0]["serviceAccountToken"]["audience"]
     assert "for an audience" in _post_job(worker, namespace, body)
-
-
-def test_a_job_with_a_second_container_is_denied(worker: Worker, namespace: str) -> None:
-    body = copy.deepcopy(job())
-    containers = body["spec"]["template"]["spec"]["containers"]
-    containers.append({**containers[0], "name": "second"})
-    assert "exactly one container" in _post_job(worker, namespace, body)
-
-
-def test_nobody_else_is_restricted(client: httpx.Client, namespace: str, worker: Worker) -> None:
-    other = Worker(client, worker.user.replace("-worker", "-other"))
-    body = copy.deepcopy(job())
-    body["metadata"]["ownerReferences"] = []
-    assert _post_job(other, namespace, body) == ""
 
 
 def _configmap(**fields: Any) -> Manifest:  # Any: free-form JSON
@@ -294,13 +287,16 @@ def test_only_objects_of_runs_can_be_deleted(client: httpx.Client, worker: Worke
     for account in (worker, shim):
         assert "controlled by" in account.try_to("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs/{foreign}")
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    unscheduled = {"nodeName": "none", **_pod_spec()}
+    containers = [{"name": "a", "image": "a"}]
+    unscheduled = {"nodeName": "none", "containers": containers}
     call(client, "POST", pods, {"metadata": {"name": foreign}, "spec": unscheduled})
     assert "only Pods of its Jobs" in worker.try_to("DELETE", f"{pods}/{foreign}")
     labels = {wellknown.LABEL_MANAGED_BY: "inferrun"}
     call(client, "POST", pods, {"metadata": {"name": orphan, "labels": labels}, "spec": unscheduled})
     assert worker.try_to("DELETE", f"{pods}/{orphan}") == ""  # its Job was deleted without it
-    assert "must not create" in worker.try_to("POST", pods, _pod("second"))
+    assert "must not create" in worker.try_to(
+        "POST", pods, {"metadata": {"name": "second"}, "spec": {"containers": containers}}
+    )
     for name in (foreign, orphan):
         call(client, "DELETE", f"{pods}/{name}", params={"gracePeriodSeconds": "0"})
 
@@ -340,14 +336,6 @@ def test_the_worker_writes_only_copies_of_the_network_policy_for_runs(
     assert worker.try_to("PATCH", f"{path}/{name}", {"spec": {"policyTypes": ["Egress"]}})
     assert "only copies" in worker.try_to("DELETE", f"{path}/{name}")
     assert worker.try_to("PATCH", f"{path}/{name}", {"spec": spec}) == ""
-
-
-def _pod_spec() -> Manifest:
-    return {"containers": [{"name": "a", "image": "a"}]}
-
-
-def _pod(name: str) -> Manifest:
-    return {"metadata": {"name": name}, "spec": _pod_spec()}
 
 
 def test_shim_and_worker_are_restricted(render: Render) -> None:

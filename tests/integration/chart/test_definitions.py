@@ -98,13 +98,6 @@ def test_definitions_that_were_applied_before_are_taken_over(cluster: Cluster) -
     cluster.helm("upgrade", "inferrun")
 
 
-def test_an_installation_from_a_chart_that_left_its_definitions_to_the_user_takes_them_over(cluster: Cluster) -> None:
-    cluster.apply_older_definitions()
-    cluster.helm("install", "inferrun", "--set", "crds.enabled=false")
-    cluster.helm("upgrade", "inferrun", "--take-ownership")
-    cluster.check_definitions()
-
-
 def test_a_second_release_leaves_the_definitions_to_the_first(cluster: Cluster) -> None:
     cluster.helm("install", "inferrun")
     with pytest.raises(HelmFailed, match=r'CustomResourceDefinition .* current value is "inferrun-system"'):

@@ -25,7 +25,7 @@ def permissions(manifests: list[Manifest], account: str) -> Iterator[str]:
     for binding in manifests:
         if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding"):
             continue
-        if account not in [subject["name"] for subject in binding["subjects"]]:
+        if ("inferrun-system", account) not in [(one["namespace"], one["name"]) for one in binding["subjects"]]:
             continue
         scope = binding["metadata"].get("namespace")
         role = roles[(binding["roleRef"]["kind"], scope, binding["roleRef"]["name"])]

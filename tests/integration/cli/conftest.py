@@ -16,7 +16,6 @@ from tests.integration.cli.stage import CLUSTER_FILES, install
 
 @pytest.fixture
 def task_queue() -> str:
-    """A task queue without other pollers."""
     return f"doctor-{token_hex(4)}"
 
 
@@ -48,7 +47,6 @@ def stranger(kubeconfig: Path, installed: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def space(api: KubeClient, kubeconfig: Path) -> AsyncIterator[RunSpace]:
-    """A namespace for runs."""
     name = f"runs-{token_hex(4)}"
     made = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield RunSpace(api, kubeconfig, name)

@@ -53,7 +53,6 @@ class RunSpace:
         return run_command(*self.words(*words))
 
     async def create(self, name: str, *, status: Object | None = None, **spec: Any) -> None:  # Any: fields of a spec
-        """Create a paused run with that status."""
         metadata = {"name": name, "annotations": {wellknown.ANNOTATION_PAUSED: "true"}}
         body = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceRun", "metadata": metadata}
         await self.api.create(RUNS, self.name, {**body, "spec": {"configRef": {"name": "iris"}, **spec}})
@@ -68,7 +67,6 @@ class RunSpace:
         return str(made["metadata"]["uid"])
 
     async def report(self, name: str, status: Object) -> None:
-        """Write a run's status, as shim and worker do."""
         await self.api.patch(RUNS, self.name, name, {"status": status}, sub="status")
 
     async def read(self, name: str) -> Object:
@@ -84,7 +82,6 @@ class Terminal:
         self.text = ""
 
     def press(self, keys: str) -> None:
-        """Type keys, such as Ctrl-C."""
         os.write(self._master, keys.encode())
 
     def wait_for(self, what: str, *, seconds: float = 60) -> str:
@@ -96,7 +93,6 @@ class Terminal:
         return self.text
 
     def end(self, *, seconds: float = 60) -> int:
-        """The exit code of the command."""
         deadline = time.monotonic() + seconds
         while self._read():
             assert time.monotonic() < deadline, f"it does not end: {self.text}"

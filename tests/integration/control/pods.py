@@ -9,10 +9,14 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.judging.delete_run import HistoryPruner
+from activities.judging.record_outcome import OutcomeRecorder
 from activities.judging.stop_launch import LaunchStopper
 from activities.launching import manifests
+from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_job import JobLauncher
 from activities.launching.network_policy import NetworkPolicyCopier
 from activities.objects.events import EventRecorder
@@ -25,17 +29,13 @@ from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import EVENTS, JOBS, PODS, QUOTAS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
-from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
+from inferrun.temporal.plugin import inferrun_plugin
 from tests.integration.waiting import create_quota, eventually
-from tests.unit.launches import is_of_shim
+from tests.unit.launches import INSTALLATION, is_of_shim, no_postponement
 from workflows.messages import InspectInput, LaunchInput, LaunchReport, LaunchResult, StopLaunchInput, StopLaunchResult
-
-INSTALLATION = Installation(
-    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
-)
 
 NOWHERE = {"requests": {"cpu": "4000"}}
 IMAGE = "localhost/inferrun-tests/absent:1"
@@ -66,36 +66,39 @@ class Launched:
     def namespace(self) -> str:
         return self.run.metadata.namespace
 
-    async def pod(self) -> Object:
+    async def pod(self, *, other_than: str = "") -> Object:
         """The Job's Pod, once its controller has made it."""
         selector = f"batch.kubernetes.io/job-name={self.result.job_name}"
 
         async def look() -> Object | None:
             items = (await self.api.list(PODS, self.namespace, labelSelector=selector))["items"]
-            return items[0] if items else None
+            return next((item for item in items if item["metadata"]["uid"] != other_than), None)
 
         return await eventually(look, what="the Job's Pod")
 
-    async def tell(self, state: Object, *, phase: str, beside: Object | None = None, **more: Any) -> None:
+    async def tell(
+        self, state: Object | None, *, phase: str, beside: Object | None = None, pod: Object | None = None, **more: Any
+    ) -> Object:
         """What a kubelet would say of the Pod; `beside` is the state of a container that a webhook has added."""
-        name = (await self.pod())["metadata"]["name"]
+        pod = pod or await self.pod()
         container = {
             "name": manifests.CONTAINER,
-            "image": (await self.pod())["spec"]["containers"][0]["image"],
+            "image": pod["spec"]["containers"][0]["image"],
             "imageID": "",
             "ready": False,
             "restartCount": 0,
             "state": state,
         }
         others = [{**container, "name": "injected", "state": beside}] if beside is not None else []
-        status = {"phase": phase, "containerStatuses": [container, *others], **more}
-        await self.api.patch(PODS, self.namespace, name, {"status": status}, sub="status")
+        containers = [container, *others] if state is not None else []
+        status = {"phase": phase, "containerStatuses": containers, **more}
+        return await self.api.patch(PODS, self.namespace, pod["metadata"]["name"], {"status": status}, sub="status")
 
-    async def runs(self) -> None:
+    async def runs(self, *, pod: Object | None = None) -> Object:
         """The container has started."""
-        await self.tell({"running": {"startedAt": STARTED}}, phase="Running")
+        return await self.tell({"running": {"startedAt": STARTED}}, phase="Running", pod=pod)
 
-    async def ends(self, code: int, *, message: str = "", beside: Object | None = None) -> None:
+    async def ends(self, code: int, *, message: str = "", beside: Object | None = None, **more: Any) -> None:
         """The container has ended; the Job's controller draws its conclusion, unless another one runs on beside it."""
         ended = {
             "exitCode": code,
@@ -106,7 +109,7 @@ class Launched:
         }
         runs_on = beside is not None and "running" in beside
         phase = "Running" if runs_on else "Failed" if code else "Succeeded"
-        await self.tell({"terminated": ended}, phase=phase, beside=beside)
+        await self.tell({"terminated": ended}, phase=phase, beside=beside, **more)
 
     async def job(self) -> Object:
         return await self.api.get(JOBS, self.namespace, self.result.job_name)
@@ -153,22 +156,13 @@ class Launched:
 
         await eventually(look, what="the Job to end")
 
-    async def is_being_stopped(self) -> None:
-        """Return once the Pod's deletion was asked for."""
-
-        async def look() -> Object | None:
-            pod = await self.pod()
-            return pod if "deletionTimestamp" in pod["metadata"] else None
-
-        await eventually(look, what="the Pod to be deleted")
-
     async def now(self) -> InferenceRun:
         """The run as it is stored."""
         found = await self.store.read(self.run.ref)
         assert found is not None
         return found
 
-    async def says(self, reason: Reason) -> InferenceRun:
+    async def says(self, reason: str) -> InferenceRun:
         """The run, once its status says that."""
 
         async def look() -> InferenceRun | None:
@@ -182,14 +176,6 @@ class Launched:
         selector = f"involvedObject.uid={self.run.metadata.uid}"
         found = await self.api.list(EVENTS, self.namespace, fieldSelector=selector)
         return [(item["reason"], item["type"]) for item in found["items"]]
-
-    async def has_event(self, reason: str, severity: str) -> None:
-        """Wait until there is such an Event on the run, which is created after the status is written."""
-
-        async def look() -> bool | None:
-            return (reason, severity) in await self.events() or None
-
-        await eventually(look, what=f"an Event {reason}")
 
 
 @asynccontextmanager
@@ -232,6 +218,21 @@ def reader_of(api: KubeClient) -> LaunchReader:
 def stopper_of(api: KubeClient) -> LaunchStopper:
     """The activity's instance."""
     return LaunchStopper(api, RunStore(api), reader_of(api))
+
+
+async def recorder_of(api: KubeClient, *, pruner: HistoryPruner | None = None) -> OutcomeRecorder:
+    """The activity's instance; its Temporal client never connects."""
+    events = EventRecorder(api, reporter="tests")
+    return OutcomeRecorder(
+        api,
+        RunStore(api),
+        events=events,
+        temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
+        installation=INSTALLATION,
+        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
+        defaults=Defaults,
+        pruner=pruner or HistoryPruner(api, RunStore(api), events=events, postpone=no_postponement),
+    )
 
 
 async def launch(launcher: JobLauncher, run: InferenceRun, *, tries: int = 1, **changes: Any) -> LaunchResult:

@@ -99,11 +99,6 @@ class Proxy:
         return [request for request in self.requests if request.is_list]
 
     @property
-    def open_watches(self) -> int:
-        """The number of watches that are open."""
-        return len(self._watches)
-
-    @property
     def is_watched(self) -> bool:
         """Whether the latest watch is open. Earlier ones may be as well: that their client has gone is noticed later."""
         return bool(self.watches) and any(opened is self.watches[-1] for opened in self._watches.values())

@@ -20,6 +20,7 @@ from inferrun.run_status import ended_status
 from inferrun.timestamps import rfc3339, utc_now
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import launch, launcher_of
+from tests.unit.launches import no_postponement
 from workflows.messages import DeleteRunInput, DeletionResult
 
 
@@ -27,10 +28,6 @@ from workflows.messages import DeleteRunInput, DeletionResult
 def deleter(api: KubeClient) -> RunDeleter:
     """The activity's instance."""
     return deleter_over(api)
-
-
-async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} ended long ago")
 
 
 def pruner_over(api: KubeClient, postpone: Postpone = no_postponement) -> HistoryPruner:

@@ -125,18 +125,6 @@ async def test_a_run_that_has_started_reads_the_same_output_even_without_its_con
     assert await contract_of(api, second) == before
 
 
-async def test_a_run_fails_with_the_reason_of_the_run_whose_output_it_reads(
-    launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    first = await make_run(status=FAILED)
-    second = await make_run(configRef={"name": await make_config(storage=reading(name=first.metadata.name))})
-    refused = await launch(launcher, second)
-    assert (refused.state, refused.reason) == (LaunchState.REFUSED, Reason.INPUT_RUN_FAILED)
-    assert refused.message == (
-        f"InferenceRun {first.metadata.name}, whose output is the input, failed: InferenceFailed: the model is gone"
-    )
-
-
 async def test_a_run_that_was_deleted_is_waited_for_because_it_may_be_created_again(
     launcher: JobLauncher, api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
 ) -> None:

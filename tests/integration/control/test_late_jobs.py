@@ -95,18 +95,6 @@ async def test_a_job_that_arrives_after_the_end_of_its_run_starts_no_container(
     assert await pods_of(api, await arrived(proxy, api, run)) == []
 
 
-@pytest.mark.thorough
-async def test_a_job_that_arrives_after_its_launch_was_stopped_starts_no_container(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
-) -> None:
-    """The second try created the Job, which has executed; the launch was stopped, and its name is free again."""
-    await gives_up(await delayed(proxy, launcher, run))
-    launched = await launch(launcher, run)
-    await Launched(api, run, launched).stop(grace_seconds=0)
-    late = await arrived(proxy, api, run, after=launched.job_uid)
-    assert await pods_of(api, late) == []
-
-
 async def test_a_try_that_was_frozen_withdraws_its_job(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
 ) -> None:
@@ -134,31 +122,6 @@ async def test_a_try_that_was_frozen_does_not_start_its_job_beside_a_later_launc
     assert [job["metadata"]["uid"] for job in await jobs_of(api, run)] == [second.job_uid]
 
 
-async def test_a_launch_starts_its_job(api: KubeClient, launcher: JobLauncher, run: InferenceRun) -> None:
-    launched = await launch(launcher, run)
-    job = await api.get(JOBS, run.metadata.namespace, launched.job_name)
-    assert job["spec"]["parallelism"] == 1
-
-    async def look() -> list[Object] | None:
-        return await pods_of(api, job) or None
-
-    assert len(await eventually(look, what="the Job's Pod")) == 1
-
-
-@pytest.mark.thorough
-async def test_a_retry_starts_the_job_of_a_try_that_ended_before_it_did(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
-) -> None:
-    proxy.answer_patches = 503
-    with pytest.raises(Exception, match="as asked"):
-        await launch(launcher, run)
-    proxy.answer_patches = None
-    name = job_base_name(run.metadata.name, run.metadata.uid)
-    assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 0
-    await launch(launcher, run)
-    assert (await api.get(JOBS, run.metadata.namespace, name))["spec"]["parallelism"] == 1
-
-
 @pytest.mark.thorough
 async def test_a_late_job_of_a_queue_starts_no_container_even_if_it_is_admitted(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
@@ -180,25 +143,6 @@ async def test_a_late_job_of_a_queue_starts_no_container_even_if_it_is_admitted(
     assert await pods_of(api, await admit(api, late)) == []
 
 
-@pytest.mark.thorough
-async def test_a_launch_lets_its_job_wait_in_its_queue(
-    proxy: Proxy, api: KubeClient, launcher: JobLauncher, queued: InferenceRun
-) -> None:
-    proxy.holds_jobs_of_queues = True
-    launched = await launch(launcher, queued)
-    job = await api.get(JOBS, queued.metadata.namespace, launched.job_name)
-    assert (job["spec"]["suspend"], job["spec"]["parallelism"]) == (True, 1)
-    assert job["metadata"]["labels"][QUEUE_LABEL] == "batch"
-    again = await launch(launcher, queued)
-    assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)
-    await admit(api, job)
-
-    async def look() -> list[Object] | None:
-        return await pods_of(api, job) or None
-
-    assert len(await eventually(look, what="the Job's Pod")) == 1
-
-
 async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can_be_counted(
     proxy: Proxy, api: KubeClient, launcher: JobLauncher, run: InferenceRun
 ) -> None:
@@ -217,17 +161,3 @@ async def test_a_job_that_a_webhook_puts_into_a_queue_is_not_in_it_before_it_can
     ]
     again = await launch(launcher, run)
     assert (again.job_uid, again.is_adopted) == (launched.job_uid, True)
-
-
-@pytest.mark.thorough
-async def test_a_job_with_the_label_of_a_queue_runs_where_no_queue_holds_it(
-    api: KubeClient, launcher: JobLauncher, queued: InferenceRun
-) -> None:
-    launched = await launch(launcher, queued)
-    job = await api.get(JOBS, queued.metadata.namespace, launched.job_name)
-    assert job["metadata"]["labels"][QUEUE_LABEL] == "batch"
-
-    async def look() -> list[Object] | None:
-        return await pods_of(api, job) or None
-
-    assert len(await eventually(look, what="the Job's Pod")) == 1

@@ -14,10 +14,7 @@ import pytest
 
 from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked
 from activities.launching.launch_job import JobLauncher
-from activities.launching.manifests import config_map
-from activities.launching.snapshot import CompiledRun
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
@@ -26,7 +23,6 @@ from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import IMAGE, jobs_of, launch, launcher_of
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
-from tests.unit.objects import snapshot
 from workflows.messages import LaunchResult, LaunchState
 
 
@@ -292,15 +288,6 @@ async def test_a_run_waits_for_a_missing_config_and_publishes_it_once(
     assert len(proxy.sent("PATCH")) == patches
 
 
-async def test_a_run_waits_for_an_invalid_config_and_reports_the_problem(
-    launcher: JobLauncher, make_run: MakeRun, make_config: MakeConfig
-) -> None:
-    run = await make_run(configRef={"name": await make_config(serviceAccountName="admin")})
-    result = await launch(launcher, run)
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
-    assert "spec.serviceAccountName" in result.message
-
-
 @dataclass(frozen=True)
 class Elsewhere:
     """Another namespace with the config `shared`, and what its users do."""
@@ -520,29 +507,6 @@ async def test_a_cancelled_run_is_not_launched_and_its_left_over_job_is_returned
     )
     result = await launch(launcher, run)
     assert (result.state, result.job_name, result.job_uid) == (LaunchState.CANCELLED, "inf-left", "job-uid")
-
-
-async def test_a_forged_config_map_grants_no_service_account(
-    launcher: JobLauncher, api: KubeClient, run: InferenceRun
-) -> None:
-    place, ref = run.metadata.namespace, run.ref
-    lent = snapshot(image="theirs:1", is_our_runner=False, service_account="powerful")
-    planted = CompiledRun(base_of(run), json.dumps({"jobId": ref.uid, "jobName": base_of(run), "kserve": {}}), lent)
-    await api.create(CONFIG_MAPS, place, config_map(ref, planted, installation="theirs"))
-    result = await launch(launcher, run)
-    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
-    with pytest.raises(NotFound):
-        await api.get(JOBS, place, base_of(run))
-
-
-async def test_adopting_a_job_keeps_its_status(launcher: JobLauncher, api: KubeClient, run: InferenceRun) -> None:
-    await launch(launcher, run)
-    running = {"status": {"phase": "Running", "reason": "Running", "message": "attempt 1 runs"}}
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, running, sub="status")
-    result = await launch(launcher, run)
-    status = await status_of(api, run)
-    assert result.state is LaunchState.LAUNCHED
-    assert (status["phase"], status["message"]) == ("Running", "attempt 1 runs")
 
 
 FILES_IN_A_CLAIM = {

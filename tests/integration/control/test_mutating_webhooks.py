@@ -18,7 +18,7 @@ from activities.objects.signatures import MAX_SIGNERS, RECORD, record_signer
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.objects import CONFIGS, JOBS, LEASES, RUNS, Object
+from inferrun.kube.objects import JOBS, LEASES, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
@@ -29,7 +29,6 @@ from tests.integration.control.pods import (
     COMMITTED,
     FILE,
     IMAGE,
-    INSTALLATION,
     NOWHERE,
     Launched,
     jobs_of,
@@ -42,6 +41,7 @@ from tests.integration.control.proxy import Json, Proxy
 from tests.integration.control.webhooks import mutating
 from tests.integration.crds.server import call
 from tests.integration.waiting import eventually
+from tests.unit.launches import INSTALLATION
 from workflows.messages import (
     LaunchResult,
     LaunchState,
@@ -274,20 +274,6 @@ async def test_a_signature_counts_only_if_its_key_is_recorded_beside_the_worker(
         return
     assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
     assert [one["metadata"]["uid"] for one in await jobs_of(api, run)] == [job["metadata"]["uid"]]
-
-
-async def test_what_a_worker_wrote_before_it_was_restarted_applies_although_the_config_was_edited(
-    api: KubeClient, namespace: str, restart: Restart, make: Make, proxy: Proxy
-) -> None:
-    run = await make()
-    await fail_before_the_status_is_written(ours(api, await restart()), run, proxy)
-    await api.patch(CONFIGS, namespace, run.config_name, {"spec": {"image": "localhost/edited:1"}})
-
-    result = await launch(ours(api, await restart()), run)
-
-    [job] = await jobs_of(api, run)
-    assert (result.state, result.message) == (LaunchState.LAUNCHED, "")
-    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == IMAGE
 
 
 async def test_a_job_that_was_not_started_does_not_fill_the_quota_for_its_own_launch(

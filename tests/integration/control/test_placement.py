@@ -10,7 +10,6 @@ from activities.judging.job_marks import start_job
 from activities.launching import manifests
 from activities.launching.compilation import compile_run
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import CONFIGS, JOBS, PODS, Object, Resource
 from inferrun.reasons import Reason
 from inferrun.resources import parse_config
@@ -103,21 +102,6 @@ async def test_a_pod_is_scheduled_as_its_config_says(
     }
 
 
-async def test_a_pod_for_which_there_is_no_node_waits(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
-) -> None:
-    config = await make_config(resources=SMALL, nodeSelector={pool: "gpu"})
-    run = await make_run(configRef={"name": config})
-    result = await launch(launcher_of(api, defaults=settings(allowedNodeLabels=f"{pool}=*")), run)
-
-    async def said() -> str | None:
-        found = await api.list(PODS, namespace, labelSelector=f"batch.kubernetes.io/job-name={result.job_name}")
-        conditions = [one for pod in found["items"] for one in pod["status"].get("conditions", ())]
-        return next((one["message"] for one in conditions if one.get("reason") == "Unschedulable"), None)
-
-    assert "node affinity/selector" in await eventually(said, what="the scheduler to find no node")
-
-
 async def test_a_run_keeps_its_placement_and_no_edit_of_its_config_widens_it(
     api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
 ) -> None:
@@ -152,19 +136,6 @@ async def test_what_the_operator_withdraws_is_not_used_by_the_next_launch(
     assert result.message.endswith("; and more problems")
 
 
-async def test_a_config_of_another_namespace_has_the_same_limits(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, own_namespace: str
-) -> None:
-    stored = await api.get(CONFIGS, namespace, await make_config(priorityClassName="system-cluster-critical"))
-    metadata = {"name": "shared", "annotations": stored["metadata"]["annotations"]}
-    await api.create(CONFIGS, own_namespace, {**stored, "metadata": metadata})
-    run = await make_run(configRef={"name": "shared", "namespace": own_namespace})
-    launcher = launcher_of(api, defaults=settings(allowCrossNamespaceConfig="true"))
-    result = await launch(launcher, run)
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_READY)
-    assert "setting allowedPriorityClasses" in result.message
-
-
 async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(
     api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str, pool: str
 ) -> None:
@@ -184,21 +155,6 @@ async def test_a_job_that_is_started_keeps_the_nodes_that_a_queue_has_chosen(
     assert started["spec"]["template"]["spec"].items() >= chosen.items()
 
 
-async def test_the_shards_of_a_run_are_spread_among_themselves(
-    api: KubeClient, make_run: MakeRun, make_config: MakeConfig, namespace: str
-) -> None:
-    constraint = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
-    files = {end: {"file": {"claimName": "data", "path": end}} for end in ("input", "output")}
-    spec = {"topologySpreadConstraints": [constraint], "storage": files, "kserve": {"modelUrl": "http://model.invalid"}}
-    run = await make_run(configRef={"name": await make_config(image="own:1", **spec)}, shards=2)
-    result = await launch(launcher_of(api, runner_image="own:1"), run)
-    job = await api.get(JOBS, namespace, result.job_name)
-    selector = {"matchLabels": {"inferrun.dev/run-uid": run.metadata.uid}}
-    template = job["spec"]["template"]
-    assert template["spec"]["topologySpreadConstraints"] == [{**constraint, "labelSelector": selector}]
-    assert template["metadata"]["labels"].items() >= selector["matchLabels"].items()
-
-
 async def test_a_value_that_kubernetes_does_not_accept_is_reported_by_the_run(
     api: KubeClient, make_run: MakeRun, make_config: MakeConfig
 ) -> None:
@@ -208,11 +164,3 @@ async def test_a_value_that_kubernetes_does_not_accept_is_reported_by_the_run(
     )
     assert result.reason is Reason.INVALID_SPEC
     assert "nodeSelector" in result.message
-
-
-async def test_affinity_to_other_pods_is_no_field(api: KubeClient) -> None:
-    others: Object = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
-    spec = {"storage": {}, "affinity": others}
-    body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": {"name": "others"}, "spec": spec}
-    with pytest.raises(KubeError, match="unknown field"):
-        await api.create(CONFIGS, "default", body, dryRun="All", fieldValidation="Strict")

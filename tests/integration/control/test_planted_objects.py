@@ -10,7 +10,7 @@ from activities.launching.launch_job import JobLauncher
 from activities.launching.manifests import config_map, owner_reference
 from activities.launching.snapshot import CompiledRun
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, Object
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
@@ -23,7 +23,6 @@ from tests.unit.objects import snapshot
 from workflows.messages import (
     LaunchStage,
     LaunchState,
-    VerdictKind,
 )
 
 pytestmark = pytest.mark.thorough
@@ -50,17 +49,6 @@ async def replace_config_map(api: KubeClient, run: InferenceRun, body: Object) -
     found = await api.get(CONFIG_MAPS, place, base_of(run))
     await api.delete(CONFIG_MAPS, place, base_of(run), uid=found["metadata"]["uid"])
     await api.create(CONFIG_MAPS, place, body)
-
-
-async def test_a_planted_config_map_does_not_replace_a_missing_config(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun
-) -> None:
-    run = await make_run(configRef={"name": "nowhere"})
-    await api.create(CONFIG_MAPS, run.metadata.namespace, planted_config_map(run))
-
-    result = await launch(launcher, run)
-
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.CONFIG_NOT_FOUND)
 
 
 @pytest.mark.parametrize("is_temporal_lost", [False, True])
@@ -152,21 +140,6 @@ async def test_a_job_that_was_swapped_counts_as_deleted(
     assert report.verdict.reason is Reason.JOB_DELETED
 
 
-async def test_a_cancelled_run_does_not_succeed_by_a_planted_job(
-    launcher: JobLauncher, api: KubeClient, make_run: MakeRun
-) -> None:
-    run = await make_run(annotations={"inferrun.dev/cancel-requested": "true"})
-    planted = await plant_job(api, run)
-    await complete(api, run.metadata.namespace, base_of(run))
-
-    result = await launch(launcher, run)
-
-    assert (result.state, result.job_uid) == (LaunchState.CANCELLED, planted["metadata"]["uid"])
-    report = await Launched(api, run, result).inspect()
-    assert report.verdict is not None
-    assert report.verdict.kind is not VerdictKind.SUCCEEDED
-
-
 async def plant_pod(api: KubeClient, job: Launched, *, image: str = "theirs:1") -> Object:
     """A Pod with the labels, the owner reference and the finalizer of the Job's Pods."""
     stored = await job.job()
@@ -223,26 +196,6 @@ async def test_a_planted_pod_never_yields_success(api: KubeClient, job: Launched
 
     assert late.verdict is not None
     assert (late.verdict.reason, late.verdict.delivery) == (Reason.RESULT_UNREADABLE, "Unknown")
-
-
-async def test_a_planted_pod_does_not_start_the_clock(api: KubeClient, job: Launched) -> None:
-    pod = await plant_pod(api, job)
-    await play_kubelet(api, pod, {"running": {"startedAt": "2020-01-01T00:00:00Z"}}, phase="Running")
-
-    report = await job.inspect()
-
-    assert (report.stage, report.started_at) == (LaunchStage.WAITING, None)
-
-
-async def test_the_status_that_vouches_for_a_start_is_not_users_to_write(
-    launcher: JobLauncher, api: KubeClient, run: InferenceRun
-) -> None:
-    await launch(launcher, run)
-    before = (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"]
-
-    await api.patch(RUNS, run.metadata.namespace, run.metadata.name, {"status": {"snapshotHash": "f" * 64}})
-
-    assert (await api.get(RUNS, run.metadata.namespace, run.metadata.name))["status"]["snapshotHash"] == before
 
 
 async def delete_config_map(api: KubeClient, job: Launched) -> Object:

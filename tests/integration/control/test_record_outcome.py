@@ -1,26 +1,20 @@
 """`RecordOutcome` on a real API server: what is stored, and what follows."""
 
 import pytest
-from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
-from activities.launching.config_reader import ConfigReader
-from activities.objects.events import EventRecorder
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError, Overloaded
 from inferrun.kube.objects import JOBS, RUNS
-from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
-from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import RecordCounts
-from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.timestamps import parse
 from tests.integration.control.conftest import MakeRun
-from tests.integration.control.pods import INSTALLATION, Launched
+from tests.integration.control.pods import Launched, recorder_of
 from tests.integration.control.proxy import Proxy
 from workflows.messages import RecordInput, StatusResult
 
@@ -49,18 +43,7 @@ def pruned() -> Pruned:
 
 @pytest.fixture
 async def recorder(api: KubeClient, pruned: Pruned) -> OutcomeRecorder:
-    """The activity's instance; its Temporal client never connects."""
-    runs = RunStore(api)
-    return OutcomeRecorder(
-        api,
-        runs,
-        events=EventRecorder(api, reporter="tests"),
-        temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
-        installation=INSTALLATION,
-        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
-        defaults=Defaults,
-        pruner=pruned,
-    )
+    return await recorder_of(api, pruner=pruned)
 
 
 async def record(recorder: OutcomeRecorder, job: Launched, **changes: object) -> StatusResult:
@@ -185,10 +168,3 @@ async def test_a_history_that_could_not_be_pruned_is_pruned_by_the_next_try(
     pruned.error = None
     await record(recorder, job)
     assert pruned.schedules == [schedule]
-
-
-async def test_the_outcome_of_any_other_run_prunes_nothing(
-    recorder: OutcomeRecorder, job: Launched, pruned: Pruned
-) -> None:
-    await record(recorder, job)
-    assert pruned.schedules == []

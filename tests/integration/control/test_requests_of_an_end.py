@@ -4,22 +4,13 @@ writes the status once (`tests/unit/operator_shim/observer`).
 
 import httpx
 import pytest
-from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.delete_run import HistoryPruner
-from activities.judging.record_outcome import OutcomeRecorder
-from activities.launching.config_reader import ConfigReader
-from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import controller_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
-from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
-from inferrun.run_defaults import Defaults
-from inferrun.run_ref import RunRef
-from inferrun.temporal.plugin import inferrun_plugin
-from tests.integration.control.pods import FINISHED, INSTALLATION, STARTED, Launched
+from tests.integration.control.pods import FINISHED, STARTED, Launched, recorder_of
 from tests.integration.control.proxy import Proxy
 from tests.integration.crds.server import call
 from tests.integration.waiting import eventually
@@ -33,15 +24,11 @@ from workflows.messages import (
 pytestmark = pytest.mark.thorough
 
 
-async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is not a run of a schedule")
-
-
 async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
     ended = {"exitCode": 0, "reason": "Completed", "startedAt": STARTED, "finishedAt": FINISHED}
     await job.tell({"terminated": ended}, phase="Succeeded")
     ends = ends_of(await job.pod())
-    recorder = await recorder_of(api, RunStore(api))
+    recorder = await recorder_of(api)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
     outcome = {"phase": Phase.SUCCEEDED, "reason": Reason.SUCCEEDED, "message": "done", "exit_code": 0}
@@ -59,7 +46,7 @@ async def test_the_success_of_a_run_costs_four_requests(api: KubeClient, job: La
 
 async def test_the_stop_of_a_deleted_run_costs_four_requests(api: KubeClient, job: Launched, proxy: Proxy) -> None:
     """Kubernetes deletes the Job and the Pod. Its garbage collector may be slower or faster than the stop."""
-    recorder = await recorder_of(api, RunStore(api))
+    recorder = await recorder_of(api)
     known = {"snapshot": job.result.snapshot, "run": job.run.ref}
     name, uid = job.result.job_name, job.result.job_uid
     outcome = {"phase": Phase.FAILED, "reason": Reason.CANCELLED, "message": "the run was cancelled"}
@@ -74,14 +61,6 @@ async def test_the_stop_of_a_deleted_run_costs_four_requests(api: KubeClient, jo
     made = [(request.method, request.path.rpartition("/")[2]) for request in proxy.requests[sent:]]
     run = job.run.metadata.name
     assert made == [("GET", run), ("DELETE", name), ("GET", "pods"), ("GET", run)]
-    await eventually(lambda: is_gone(job), what="the Job and its Pod to be deleted")
-
-
-async def test_the_job_of_a_run_that_was_deleted_without_its_objects_is_deleted(api: KubeClient, job: Launched) -> None:
-    """Nothing names the run as its owner any more."""
-    await api.patch(JOBS, job.namespace, job.result.job_name, {"metadata": {"ownerReferences": None}})
-    await api.delete(RUNS, job.namespace, job.run.metadata.name, uid=job.run.metadata.uid)
-    await job.stop()
     await eventually(lambda: is_gone(job), what="the Job and its Pod to be deleted")
 
 
@@ -117,16 +96,3 @@ async def is_gone(job: Launched) -> bool | None:
     left = [one for one in jobs["items"] if one["metadata"]["uid"] == uid]
     left += [one for one in pods["items"] if controller_of(one) == uid]
     return None if left else True
-
-
-async def recorder_of(api: KubeClient, runs: RunStore) -> OutcomeRecorder:
-    return OutcomeRecorder(
-        api,
-        runs,
-        events=EventRecorder(api, reporter="tests"),
-        temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
-        installation=INSTALLATION,
-        configs=ConfigReader(api, defaults=Defaults, runner_account=""),
-        defaults=Defaults,
-        pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
-    )

@@ -14,7 +14,7 @@ from activities.launching.manifests import NO_QUEUE, QUEUE_LABEL
 from activities.objects.object_metadata import name_of, uid_of
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
-from inferrun.kube.objects import CONFIG_MAPS, JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason
@@ -24,7 +24,6 @@ from tests.integration.control.pods import (
     COMMITTED,
     FILE,
     IMAGE,
-    INSTALLATION,
     NOWHERE,
     Launched,
     jobs_of,
@@ -34,6 +33,7 @@ from tests.integration.control.pods import (
 )
 from tests.integration.control.proxy import Proxy
 from tests.integration.waiting import eventually
+from tests.unit.launches import INSTALLATION
 from workflows.messages import VerifyInput, VerifyResult
 
 
@@ -102,16 +102,6 @@ async def test_the_status_says_that_it_is_under_way_and_the_launch_is_done_with(
     assert (await ours.job())["metadata"]["labels"]["inferrun.dev/ended"] == "true"
 
 
-@pytest.mark.thorough
-async def test_what_the_pod_found_is_the_result(verifier: OutputVerifier, ours: Launched) -> None:
-    began = await verify(verifier, ours)
-    asking = ours.verifying()
-    await asking.ends(0, message=dump_result(COMMITTED))
-    await asking.is_finished()
-    assert await verify(verifier, ours, job_uid=began.job_uid) == VerifyResult(finding=COMMITTED, job_uid=began.job_uid)
-    assert (await asking.job())["metadata"]["labels"]["inferrun.dev/ended"] == "true"
-
-
 RUNS_ON = {"running": {"startedAt": "2026-11-21T08:00:00Z"}}
 
 
@@ -141,17 +131,6 @@ async def test_a_pod_that_failed_to_find_out_is_replaced_although_another_contai
         return next((pod for pod in pods if uid_of(pod) != uid_of(first)), None)
 
     await eventually(look, what="another Pod that asks")
-
-
-@pytest.mark.thorough
-async def test_a_job_that_found_nothing_out_is_unknown(verifier: OutputVerifier, ours: Launched) -> None:
-    began = await verify(verifier, ours)
-    asking = ours.verifying()
-    await asking.ends(0, message="rubbish")
-    await asking.is_finished()
-    finding = (await verify(verifier, ours, job_uid=began.job_uid)).finding
-    assert finding is not None
-    assert finding.state is OutputState.UNKNOWN
 
 
 @pytest.mark.parametrize("is_owned", [True, False], ids=["owned", "orphan"])
@@ -210,15 +189,6 @@ async def test_what_a_planted_pod_of_the_verification_says_is_not_used(
 
 
 @pytest.mark.thorough
-async def test_a_final_verification_is_another_job(verifier: OutputVerifier, ours: Launched) -> None:
-    await verify(verifier, ours)
-    await verify(verifier, ours, is_final=True)
-    assert len(await jobs_of(ours.api, ours.run)) == 3
-    command = (await ours.verifying(is_final=True).pod())["spec"]["containers"][0]["command"]
-    assert command == [*manifests.VERIFY_COMMAND, "--final"]
-
-
-@pytest.mark.thorough
 async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifier, ours: Launched) -> None:
     began = await verify(verifier, ours)
     finding = (await verify(verifier, ours, job_uid=began.job_uid, must_conclude=True)).finding
@@ -230,24 +200,6 @@ async def test_a_verification_whose_time_is_up_is_deleted(verifier: OutputVerifi
         if "deletionTimestamp" not in job["metadata"]
     ]
     assert names == [ours.result.job_name]
-
-
-@pytest.mark.thorough
-async def test_a_deleted_config_map_is_written_again(verifier: OutputVerifier, ours: Launched, api: KubeClient) -> None:
-    before = await api.get(CONFIG_MAPS, ours.namespace, ours.result.job_name)
-    await api.delete(CONFIG_MAPS, ours.namespace, ours.result.job_name, uid=before["metadata"]["uid"])
-    assert (await verify(verifier, ours)).job_uid
-    after = await api.get(CONFIG_MAPS, ours.namespace, ours.result.job_name)
-    assert after["data"]["contract.json"] == before["data"]["contract.json"]
-    assert after["metadata"]["uid"] != before["metadata"]["uid"]
-
-
-@pytest.mark.thorough
-async def test_nothing_is_created_for_a_run_that_was_deleted(
-    verifier: OutputVerifier, ours: Launched, api: KubeClient
-) -> None:
-    await api.delete(RUNS, ours.namespace, ours.run.metadata.name, uid=ours.run.metadata.uid)
-    assert (await verify(verifier, ours)).gone
 
 
 @pytest.mark.thorough
@@ -293,11 +245,3 @@ async def test_the_job_that_is_verified_makes_room_for_the_verification(
     began = await eventually(is_admitted, what="the verifying Job to be admitted")
     assert began.job_uid
     assert "exceeded quota" not in ((await crowded.now()).status.message or "")
-
-
-@pytest.mark.thorough
-async def test_what_is_not_admitted_in_time_is_unknown(verifier: OutputVerifier, crowded: Launched) -> None:
-    finding = (await verify(verifier, crowded)).finding
-    assert finding is not None
-    assert finding.state is OutputState.UNKNOWN
-    assert "exceeded quota" in finding.message

@@ -22,7 +22,6 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="session")
 def client(kubeconfig: Path) -> Iterator[httpx.Client]:
-    """A connection to the API server."""
     with connected(kubeconfig) as made:
         yield made
 
@@ -44,7 +43,6 @@ def namespace(client: httpx.Client) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server(client: httpx.Client, namespace: str, definitions: None) -> Server:
-    """The API server, as used by the tests."""
     made = Server(client, namespace=namespace)
     wait_until(lambda: _serves_our_rules(made), what="the API server to use the current definitions")
     return made

@@ -110,27 +110,21 @@ class Server:
         self._group = group
 
     def try_out(self, kind: str, spec: object, *, name: str = "tried") -> Json:
-        """Creates the resource without storing it. Raises Rejected."""
         return self._create(kind, spec, name=name, params={"dryRun": "All"})
 
     def create(self, kind: str, spec: object, *, name: str) -> Json:
-        """Creates the resource. Raises Rejected."""
         return self._create(kind, spec, name=name, params={})
 
     def replace_status(self, kind: str, stored: Json) -> Json:
-        """Replaces the status of `stored` with PUT. Raises Rejected."""
         return call(self._client, "PUT", self._path(kind, stored["metadata"]["name"], "status"), stored)
 
     def patch_status(self, kind: str, name: str, status: object) -> Json:
-        """Merges into the status. Raises Rejected."""
         return self._merge(self._path(kind, name, "status"), {"status": status})
 
     def patch_spec(self, kind: str, name: str, spec: object) -> Json:
-        """Merges into the spec. Raises Rejected."""
         return self._merge(self._path(kind, name), {"spec": spec})
 
     def get(self, kind: str, name: str) -> Json:
-        """The stored resource."""
         return call(self._client, "GET", self._path(kind, name))
 
     def _create(self, kind: str, spec: object, *, name: str, params: Json) -> Json:

@@ -1,115 +1,69 @@
-"""The output of kubectl: columns, short names, the category, and field documentation."""
+"""What kubectl shows of runs and configs: columns, short names, the category, and the documentation of a field."""
 
 import os
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from secrets import token_hex
 
-import httpx
 import pytest
 
-from tests.integration.crds.server import Server, call
+from tests.integration.crds.server import Server
 
 pytestmark = pytest.mark.thorough
 
-Kubectl = Callable[..., str]
-
-START, END = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+INTERVAL = "2026-01-01T00:00:00Z/2026-02-01T00:00:00Z"
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def kubectl(kubeconfig: Path, shown: str) -> Kubectl:
-    """Runs kubectl in the namespace with the objects and returns its output."""
-    binaries = os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))
-    program = shutil.which("kubectl", path=f"{binaries}{os.pathsep}{os.environ['PATH']}")
-    if program is None:
-        pytest.fail(f"no kubectl in {binaries} nor on the PATH; run: make cluster")
+def kubectl(kubeconfig: Path, namespace: str, server: Server) -> Callable[..., list[list[str]]]:
+    """Runs kubectl where there are a finished run, a schedule and a config; returns the words of each line."""
+    server.create("InferenceConfig", {"storage": {}, "image": "mine:1"}, name="iris")
+    server.patch_status(
+        "InferenceConfig", "iris", {"conditions": [{"type": "Ready", "status": "True", "reason": "Ok"}]}
+    )
+    server.create("InferenceRun", {"configRef": {"name": "iris"}}, name="january")
+    status = {
+        "phase": "Succeeded",
+        "reason": "Succeeded",
+        "records": {"total": 150, "completed": 149, "failed": 1},
+        "duration": "1m5s",
+        "jobStatus": {"name": "inf-january-5be07ada"},
+        "workflow": {"id": "inferencerun/a/b/c"},
+        "output": {"location": "data/out"},
+        "interval": {"start": INTERVAL[:20], "end": INTERVAL[21:], "text": INTERVAL},
+    }
+    server.patch_status("InferenceRun", "january", status)
+    server.create("InferenceRun", {"configRef": {"name": "iris"}, "schedule": "@daily"}, name="nightly")
+    scheduled = {"phase": "Scheduled", "nextScheduleTimes": ["2126-11-22T00:00:00Z"]}
+    server.patch_status("InferenceRun", "nightly", scheduled)
+    program = Path(os.environ.get("INFERRUN_BIN", str(CHECKOUT / ".devcluster" / "bin"))) / "kubectl"
 
-    def run(*arguments: str) -> str:
-        command = [program, "--kubeconfig", str(kubeconfig), "--namespace", shown, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    def run(*words: str) -> list[list[str]]:
+        command = [str(program), "--kubeconfig", str(kubeconfig), "--namespace", namespace, *words]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        return [line.split() for line in printed.splitlines()]
 
     return run
 
 
-@pytest.fixture(scope="module")
-def shown(client: httpx.Client, server: Server) -> Iterator[str]:
-    """A finished run, a schedule and a config, in a namespace of their own: a second attempt to create them finds none."""
-    name = f"shown-{token_hex(4)}"
-    call(client, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    try:
-        _create_objects(Server(client, namespace=name))
-        yield name
-    finally:
-        call(client, "DELETE", f"/api/v1/namespaces/{name}")
+def test_the_columns_of_runs_and_configs_have_the_values_of_their_status(
+    kubectl: Callable[..., list[list[str]]],
+) -> None:
+    header, january, nightly = kubectl("get", "irun", "-o", "wide")
+    assert header[:8] == ["NAME", "PHASE", "REASON", "CONFIG", "DONE", "FAILED", "DURATION", "AGE"]
+    assert header[8:] == ["JOB", "WORKFLOW", "OUTPUT", "INTERVAL", "NEXT"]
+    assert january[:7] == ["january", "Succeeded", "Succeeded", "iris", "149", "1", "1m5s"]
+    assert january[8:12] == ["inf-january-5be07ada", "inferencerun/a/b/c", "data/out", INTERVAL]
+    assert nightly[-1] == "2126-11-22T00:00:00Z"
+    header, iris = kubectl("get", "icfg")
+    assert header == ["NAME", "READY", "REASON", "AGE"]
+    assert iris[:3] == ["iris", "True", "Ok"]
+    listed = sorted(name for (name,) in kubectl("get", "inferrun", "-o", "name"))
+    runs = ["inferencerun.ai.krateo.io/january", "inferencerun.ai.krateo.io/nightly"]
+    assert listed == ["inferenceconfig.ai.krateo.io/iris", *runs]
 
 
-def _create_objects(server: Server) -> None:
-    server.create("InferenceConfig", {"storage": {}, "image": "mine:1"}, name="iris")
-    ready = {"type": "Ready", "status": "True", "reason": "Ready"}
-    server.patch_status("InferenceConfig", "iris", {"conditions": [ready]})
-    server.create("InferenceRun", {"configRef": {"name": "iris"}}, name="january")
-    server.patch_status(
-        "InferenceRun",
-        "january",
-        {
-            "phase": "Succeeded",
-            "reason": "Succeeded",
-            "records": {"total": 150, "completed": 149, "failed": 1},
-            "duration": "1m5s",
-            "jobStatus": {"name": "inf-january-5be07ada"},
-            "workflow": {"id": "inferencerun/a/b/c"},
-            "output": {"location": "data/out"},
-            "interval": {"start": START, "end": END, "text": f"{START}/{END}"},
-        },
-    )
-    server.create("InferenceRun", {"configRef": {"name": "iris"}, "schedule": "@daily"}, name="nightly")
-    server.patch_status(
-        "InferenceRun", "nightly", {"phase": "Scheduled", "nextScheduleTimes": ["2126-11-22T00:00:00Z"]}
-    )
-
-
-def test_a_run_is_shown_with_its_counts(kubectl: Kubectl) -> None:
-    header, january = kubectl("get", "irun", "january").splitlines()
-    assert header.split() == ["NAME", "PHASE", "REASON", "CONFIG", "DONE", "FAILED", "DURATION", "AGE"]
-    assert january.split()[:7] == ["january", "Succeeded", "Succeeded", "iris", "149", "1", "1m5s"]
-
-
-def test_the_wide_view_shows_job_workflow_output_interval_and_the_next_time(kubectl: Kubectl) -> None:
-    header, january, nightly = kubectl("get", "inferenceruns", "-o", "wide").splitlines()
-    assert header.split()[8:] == ["JOB", "WORKFLOW", "OUTPUT", "INTERVAL", "NEXT"]
-    assert january.split()[8:12] == ["inf-january-5be07ada", "inferencerun/a/b/c", "data/out", f"{START}/{END}"]
-    assert nightly.split()[-1] == "2126-11-22T00:00:00Z"
-
-
-def test_a_config_is_shown_with_its_readiness(kubectl: Kubectl) -> None:
-    header, iris = kubectl("get", "icfg").splitlines()
-    assert header.split() == ["NAME", "READY", "REASON", "AGE"]
-    assert iris.split()[:3] == ["iris", "True", "Ready"]
-
-
-def test_the_category_shows_both(kubectl: Kubectl) -> None:
-    listed = kubectl("get", "inferrun", "-o", "name").split()
-    assert sorted(listed) == [
-        "inferenceconfig.ai.krateo.io/iris",
-        "inferencerun.ai.krateo.io/january",
-        "inferencerun.ai.krateo.io/nightly",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("path", "sentence"),
-    [
-        ("inferencerun", "A single execution of an InferenceConfig"),
-        ("inferencerun.spec.timeoutSeconds", "Maximum running time in seconds, summed over all attempts"),
-        ("inferencerun.spec.schedule", "a cron expression with five fields"),
-        ("inferencerun.status.records", "Numbers of records"),
-        ("inferenceconfig.spec.storage.input.file.path", "Path relative to the root of the claim"),
-        ("inferenceconfig.spec.storage.output.krateo.api.endpointRef", "Secret with the address"),
-    ],
-)
-def test_explain_describes_a_field(kubectl: Kubectl, path: str, sentence: str) -> None:
-    assert sentence in " ".join(kubectl("explain", path).split())
+def test_explain_describes_a_field(kubectl: Callable[..., list[list[str]]]) -> None:
+    text = " ".join(word for line in kubectl("explain", "inferencerun.spec.timeoutSeconds") for word in line)
+    assert "Maximum running time in seconds, summed over all attempts" in text

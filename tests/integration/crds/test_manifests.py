@@ -26,7 +26,3 @@ def test_a_mistake_is_rejected_with_the_field_and_its_value(server: Server, mani
         server.try_out(manifest.kind, manifest.spec)
     assert manifest.field in refusal.value.message
     assert manifest.value in refusal.value.message
-
-
-def test_at_least_thirty_mistakes_are_tested() -> None:
-    assert len({manifest.title for manifest in REJECTED}) == len(REJECTED) >= 30

@@ -38,7 +38,6 @@ def without_a_schema(definition: Json) -> Json:
 
 @pytest.fixture(scope="module")
 def server(client: httpx.Client, namespace: str) -> Server:
-    """The API server, as used by these tests."""
     return Server(client, namespace=namespace, group=GROUP)
 
 

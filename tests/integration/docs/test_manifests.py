@@ -14,7 +14,6 @@ STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 
 @pytest.fixture
 async def namespace(api: KubeClient) -> AsyncIterator[str]:
-    """A namespace for this test."""
     name = f"docs-{token_hex(4)}"
     stored = await api.create(NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name

@@ -22,14 +22,13 @@ from tests.integration.shim.conftest import (
     far_side,
     namespace,
     other_temporal,
-    plane,
     until,
     wire,
     workflows,
 )
 from worker.composition import WorkerProcess
 
-__all__ = ["api", "far_side", "namespace", "other_temporal", "plane", "until", "wire", "workflows"]
+__all__ = ["api", "far_side", "namespace", "other_temporal", "until", "wire", "workflows"]
 
 
 @pytest.fixture

@@ -22,19 +22,15 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.submitting.delete_schedule import ScheduleDeleter
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
-from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
+from inferrun.names import recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
-from operator_shim.workflows import RunWorkflows
-from tests.integration.entry.conftest import assert_unharmed, current
-from tests.integration.shim.conftest import Until
-from worker.composition import WorkerProcess
+from tests.integration.entry.conftest import assert_unharmed
 from workflows import activity_options, messages
-from workflows.messages import CleanupInput, DeleteScheduleInput
+from workflows.messages import DeleteScheduleInput
 
 pytestmark = pytest.mark.thorough
 
@@ -95,90 +91,6 @@ async def test_no_other_workflow_can_call_an_activity(
         )
         assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
     await assert_unharmed(api, victim)
-
-
-async def test_a_cleanup_by_hand_deletes_no_run_in_progress(
-    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
-) -> None:
-    argument = CleanupInput(run=victim.ref, delay_seconds=0)
-    for identity in (some_id(), cleanup_workflow_id(run_workflow_id(victim.ref))):
-        handle = await temporal.start_workflow(messages.CLEANUP_WORKFLOW, argument, id=identity, task_queue=namespace)
-        assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
-    await assert_unharmed(api, victim)
-
-
-async def test_the_front_door_leads_only_to_the_namespaces_that_are_served(
-    temporal: Client, namespace: str, served: WorkerProcess
-) -> None:
-    assert served.is_ready
-    request = {"namespace": "kube-system", "configRef": "iris"}
-    handle = await temporal.start_workflow(WORKFLOW_TYPE, request, id=some_id(), task_queue=namespace)
-    cause = await cause_of(handle)
-    assert cause.type == Reason.REQUEST_REFUSED
-    assert "not served by this installation" in str(cause)
-
-
-UNREADABLE = {
-    "no encoding": Payload(data=b"{"),
-    "not JSON": Payload(metadata={"encoding": b"json/plain"}, data=b"{"),
-    "nested": Payload(metadata={"encoding": b"json/plain"}, data=b"[" * 60_000),
-    "unknown": Payload(metadata={"encoding": b"binary/unknown"}, data=b"x"),
-    "encrypted": Payload(metadata={"encoding": b"binary/encrypted", "encryption-key-id": b"k1"}, data=b"x" * 40),
-    "protobuf": Payload(
-        metadata={"encoding": b"json/protobuf", "messageType": b"temporal.api.common.v1.Payload"}, data=b"[1"
-    ),
-    "binary protobuf": Payload(
-        metadata={"encoding": b"binary/protobuf", "messageType": b"temporal.api.common.v1.Payload"}, data=b"\xff"
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", UNREADABLE)
-async def test_a_signal_that_cannot_be_read_does_not_stop_a_run(
-    api: KubeClient, temporal: Client, victim: InferenceRun, until: Until, *, kind: str
-) -> None:
-    handle = temporal.get_workflow_handle(run_workflow_id(victim.ref))
-    for signal in ("ended", "started", messages.SPEC_CHANGED_SIGNAL, messages.LOOK_AGAIN_SIGNAL, "unknown"):
-        await handle.signal(signal, RawValue(UNREADABLE[kind]))
-    await handle.cancel()
-    await until(lambda: current(api, victim), lambda found: found.status.is_terminal)
-
-
-@pytest.mark.parametrize("kind", UNREADABLE)
-async def test_a_request_that_cannot_be_read_fails(
-    temporal: Client, namespace: str, served: WorkerProcess, *, kind: str
-) -> None:
-    assert served.is_ready
-    handle = await temporal.start_workflow(
-        WORKFLOW_TYPE, RawValue(UNREADABLE[kind]), id=some_id(), task_queue=namespace
-    )
-    assert (await cause_of(handle)).type == Reason.REQUEST_REFUSED
-
-
-@pytest.mark.parametrize("kind", UNREADABLE)
-async def test_a_submitter_whose_request_cannot_be_read_does_not_keep_a_run_from_ending(  # noqa: PLR0917
-    api: KubeClient,
-    temporal: Client,
-    namespace: str,
-    victim: InferenceRun,
-    workflows: RunWorkflows,
-    until: Until,
-    *,
-    kind: str,
-) -> None:
-    identity = some_id()
-    await temporal.start_workflow(
-        WORKFLOW_TYPE, RawValue(UNREADABLE[kind]), id=identity, task_queue=f"theirs-{uuid.uuid4().hex}"
-    )
-    annotations = {"inferrun.dev/submitted-by": identity}
-    await api.patch(RUNS, namespace, victim.metadata.name, {"metadata": {"annotations": annotations}})
-    await workflows.cancel(victim.ref)
-
-    async def is_closed() -> bool:
-        found = await temporal.get_workflow_handle(run_workflow_id(victim.ref)).describe()
-        return found.close_time is not None
-
-    await until(is_closed)
 
 
 async def test_a_schedule_with_a_memo_that_cannot_be_read_is_left_alone(

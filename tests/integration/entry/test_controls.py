@@ -1,22 +1,16 @@
 """What any Temporal client may ask of a run, with a real worker, a real API server and a real Temporal server."""
 
 import asyncio
-import uuid
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowFailureError, WorkflowQueryFailedError, WorkflowUpdateFailedError
-from temporalio.service import RPCError
+from temporalio.client import Client, WorkflowUpdateFailedError
 
-from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, RUNS
 from inferrun.names import run_workflow_id
-from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from inferrun.submission import WORKFLOW_TYPE
-from tests.integration.entry.conftest import assert_unharmed, current
-from tests.integration.shim.conftest import Until
+from tests.integration.entry.conftest import current
 from tests.published_schemas import violations
 from worker.composition import WorkerProcess
 from workflows import messages
@@ -46,61 +40,6 @@ async def test_an_update_edits_the_resource_and_is_refused_if_it_says_so_already
         with pytest.raises(WorkflowUpdateFailedError) as refused:
             await handle.execute_update(update)
         assert refusal in str(refused.value.cause)
-
-
-async def test_an_edit_of_somebody_else_is_seen_by_the_next_update(
-    api: KubeClient, temporal: Client, victim: InferenceRun
-) -> None:
-    handle = temporal.get_workflow_handle(run_workflow_id(victim.ref))
-    await api.patch(RUNS, victim.metadata.namespace, victim.metadata.name, {"spec": {"suspend": True}})
-    with pytest.raises(WorkflowUpdateFailedError):
-        await handle.execute_update("suspend")
-    await handle.execute_update("resume")
-    assert (await current(api, victim)).spec.suspend is False
-
-
-async def test_a_cancelled_run_ends_and_is_not_edited_any_more(
-    api: KubeClient, temporal: Client, victim: InferenceRun
-) -> None:
-    handle = temporal.get_workflow_handle(run_workflow_id(victim.ref))
-    await handle.execute_update("cancel")
-    assert wellknown.ANNOTATION_CANCEL_REQUESTED in (await current(api, victim)).metadata.annotations
-    with pytest.raises(WorkflowFailureError):
-        await asyncio.wait_for(handle.result(), 90)
-    assert (await current(api, victim)).status.reason == Reason.CANCELLED
-    told = await handle.query("progress")
-    assert (told["phase"], told["reason"], told["cancelRequested"]) == ("Failed", "Cancelled", True)
-
-
-async def test_a_submission_is_suspended_by_an_update(
-    api: KubeClient, temporal: Client, victim: InferenceRun, until: Until
-) -> None:
-    """The run of the submission has no workflow here, because no shim runs."""
-    namespace, key = victim.metadata.namespace, f"submitted-{uuid.uuid4().hex[:6]}"
-    request = {"namespace": namespace, "configRef": "iris"}
-    handle: Any = await temporal.start_workflow(WORKFLOW_TYPE, request, id=key, task_queue=namespace)
-    edited = await handle.execute_update("suspend")
-    stored = await api.get(RUNS, namespace, key)
-    assert (edited["uid"], stored["spec"]["suspend"]) == (stored["metadata"]["uid"], True)
-    told = await handle.query("progress")
-    assert (told["name"], told["suspend"]) == (key, True)
-    await handle.terminate()
-
-
-async def test_a_workflow_under_another_id_neither_reads_nor_edits_a_run(
-    api: KubeClient, temporal: Client, namespace: str, victim: InferenceRun
-) -> None:
-    handle: Any = await temporal.start_workflow(
-        messages.RUN_WORKFLOW, victim.ref.model_dump(), id=f"x-{uuid.uuid4().hex[:6]}", task_queue=namespace
-    )
-    with pytest.raises(WorkflowQueryFailedError):
-        await handle.query("progress")
-    for update in messages.RunEdit:
-        with pytest.raises((WorkflowUpdateFailedError, RPCError)):  # its workflow may have failed
-            await asyncio.wait_for(handle.execute_update(update), 30)
-    now = await current(api, victim)
-    assert (now.spec.suspend, wellknown.ANNOTATION_CANCEL_REQUESTED in now.metadata.annotations) == (None, False)
-    await assert_unharmed(api, victim)
 
 
 async def test_a_schedule_is_not_suspended_by_the_workflow_of_a_run(

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
-from inferrun import wellknown
 from inferrun.kube.client import connect
-from inferrun.kube.objects import RUNS, Object
+from inferrun.kube.objects import Object
 from tests.faults.runner_node import Disk, RunnerNode
 from tests.faults.users import create_config, create_run
 from tests.faults.world import World, until, world
-from tests.integration.runner.servers import CountingModel, counting_model, nothing
+from tests.integration.runner.servers import CountingModel, counting_model
 
 pytestmark = pytest.mark.thorough
 
@@ -110,60 +108,3 @@ async def test_a_run_that_is_created_first_reads_the_output_of_a_later_one_as_so
     assert chains.results("third") == [
         {"index": row, "custom_id": f"c{row}", "prediction": row + 0.5} for row in range(ROWS)
     ]
-
-
-async def test_the_failure_of_a_run_reaches_every_run_that_depends_on_it(chains: Chains) -> None:
-    await chains.config("sums")
-    await chains.config("again", reads={"name": "first"})
-    await chains.config("thrice", reads={"name": "second"})
-    await chains.run("second", config="again")
-    await chains.run("third", config="thrice")
-    await chains.until("third", "Pending", "WaitingForRun")
-
-    async def refuse(_: web.Request) -> web.StreamResponse:
-        return web.Response(status=401)
-
-    chains.model.before = refuse
-    await chains.run("first", config="sums")
-    status = await chains.until("third", "Failed", "InputRunFailed", seconds=90)
-    chains.model.before = nothing
-    assert (
-        "InferenceRun second, whose output is the input, failed: InputRunFailed: InferenceRun first"
-        in status["message"]
-    )
-    assert "InferenceFailed" in status["message"]
-
-
-async def test_a_run_is_only_deleted_automatically_once_the_run_that_waits_for_it_has_started(chains: Chains) -> None:
-    await chains.config("sums", autoDeletePolicy="DeleteOnSuccess", autoDeleteDelaySeconds=0)
-    await chains.config("again", reads={"name": "first"})
-    await chains.run("second", config="again")
-    await chains.until("second", "Pending", "WaitingForRun")
-    await chains.run("first", config="sums")
-    await chains.until("second", "Succeeded", "Succeeded", seconds=90)
-    assert len(chains.results("second")) == ROWS
-
-    async def is_gone() -> bool:
-        return chains.world.recorder.run_named(NAMESPACE, "first") is None
-
-    await until("first to be deleted", is_gone, seconds=90)
-
-
-async def test_the_runs_of_two_schedules_are_chained_by_their_time(chains: Chains) -> None:
-    await chains.config("sums")
-    await chains.config("again", reads={"schedule": "first"})
-    await chains.run("second", config="again", schedule="* * * * *")
-    await chains.run("first", config="sums", schedule="* * * * *")
-
-    async def has_child() -> bool:
-        found = await chains.world.api.list(RUNS, NAMESPACE)
-        done = [one for one in found["items"] if (one.get("status") or {}).get("phase") == "Succeeded"]
-        return any(one["metadata"]["name"].startswith("second-") for one in done)
-
-    await until("a child of the second schedule to succeed", has_child, seconds=150)
-    found = (await chains.world.api.list(RUNS, NAMESPACE))["items"]
-    children = [one for one in found if wellknown.LABEL_SCHEDULE_UID in (one["metadata"].get("labels") or {})]
-    for child in children:
-        read = ((child.get("status") or {}).get("inputRun") or {}).get("name")
-        if read is not None:
-            assert read == child["metadata"]["name"].replace("second", "first")

@@ -1,4 +1,4 @@
-"""Runs, configs and namespaces are deleted at any moment while shim, worker and Temporal are down: nothing is left afterwards."""
+"""Runs and namespaces are deleted at any moment while shim, worker and Temporal are down: nothing is left afterwards."""
 
 import asyncio
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from inferrun import wellknown
-from inferrun.kube.objects import CONFIGS, NAMESPACES, RUNS
+from inferrun.kube.objects import NAMESPACES, RUNS
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
@@ -29,8 +29,6 @@ OPEN = f"ExecutionStatus = 'Running' AND WorkflowType IN {WORKFLOWS}"
 
 MOMENTS = ("new", "waits", "starts", "running", "fails", "suspended", "ended", "autodeleted", "scheduled")
 """What a run is doing when everything goes down. `new`: it is created only then. `fails`: it waits for its next attempt."""
-
-TARGETS = ("run", "config", "namespace")
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Place:
             if self.moment == "autodeleted"
             else {}
         )
-        if self.moment != "waits" or self.target == "config":
+        if self.moment != "waits":
             await create_config(api, self.namespace, "iris", **more)
         specs: dict[str, dict[str, Any]] = {"suspended": {"suspend": True}, "scheduled": {"schedule": "0 0 1 1 *"}}
         spec = specs.get(self.moment, {})
@@ -114,8 +112,6 @@ class Place:
         if self.target == "namespace":
             found = await api.get(NAMESPACES, None, self.namespace)
             await api.delete(NAMESPACES, "", self.namespace, uid=found["metadata"]["uid"])
-        elif self.target == "config":
-            await delete(api, CONFIGS, self.namespace, "iris")
         else:
             await delete(api, RUNS, self.namespace, self.name)
 
@@ -124,7 +120,7 @@ class Place:
         return not self.left()
 
     def left(self) -> list[str]:
-        """What is left in the namespace, apart from a config that was not the target."""
+        """What is left in the namespace, apart from its config."""
         recorder = self.ground.recorder
         found = [
             f"{kind} {name}"
@@ -206,38 +202,5 @@ async def test_nothing_is_left_of_what_was_deleted_while_everything_was_down(tmp
             )
             assert [place.left() for place in places] == [[] for _ in places]
             assert {code for program in installation.programs for code in program.ends} == {-9}
-        finally:
-            servers.close()
-
-
-async def test_runs_continue_without_a_config_that_was_deleted_while_everything_was_down(tmp_path: Path) -> None:
-    moments = ("waits", "starts", "running", "suspended", "ended")
-    async with (
-        world(tmp_path, behave=behave) as ground,
-        ground.installation(SYSTEM, WATCH_NAMESPACE="") as installation,
-    ):
-        servers = Servers(ground.plane, tmp_path)
-        places = [Place(ground, moment, "config", number) for number, moment in enumerate(moments)]
-        try:
-            await asyncio.gather(*(place.reach() for place in places))
-            before = {place.moment: place.status for place in places}
-            await _stop(servers, installation)
-
-            await asyncio.gather(*(place.delete() for place in places))
-
-            await until("the configs are gone", lambda: not ground.recorder.configs.items(), seconds=SECONDS)
-            await _start(servers, installation, temporal=ground.temporal)
-            await ground.node.release(places[2].name)
-            await until(
-                "the run that was running succeeds",
-                lambda: places[2].status.get("phase") == "Succeeded",
-                seconds=SECONDS,
-            )
-            assert places[4].status == before["ended"]
-            await asyncio.gather(*(delete(ground.api, RUNS, place.namespace, place.name) for place in places))
-            work = OpenWork(ground)
-            await until("no workflow is open", work.is_none, seconds=SECONDS, now=lambda: work.last)
-            for place in places:
-                await until(f"{place.namespace} is empty", place.is_empty, seconds=SECONDS)
         finally:
             servers.close()

@@ -13,7 +13,6 @@ from tests.integration.shim.conftest import (
     api,
     far_side,
     namespace,
-    plane,
     schedules,
     start_shim,
     temporal,
@@ -22,7 +21,7 @@ from tests.integration.shim.conftest import (
     workflows,
 )
 
-__all__ = ["api", "far_side", "namespace", "plane", "schedules", "start_shim", "temporal", "until", "wire", "workflows"]
+__all__ = ["api", "far_side", "namespace", "schedules", "start_shim", "temporal", "until", "wire", "workflows"]
 
 
 @pytest.fixture

@@ -5,26 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.delete_run import HistoryPruner
-from activities.judging.record_outcome import OutcomeRecorder
-from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_job import JobLauncher
-from activities.launching.network_policy import NetworkPolicyCopier
-from activities.objects.events import EventRecorder
-from activities.objects.installation import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, EVENTS, JOBS, NAMESPACES, RUNS, Resource
-from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun
-from inferrun.run_defaults import Defaults
-from inferrun.run_ref import RunRef
-from inferrun.temporal.plugin import inferrun_plugin
+from tests.integration.control.pods import launcher_of, recorder_of
 from tests.integration.kserve.cluster import (
     BY_KIND,
     RUNTIMES,
@@ -42,36 +32,19 @@ from tests.unit.inferrun.kserve.stored import (
     conditions,
     knative,
     llm,
-    llm_with_router,
-    merged,
     recorded,
     standard,
     with_model,
 )
 from workflows.messages import LaunchInput, LaunchResult, LaunchState, RecordInput
 
-INSTALLATION = Installation(
-    id="tests.of-kserve",
-    task_queue="tests",
-    namespace="default",
-    temporal_namespace="default",
-    ui_url="http://ui",
-)
 IRIS = {"kind": "InferenceService", "name": "sklearn-iris"}
 
 
 @pytest.fixture
 def launcher(api: KubeClient) -> JobLauncher:
     """The activity's instance; the watch has delivered nothing."""
-    return JobLauncher(
-        api,
-        RunStore(api),
-        installation=INSTALLATION,
-        defaults=Defaults,
-        runner_account="",
-        events=EventRecorder(api, reporter="tests"),
-        network_policy=NetworkPolicyCopier(api, name="", home=""),
-    )
+    return launcher_of(api)
 
 
 @dataclass(frozen=True)
@@ -133,86 +106,6 @@ async def test_without_kserve_a_run_says_what_is_missing_and_other_runs_work(pla
     assert other.state is LaunchState.LAUNCHED
 
 
-STARTING = merged(recorded("isvc-standard-starting"), {"metadata": {"name": "sklearn-iris"}})
-CRASHING = merged(recorded("isvc-standard-crashing"), {"metadata": {"name": "sklearn-iris"}})
-
-
-async def test_no_job_is_created_before_the_object_is_ready(place: Place, kserve: None) -> None:
-    await place.apply(CRASHING)
-    run = await place.run()
-    result = await place.launch(run)
-    status = await place.status(run)
-    assert (result.state, result.reason) == (LaunchState.WAITING, Reason.MODEL_NOT_READY)
-    assert (status["phase"], status["reason"], status["message"]) == ("Pending", "ModelNotReady", result.message)
-    assert status["model"] == {**IRIS, "namespace": place.namespace}
-    assert not await place.has_job(run)
-
-
-def _with_conditions(item: Json, **statuses: Any) -> Json:
-    return merged(item, {"status": {"conditions": conditions(**statuses)}})
-
-
-NO_REPLICAS = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
-UPDATING = {
-    "transitionStatus": "InProgress",
-    "states": {"activeModelState": "Loaded", "targetModelState": "Loading"},
-    "copies": {"totalCopies": 1},
-}
-STOPPED = {"metadata": {"annotations": {"serving.kserve.io/stop": "true"}}}
-RESUMED = {"metadata": {"annotations": {"serving.kserve.io/stop": "false"}}}
-NO_URLS: Json = {"status": {"address": None, "url": None, "components": {"predictor": {}}}}
-ROUTED = {"PresetsCombined": "True", "WorkloadsReady": "True"}
-LIVES: dict[str, list[tuple[Json, str]]] = {
-    "Serverless": [
-        (merged(_with_conditions(knative(), Ready=("Unknown", "RevisionMissing", "")), NO_URLS), "Ready is Unknown"),
-        (knative(status={"modelStatus": UPDATING}), "the next one is Loading"),
-        (merged(knative(), STOPPED), "is stopped"),
-        (merged(knative(), RESUMED), ""),
-    ],
-    "Standard": [
-        (STARTING, "Ready is False (MinimumReplicasUnavailable"),
-        (standard(status={"modelStatus": UPDATING}), "the next one is Loading"),
-        (recorded("isvc-standard-stopped"), "is stopped"),
-        (merged(standard(), RESUMED), ""),
-    ],
-    "LLM without router": [
-        (recorded("llmisvc-no-router-starting"), "WorkloadsReady is False"),
-        (merged(llm(), STOPPED), "is stopped"),
-        (merged(llm(), RESUMED), ""),
-    ],
-    "LLM with router": [
-        (llm_with_router(status=None), "KServe has not reported on it yet"),
-        (_with_conditions(llm_with_router(), WorkloadsReady=NO_REPLICAS, Ready=NO_REPLICAS), "WorkloadsReady is False"),
-        (
-            _with_conditions(
-                llm_with_router(status={"addresses": None, "url": None}),
-                **ROUTED,
-                RouterReady=("False", "HTTPRoutesNotReady", "no gateway has accepted the route"),
-                Ready=("False", "HTTPRoutesNotReady", "no gateway has accepted the route"),
-            ),
-            "RouterReady is False (HTTPRoutesNotReady: no gateway has accepted the route)",
-        ),
-        (llm_with_router(status={"addresses": None, "url": None}), "has no address yet"),
-        (llm_with_router(), ""),
-    ],
-}
-
-
-@pytest.mark.parametrize("mode", LIVES)
-async def test_a_run_waits_through_the_life_of_its_object_in_each_mode(place: Place, kserve: None, mode: str) -> None:
-    """As KServe's controllers write it; the last status is that of a model that is ready."""
-    kind, name = (LIVES[mode][0][0][key] for key in ("kind", "metadata"))
-    await create_service(place.api, place.namespace, "sklearn-iris-predictor")
-    await create_service(place.api, place.namespace, "tiny-llm-kserve-workload-svc", port=8000)
-    run = await place.run({"kind": kind, "name": name["name"]})
-    for item, message in LIVES[mode]:
-        await place.apply(merged(item, {"metadata": {"name": name["name"]}}))
-        result = await place.launch(run)
-        expected = LaunchState.WAITING if message else LaunchState.LAUNCHED
-        assert (result.state, message in result.message) == (expected, True), result.message
-        assert await place.has_job(run) == (expected is LaunchState.LAUNCHED)
-
-
 async def test_a_run_that_begins_to_wait_says_so_in_an_event(place: Place, kserve: None) -> None:
     """Once for each reason: its message may change as often as the object does."""
     run = await place.run()
@@ -223,17 +116,6 @@ async def test_a_run_that_begins_to_wait_says_so_in_an_event(place: Place, kserv
     assert [(one["reason"], one["type"], one["message"]) for one in found] == [
         ("ModelNotReady", "Normal", first.message)
     ]
-
-
-async def test_a_batcher_in_front_of_the_model_is_warned_about_in_the_status(place: Place, kserve: None) -> None:
-    await place.apply(knative(spec={"predictor": {"batcher": {"maxBatchSize": 32}}}))
-    run = await place.run()
-    await place.launch(run)
-    assert (await place.status(run))["model"]["warning"] == (
-        f"InferenceService {place.namespace}/sklearn-iris has a batcher, which delays and joins requests that the runner has "
-        "batched already; remove spec.predictor.batcher, or set spec.requests.maxBatchRecords to its maxBatchSize in the "
-        "InferenceConfig"
-    )
 
 
 async def test_an_object_that_does_not_exist_is_waited_for(place: Place, kserve: None) -> None:
@@ -316,16 +198,6 @@ async def test_a_ready_object_fills_the_contract_and_the_status(place: Place, ks
     }
 
 
-async def test_an_llm_service_without_a_router_gets_the_port_of_its_service(place: Place, kserve: None) -> None:
-    await place.apply(llm())
-    await create_service(place.api, place.namespace, "tiny-llm-kserve-workload-svc", port=8000)
-    run = await place.run({"kind": "LLMInferenceService", "name": "tiny-llm"})
-    result = await place.launch(run)
-    model = (await place.contract(result.job_name))["kserve"]
-    assert model["modelUrl"] == f"http://tiny-llm-kserve-workload-svc.{place.namespace}.svc.cluster.local:8000/v1"
-    assert (model["modelName"], model["protocolVersion"]) == ("tiny", "openai")
-
-
 async def test_the_runtime_says_which_protocols_the_model_speaks(place: Place, kserve: None) -> None:
     body = {"metadata": {"name": place.namespace}, "spec": {"protocolVersions": ["v1", "v2"]}}
     made = await place.api.create(
@@ -380,37 +252,6 @@ async def test_a_retry_finds_the_model_anew_because_the_job_of_the_first_try_was
     assert (await place.launch(run, **later)).reason is Reason.MODEL_NOT_READY
 
 
-async def test_a_planted_job_with_another_address_is_not_adopted(place: Place, kserve: None) -> None:
-    await place.apply(knative())
-    run = await place.run()
-    first = await place.launch(run)
-    stored = await place.api.get(JOBS, place.namespace, first.job_name)
-    map_name = f"{first.job_name}-m0123456789"
-    contract = await place.contract(first.job_name)
-    contract["kserve"]["modelUrl"] = "http://attacker/v2/models/iris/infer"
-    data = {"contract.json": json.dumps(contract), "snapshot.json": first.snapshot}
-    owners = stored["metadata"]["ownerReferences"]
-    await place.api.create(
-        CONFIG_MAPS, place.namespace, {"metadata": {"name": map_name, "ownerReferences": owners}, "data": data}
-    )
-    template = stored["spec"]["template"]
-    for volume in template["spec"]["volumes"]:
-        if volume["name"] == "contract":
-            volume["configMap"]["name"] = map_name
-    labels = {**stored["metadata"]["labels"], "inferrun.dev/launch": "2", "inferrun.dev/attempt": "2"}
-    template["metadata"] = {"labels": {key: labels[key] for key in labels if key.startswith("inferrun.dev")}}
-    spec = {key: stored["spec"][key] for key in ("completions", "parallelism", "backoffLimit")}
-    body = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": f"{first.job_name}-2", "labels": labels, "ownerReferences": owners},
-        "spec": {**spec, "template": template},
-    }
-    await place.api.create(JOBS, place.namespace, body)
-    result = await place.launch(run, launch=2, attempt=2, snapshot=first.snapshot)
-    assert (result.state, result.reason) == (LaunchState.REFUSED, Reason.NAME_TAKEN)
-
-
 async def test_an_object_of_another_namespace_needs_a_grant(place: Place, kserve: None) -> None:
     owner = f"{place.namespace}-models"
     stored = await place.api.create(NAMESPACES, None, {"metadata": {"name": owner}})
@@ -458,18 +299,7 @@ async def test_the_end_of_a_run_records_a_model_that_has_changed(place: Place, k
     newer = {"latestRolledoutRevision": "sklearn-iris-predictor-00004"}
     changed = knative(spec={"predictor": {"timeout": 60}}, status={"components": {"predictor": newer}})
     await place.apply(changed)
-    recorder = OutcomeRecorder(
-        place.api,
-        RunStore(place.api),
-        events=EventRecorder(place.api, reporter="tests"),
-        temporal=await Client.connect("127.0.0.1:1", lazy=True, plugins=[inferrun_plugin()]),
-        installation=INSTALLATION,
-        configs=ConfigReader(place.api, defaults=Defaults, runner_account=""),
-        defaults=Defaults,
-        pruner=HistoryPruner(
-            place.api, RunStore(place.api), events=EventRecorder(place.api, reporter="tests"), postpone=no_postponement
-        ),
-    )
+    recorder = await recorder_of(place.api)
     request = RecordInput(
         run=run.ref, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="done", snapshot=launched.snapshot
     )
@@ -482,7 +312,3 @@ async def test_the_end_of_a_run_records_a_model_that_has_changed(place: Place, k
         f"InferenceService {place.namespace}/sklearn-iris changed while the run used it: generation 1 became 2 and revision "
         "sklearn-iris-predictor-00003 became sklearn-iris-predictor-00004; its predictions may come from two models"
     )
-
-
-async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is not a run of a schedule")

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from inferrun.installation import RECORD
-from inferrun.kube.client import KubeClient, connect
-from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, Object, Resource
-from tests.integration.chart.test_permissions import RECORDED
+from inferrun.kube.client import KubeClient
+from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, Object
 from tests.integration.namespaces.installation import (
     KINDS,
     CreateNamespace,
@@ -134,46 +133,3 @@ async def test_an_installation_keeps_its_id_when_it_serves_a_list_of_namespaces_
     assert len({job["metadata"]["labels"]["inferrun.dev/installation"] for job in jobs}) == 1
     recorded = (await api.get(LEASES, system, RECORD))["spec"]["holderIdentity"]
     assert recorded == (await api.get(NAMESPACES, None, "kube-system"))["metadata"]["uid"]
-
-
-@pytest.mark.parametrize("mode", ["all", "listed"])
-async def test_the_api_server_reports_the_recorded_permissions_and_no_others(
-    *,
-    api: KubeClient,
-    new_release: NewRelease,
-    create_namespace: CreateNamespace,
-    tmp_path: Path,
-    mode: str,
-) -> None:
-    system, first, second = [await create_namespace(name) for name in ("system", "first", "second")]
-    names = {"team-a": first, "team-b": second, "inferrun-system": system, "default": "default"}
-    watched = (first, second) if mode == "listed" else ()
-    await new_release(namespace=system, watched=watched)
-    for component in ("shim", "worker"):
-        own = await connect(kubeconfig=tmp_path / component)
-        recorded = RECORDED / f"{component}-{'two' if mode == 'listed' else 'all'}-namespaces.txt"
-        wanted = [line.split(": ", 1) for line in recorded.read_text(encoding="utf-8").splitlines()]
-        for place, namespace in names.items():
-            expected = {
-                rule.replace("inferrun-system", system)
-                for where, rule in wanted
-                if where in ("cluster", f"namespace {place}")
-            }
-            found = await rules_in(own, namespace)
-            assert found == expected, (component, place)
-        await own.close()
-
-
-async def rules_in(client: KubeClient, namespace: str) -> set[str]:
-    """What the user may do there, in the form of the recorded files, without what every user may do."""
-    kind = "SelfSubjectRulesReview"
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": {"namespace": namespace}}
-    answer = await client.create(Resource("authorization.k8s.io/v1", "selfsubjectrulesreviews"), None, body)
-    found = set()
-    for rule in answer["status"]["resourceRules"]:
-        named = f" named {','.join(rule['resourceNames'])}" if rule.get("resourceNames") else ""
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                if group not in ("authorization.k8s.io", "authentication.k8s.io"):
-                    found.add(f"{resource}.{group or 'core'}{named}: {' '.join(rule['verbs'])}")
-    return found

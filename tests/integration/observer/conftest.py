@@ -10,11 +10,12 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import NAMESPACES, RUNS
 from operator_shim.observer.workload_watch import WorkloadWatch
-from tests.integration.observer.launches import ObservedLaunch, create_launch
+from tests.integration.control.pods import Launched
+from tests.integration.observer.launches import create_launch
 from tests.integration.observer.leading import RecordedSignals, leading
 from tests.integration.waiting import eventually
 
-MakeLaunch = Callable[..., Awaitable[ObservedLaunch]]
+MakeLaunch = Callable[..., Awaitable[Launched]]
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def installation() -> str:
 def make_launch(api: KubeClient, namespace: str, installation: str) -> MakeLaunch:
     """Creates a run and the Job of its first launch."""
 
-    async def made(**options: Any) -> ObservedLaunch:
+    async def made(**options: Any) -> Launched:
         return await create_launch(api, namespace, installation=installation, **options)
 
     return made

@@ -20,7 +20,7 @@ from operator_shim.observer.run_signals import RunSignals
 from operator_shim.observer.status_writer import StatusWriter
 from operator_shim.observer.workload_watch import WorkloadWatch
 from operator_shim.run_watch import RunWatch
-from tests.integration.observer.launches import ObservedLaunch
+from tests.integration.control.pods import Launched
 from tests.integration.waiting import WAIT_SECONDS, eventually
 from tests.unit.launches import SHIM_KEY
 from workflows.signals import Ended, Started
@@ -51,13 +51,13 @@ class RecordedSignals(RunSignals):
         self.ended_by_job.append(signal)
         return True
 
-    async def has_ended(self, launch: ObservedLaunch, *, times: int = 1) -> Ended:
+    async def has_ended(self, launch: Launched, *, times: int = 1) -> Ended:
         async def look() -> Ended | None:
             return nth(self.ended_by_job, launch, times)
 
         return await eventually(look, what=f"ended, {times} times")
 
-    async def has_started(self, launch: ObservedLaunch, *, times: int = 1) -> Started:
+    async def has_started(self, launch: Launched, *, times: int = 1) -> Started:
         async def look() -> Started | None:
             return nth(self.started_by_job, launch, times)
 
@@ -67,9 +67,9 @@ class RecordedSignals(RunSignals):
 S = TypeVar("S", Started, Ended)
 
 
-def nth(sent: list[S], launch: ObservedLaunch, times: int) -> S | None:
+def nth(sent: list[S], launch: Launched, times: int) -> S | None:
     """The signal number `times` about the launch."""
-    about = [signal for signal in sent if signal.job_uid == launch.job_uid]
+    about = [signal for signal in sent if signal.job_uid == launch.result.job_uid]
     return about[times - 1] if len(about) >= times else None
 
 

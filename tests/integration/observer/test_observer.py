@@ -4,11 +4,10 @@ from contextlib import AsyncExitStack
 
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import JOBS, PODS, Object, Resource
-from inferrun.reasons import Phase
+from inferrun.kube.objects import JOBS, RUNS, Object, Resource
 from operator_shim.observer.workload_watch import WorkloadWatch
 from tests.integration.observer.conftest import MakeLaunch
-from tests.integration.observer.launches import EVICTED, create_launch, pod_spec
+from tests.integration.observer.launches import EVICTED, create_launch
 from tests.integration.observer.leading import RecordedSignals, leading
 from tests.integration.waiting import eventually
 from workflows.signals import Ended
@@ -33,39 +32,23 @@ async def test_a_quota_that_rejects_the_pod_is_read_from_the_jobs_events(
     assert "exceeded quota" in (run.status.message or "")
 
 
-async def test_a_start_is_signalled_once_and_then_written(
-    leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
-) -> None:
-    launch = await make_launch(clock=600)
-    pod = await launch.runs()
-    started = await signals.has_started(launch)
-    run = await launch.says("Running")
-    assert started.pod_uid == pod["metadata"]["uid"]
-    assert started.started_at == pod["metadata"]["creationTimestamp"]  # the kubelet's time is before the Pod's creation
-    assert (run.status.phase, run.status.start_time is not None) == (Phase.RUNNING, True)
-    assert pod["metadata"]["name"] in (run.status.message or "")
-    await launch.tell({"running": {"startedAt": pod["metadata"]["creationTimestamp"]}}, phase="Running")
-    await launch.ends(0)
-    await signals.has_ended(launch)
-    assert len(signals.started_by_job) == 1
-
-
 async def test_the_end_of_a_job_is_signalled_once_until_it_is_labelled(
     api: KubeClient, leader: WorkloadWatch, signals: RecordedSignals, make_launch: MakeLaunch
 ) -> None:
     launch = await make_launch()
     await launch.ends(3)
-    assert await signals.has_ended(launch) == Ended(job_uid=launch.job_uid, launch=1)
-    name = launch.job["metadata"]["name"]
-    await launch.set_status(phase="Failed", reason="InputFailed", message="exit code 3")
-    await api.patch(JOBS, launch.run.namespace, name, {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}})
+    assert await signals.has_ended(launch) == Ended(job_uid=launch.result.job_uid, launch=1)
+    name = launch.result.job_name
+    failed = {"phase": "Failed", "reason": "InputFailed", "message": "exit code 3"}
+    await api.patch(RUNS, launch.namespace, launch.run.metadata.name, {"status": failed}, sub="status")
+    await api.patch(JOBS, launch.namespace, name, {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}})
 
     async def look() -> bool | None:
-        return leader.job((launch.run.namespace, name)) is None or None
+        return leader.job((launch.namespace, name)) is None or None
 
     await eventually(look, what="the Job to leave the watch")
-    assert len(leader.remembered_ends(launch.job_uid)) == 1
-    assert leader.remembered_ends(launch.job_uid)[0].exit_code == 3
+    assert len(leader.remembered_ends(launch.result.job_uid)) == 1
+    assert leader.remembered_ends(launch.result.job_uid)[0].exit_code == 3
     assert len(signals.ended_by_job) == 1
 
 
@@ -93,28 +76,12 @@ async def test_a_pod_that_was_taken_away_is_signalled_and_its_replacement_waits(
     await launch.says("Running")
     await launch.ends(137, pod=first, conditions=[EVICTED])
     uid = first["metadata"]["uid"]
-    assert await signals.has_ended(launch) == Ended(job_uid=launch.job_uid, launch=1, pod_uid=uid)
+    assert await signals.has_ended(launch) == Ended(job_uid=launch.result.job_uid, launch=1, pod_uid=uid)
     second = await launch.pod(other_than=uid)
     await launch.tell(None, phase="Pending", pod=second, conditions=[UNSCHEDULABLE])
     await launch.says("Unschedulable")
     await launch.runs(pod=second)
     assert (await signals.has_started(launch, times=2)).pod_uid == second["metadata"]["uid"]
-
-
-async def test_a_pod_with_our_labels_that_the_job_does_not_control_is_ignored(
-    api: KubeClient, leader: WorkloadWatch, namespace: str, signals: RecordedSignals, make_launch: MakeLaunch
-) -> None:
-    launch = await make_launch(clock=600)
-    labels = (await launch.pod())["metadata"]["labels"]
-    # Without controller-uid, or the Job controller would adopt it.
-    labels = {key: value for key, value in labels.items() if not key.endswith("controller-uid")}
-    body = {"metadata": {"generateName": "forged-", "labels": labels}, "spec": pod_spec()}
-    forged = await api.create(PODS, namespace, body)
-    await launch.runs(pod=forged)
-    await launch.tell(None, phase="Pending", conditions=[UNSCHEDULABLE])
-    await launch.says("Unschedulable")
-    assert signals.started_by_job == []
-    assert len(leader.pods_of(launch.job_uid)) == 1
 
 
 async def test_the_jobs_of_a_release_that_was_renamed_are_observed(
@@ -123,5 +90,5 @@ async def test_the_jobs_of_a_release_that_was_renamed_are_observed(
     earlier = f"earlier.{installation.rpartition('.')[2]}"
     launch = await create_launch(api, namespace, installation=earlier)
     await launch.ends(3)
-    assert await signals.has_ended(launch) == Ended(job_uid=launch.job_uid, launch=1)
-    assert leader.job((namespace, launch.job["metadata"]["name"])) is not None
+    assert await signals.has_ended(launch) == Ended(job_uid=launch.result.job_uid, launch=1)
+    assert leader.job((namespace, launch.result.job_name)) is not None

@@ -95,7 +95,7 @@ async def test_a_run_is_woken_when_the_end_of_another_is_recorded(
 
     await eventually(is_known, what="the waiting run to be seen")
     label = {"metadata": {"labels": {wellknown.LABEL_ENDED: "true"}}}
-    await api.patch(JOBS, namespace, launch.job["metadata"]["name"], label)
+    await api.patch(JOBS, namespace, launch.result.job_name, label)
     await wakes(signals, 1)
     assert set(signals.woken) == {run}
 

@@ -10,7 +10,6 @@ from benchmarks.control_plane import ControlPlane
 from inferrun import wellknown
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Invalid
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import run_workflow_id
 from inferrun.resources import InferenceRun, parse_run
@@ -147,34 +146,6 @@ async def test_a_run_that_ends_while_no_shim_runs_is_counted(
     assert (await read(api, backfill)).status.backfill == BackfillStatus(total=1, succeeded=1)
 
 
-@pytest.mark.parametrize(("which", "repeated"), [("Failed", 1), ("All", 2)])
-async def test_ended_runs_are_repeated_if_that_is_asked_for(
-    api: KubeClient, schedule: InferenceRun, until: Until, which: str, repeated: int
-) -> None:
-    namespace = schedule.metadata.namespace
-    first = await start(api, schedule, end="2026-03-02T23:00:00Z", concurrency=2)
-    await until(lambda: names(api, schedule), lambda found: len(found) == 2)
-    await end(api, namespace, NAMES[0], SUCCEEDED)
-    await end(api, namespace, NAMES[1], FAILED)
-    await until(lambda: read(api, first), lambda run: run.status.is_terminal)
-    before = {item["metadata"]["uid"] for item in await children(api, schedule)}
-    given = {"schedule": "nightly", "start": DAYS["start"], "end": "2026-03-02T23:00:00Z", "which": which}
-    again = await apply(api, namespace, "again", {"backfill": {**given, "concurrency": 2}})
-
-    async def new() -> list[str]:
-        found = await children(api, schedule)
-        return [item["metadata"]["name"] for item in found if item["metadata"]["uid"] not in before]
-
-    await until(new, lambda found: len(found) == repeated)
-    for name in await new():
-        await end(api, namespace, name, SUCCEEDED)
-    await until(lambda: read(api, again), lambda run: run.status.is_terminal)
-    status = (await read(api, again)).status
-    assert status.phase == "Succeeded"
-    assert status.backfill is not None
-    assert NAMES[1] in await new()
-
-
 async def test_it_is_suspended_resumed_and_cancelled(api: KubeClient, schedule: InferenceRun, until: Until) -> None:
     namespace = schedule.metadata.namespace
     backfill = await start(api, schedule)
@@ -223,36 +194,6 @@ async def test_a_schedule_that_does_not_exist_is_waited_for(
     backfill = await apply(api, namespace, "march", {"backfill": {"schedule": "nightyl", **DAYS}})
     await until(lambda: read(api, backfill), lambda run: run.status.reason == "ScheduleNotFound")
     assert "'nightyl' does not exist" in ((await read(api, backfill)).status.message or "")
-
-
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        ({}, "configRef is missing"),
-        (
-            {"backfill": {"schedule": "nightly", "start": DAYS["end"], "end": DAYS["start"]}},
-            "an end that is not before the start",
-        ),
-        (
-            {"backfill": {"schedule": "nightly", **DAYS}, "configRef": {"name": "a"}},
-            "configRef is set together with backfill",
-        ),
-        (
-            {"backfill": {"schedule": "nightly", **DAYS}, "schedule": "0 2 * * *"},
-            "schedule is set together with backfill",
-        ),
-        ({"backfill": {"schedule": "nightly", **DAYS, "concurrency": 0}}, "spec.backfill.concurrency"),
-        ({"backfill": {"schedule": "nightly", **DAYS, "which": "Some"}}, "spec.backfill.which"),
-        ({"backfill": {"schedule": "nightly", "start": "yesterday", "end": DAYS["end"]}}, "spec.backfill.start"),
-        ({"backfill": {"schedule": "nightly", "start": DAYS["start"]}}, "spec.backfill.end"),
-    ],
-)
-async def test_an_invalid_back_fill_is_rejected_at_once(
-    api: KubeClient, namespace: str, spec: Given, said: str
-) -> None:
-    with pytest.raises(Invalid) as rejected:
-        await apply(api, namespace, "march", spec)
-    assert said in str(rejected.value)
 
 
 async def test_the_client_back_fills_a_period_and_repeats_one_time(

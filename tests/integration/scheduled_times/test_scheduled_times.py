@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from inferrun.resources.status import ScheduledTimes
 from inferrun.run_defaults import Defaults
 from inferrun.timestamps import parse, rfc3339
 from operator_shim.shim import Shim
-from operator_shim.temporal_schedules import TemporalSchedules, TimeSubmission
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, edit, read
 from worker.composition import WorkerProcess
@@ -93,28 +91,6 @@ async def test_times_are_started_or_skipped_beside_a_run_in_progress(
     assert account.started == 1
     assert "was still in progress (concurrencyPolicy: Forbid)" in (account.recent[-1].message or "")
     assert "Skipped" in await reasons(api, namespace)
-
-
-@pytest.mark.thorough
-async def test_an_account_that_is_behind_catches_up_while_temporal_answers_every_second_time(
-    api: KubeClient, namespace: str, shim: Shim, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert shim.is_ready
-    ask, asked, is_silent = TemporalSchedules.submission, count(), True
-
-    async def answer(self: TemporalSchedules, schedule: str, due: datetime) -> TimeSubmission:
-        if is_silent or next(asked) % 2:
-            raise TimeoutError
-        return await ask(self, schedule, due)
-
-    monkeypatch.setattr(TemporalSchedules, "submission", answer)
-    schedule = await create(api, namespace, "often", schedule=OFTEN)
-    await until(lambda: times(api, schedule), lambda found: found.started == 1, seconds=SECONDS)
-    behind = timedelta(seconds=40)
-    await until(lambda: times(api, schedule), lambda found: datetime.now(UTC) - found.until > behind, seconds=SECONDS)
-    is_silent = False
-    await until(lambda: times(api, schedule), lambda found: found.skipped >= 4, seconds=SECONDS)
-    await assert_complete(api, schedule)
 
 
 @pytest.mark.thorough
@@ -223,16 +199,3 @@ async def test_a_back_fill_in_temporal_creates_no_run_for_a_time_that_is_account
     await until(was_refused, seconds=SECONDS)
     account = await assert_complete(api, schedule)
     assert account.started == 1
-
-
-@pytest.mark.thorough
-async def test_a_run_that_its_user_deleted_is_not_created_again(
-    api: KubeClient, namespace: str, shim: Shim, until: Until
-) -> None:
-    assert shim.is_ready
-    schedule = await create(api, namespace, "often", schedule="@every 30s", concurrencyPolicy="Allow")
-    await until(lambda: times(api, schedule), lambda found: found.started >= 1, seconds=SECONDS)
-    [child, *_] = await children(api, schedule)
-    await api.delete(RUNS, namespace, child["metadata"]["name"], uid=child["metadata"]["uid"])
-    await until(lambda: times(api, schedule), lambda found: found.started >= 2, seconds=SECONDS)
-    assert child["metadata"]["name"] not in {one["metadata"]["name"] for one in await children(api, schedule)}

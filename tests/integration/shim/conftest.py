@@ -16,7 +16,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.objects.events import EventRecorder
-from benchmarks.control_plane import ControlPlane, control_plane
+from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import Launch, serve, serves_temporal
 from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
@@ -37,13 +37,6 @@ INSTALLATION = "shim-tests"
 
 Until = Callable[..., Awaitable[None]]
 StartShim = Callable[..., AbstractAsyncContextManager[Shim]]
-
-
-@pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane without a node, and a Temporal server."""
-    with control_plane(tmp_path_factory.mktemp("plane"), binaries=CLUSTER_FILES / "bin") as started:
-        yield started
 
 
 @pytest.fixture

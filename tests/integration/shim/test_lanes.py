@@ -98,15 +98,3 @@ async def test_a_new_run_starts_before_those_of_an_earlier_shim(
             return all([await workflow_status(temporal, run) is not None for run in old[-5:]])
 
         await until(all_are_started)
-
-
-async def test_when_nothing_changes_nothing_is_written(
-    api: KubeClient, namespace: str, start_shim: StartShim, until: Until
-) -> None:
-    run = await create(api, namespace, "run")
-    async with start_shim(resync_seconds=1):
-        await until(lambda: read(api, run), lambda found: found.status.reason == "Accepted")
-        before = await api.get(RUNS, namespace, "run")
-        await asyncio.sleep(3)
-        after = await api.get(RUNS, namespace, "run")
-    assert before == after

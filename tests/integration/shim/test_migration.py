@@ -126,21 +126,6 @@ async def test_a_run_whose_job_is_gone_is_never_executed_again(
         assert await workflow_status(temporal, run) is None
 
 
-async def test_a_running_job_is_left_alone_until_it_has_ended(
-    api: KubeClient, namespace: str, krateo: Krateo, migrate: Migrate
-) -> None:
-    run = await krateo.run("busy")
-    job = await krateo.job(run)
-    before = await versions(api, namespace)
-    printed = migrate("--apply")
-    assert printed.code == 1
-    assert "still running" in printed.out
-    assert await versions(api, namespace) == before
-    await krateo.ends(job)
-    assert migrate("--apply").code == 0
-    assert outcome(await read(api, run)) == ("Succeeded", "Succeeded")
-
-
 async def test_a_schedule_passes_from_its_cron_job_to_temporal(
     *,
     api: KubeClient,
@@ -183,16 +168,6 @@ async def test_a_schedule_starts_only_when_the_last_job_of_the_cron_job_has_ende
     assert (await read(api, run)).status.contract is None
 
 
-async def test_a_schedule_whose_cron_job_was_suspended_stays_suspended(
-    api: KubeClient, krateo: Krateo, migrate: Migrate
-) -> None:
-    run = await scheduled(krateo)
-    await krateo.cron_job(run, is_suspended=True)
-    assert migrate("--apply").code == 0
-    after = await read(api, run)
-    assert (after.spec.suspend, after.status.contract) == (True, None)
-
-
 async def test_an_interrupted_migration_continues(
     api: KubeClient, namespace: str, krateo: Krateo, migrate: Migrate
 ) -> None:
@@ -207,18 +182,6 @@ async def test_an_interrupted_migration_continues(
     assert (after.status.contract, after.spec.suspend) == (None, None)
     stored = await api.get(CRON_JOBS, namespace, cron_job["metadata"]["name"])
     assert stored["spec"]["suspend"] is True
-
-
-async def test_a_schedule_that_is_not_valid_stays_with_its_cron_job(
-    api: KubeClient, namespace: str, krateo: Krateo, migrate: Migrate
-) -> None:
-    run = await scheduled(krateo, schedule="0 0 30 2 *")
-    await krateo.cron_job(run)
-    before = await versions(api, namespace)
-    printed = migrate("--apply")
-    assert printed.code == 1
-    assert "CronJob stays in charge" in printed.out
-    assert await versions(api, namespace) == before
 
 
 async def test_nothing_is_changed_while_the_earlier_controller_is_running(
@@ -236,15 +199,6 @@ async def test_nothing_is_changed_while_the_earlier_controller_is_running(
     assert migrate("--dry-run").code == 0
 
 
-async def test_a_paused_run_is_left_alone(api: KubeClient, namespace: str, krateo: Krateo, migrate: Migrate) -> None:
-    run = await finished(krateo, "done")
-    annotations = {wellknown.ANNOTATION_PAUSED: "true"}
-    await api.patch(RUNS, namespace, run.metadata.name, {"metadata": {"annotations": annotations}})
-    before = await versions(api, namespace)
-    assert migrate("--apply").code == 0
-    assert await versions(api, namespace) == before
-
-
 async def test_a_deleted_run_loses_the_earlier_controllers_finalizer(
     api: KubeClient, namespace: str, krateo: Krateo, migrate: Migrate
 ) -> None:
@@ -253,14 +207,3 @@ async def test_a_deleted_run_loses_the_earlier_controllers_finalizer(
     assert migrate("--apply").code == 0
     with pytest.raises(NotFound):
         await read(api, run)
-
-
-async def test_a_run_that_the_earlier_controller_never_saw_is_left_to_the_shim(
-    api: KubeClient, namespace: str, krateo: Krateo, migrate: Migrate
-) -> None:
-    body = {"apiVersion": wellknown.API_VERSION, "kind": wellknown.RUN_KIND, "metadata": {"name": "new"}}
-    await api.create(RUNS, namespace, {**body, "spec": {"configRef": {"name": "none"}}})
-    before = await versions(api, namespace)
-    printed = migrate("--apply")
-    assert (printed.code, await versions(api, namespace)) == (0, before)
-    assert "nothing is left to migrate" in printed.out

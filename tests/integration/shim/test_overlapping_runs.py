@@ -103,16 +103,6 @@ async def test_with_allow_a_run_is_created_beside_others(
     assert not any(map(is_cancelled, await children(api, schedule)))
 
 
-async def test_the_runs_of_others_do_not_count(api: KubeClient, namespace: str, submitter: RunSubmitter) -> None:
-    other = await create(api, namespace, "other", schedule=HOURLY)
-    schedule = await create(api, namespace, "hourly", schedule=HOURLY)
-    await submit(submitter, other, EARLIER)
-    label = {wellknown.LABEL_SCHEDULE_UID: schedule.metadata.uid}
-    stranger = await create(api, namespace, "stranger")
-    await api.patch(RUNS, namespace, stranger.metadata.name, {"metadata": {"labels": label}})
-    assert (await submit(submitter, schedule, NOW)).run is not None
-
-
 async def test_two_fires_at_the_same_moment_create_one_run(
     api: KubeClient, namespace: str, submitter: RunSubmitter
 ) -> None:

@@ -8,13 +8,13 @@ from temporalio.client import Client
 from activities.submitting.submit_run import RunSubmitter
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
-from inferrun.kube.objects import QUOTAS, RUNS
+from inferrun.kube.objects import QUOTAS
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
 from tests.integration.shim.conftest import Until
-from tests.integration.shim.runs import create, edit
+from tests.integration.shim.runs import create
 from tests.integration.shim.submissions import children, event_reasons, submit, submitter_of
 from workflows.messages import SubmissionState
 
@@ -32,19 +32,6 @@ def submitter(api: KubeClient, temporal: Client) -> RunSubmitter:
 
 def late(seconds: float) -> datetime:
     return datetime.now(UTC) - timedelta(seconds=seconds)
-
-
-async def test_a_run_that_was_created_before_is_found_however_late_the_retry_is(
-    api: KubeClient, namespace: str, submitter: RunSubmitter
-) -> None:
-    schedule = await create(api, namespace, "hourly", schedule="0 * * * *")
-    first = await submit(submitter, schedule, late(0))
-    assert first.run is not None
-    await edit(api, schedule, suspend=True)
-    due = (await api.get(RUNS, namespace, first.run.name))["metadata"]["annotations"]["inferrun.dev/scheduled-time"]
-    again = await submit(submitter, schedule, datetime.fromisoformat(due))
-    assert again.run == first.run
-    assert len(await children(api, schedule)) == 1
 
 
 async def test_a_run_that_a_quota_rejects_is_created_once_there_is_room(

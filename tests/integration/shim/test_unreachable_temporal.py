@@ -52,10 +52,3 @@ async def test_a_worker_waits_for_temporal_without_being_restarted(
         await until(is_ready, seconds=120)
         assert worker.returncode is None
         wire.switch(NOBODY)
-
-
-async def test_a_worker_that_waits_for_temporal_can_be_stopped(
-    *, plane: ControlPlane, namespace: str, wire: Gateway, until: Until, tmp_path: Path
-) -> None:
-    async with worker_without_temporal(plane, namespace, wire, tmp_path) as (_worker, port):
-        await until(lambda: asyncio.to_thread(probe, port), lambda found: found[0] == 503, seconds=120)

@@ -12,11 +12,14 @@ from tests.unit.objects import NOW
 
 
 class StoredObjects(KubeClient):
-    """Serves the objects it was given, by plural and name; what is created or deleted is forgotten. Its clock stands still."""
+    """Serves the objects it was given, by plural, and notes what is changed, which has no effect. Its clock stands still."""
 
     def __init__(self, **objects: Object) -> None:
         self._objects = objects
         self.time = NOW
+        self.patched: list[Object] = []
+        self.deleted: list[tuple[str, str, str]] = []
+        """Plural, name and UID."""
 
     def now(self) -> datetime:
         return self.time
@@ -24,14 +27,26 @@ class StoredObjects(KubeClient):
     async def delete(
         self,
         resource: Resource,
-        namespace: str | None,
+        namespace: str | None,  # noqa: ARG002
         name: str,
         *,
         uid: str,
-        version: str | None = None,
-        grace: int | None = None,
+        version: str | None = None,  # noqa: ARG002
+        grace: int | None = None,  # noqa: ARG002
     ) -> None:
-        """Nothing is deleted yet."""
+        self.deleted.append((resource.plural, name, uid))
+
+    async def patch(
+        self,
+        resource: Resource,  # noqa: ARG002
+        namespace: str | None,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        body: Object,
+        *,
+        sub: str | None = None,  # noqa: ARG002
+    ) -> Object:
+        self.patched.append(body)
+        return body
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002
         if resource.plural not in self._objects:

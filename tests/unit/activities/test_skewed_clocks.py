@@ -9,17 +9,25 @@ import pytest
 from activities.judging.delete_run import HistoryPruner, RunDeleter
 from activities.judging.stop_launch import LaunchStopper
 from activities.objects.events import EventRecorder
-from activities.objects.installation import Installation
 from activities.watching.inspect_launch import LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.pod_shape import shape_of_pod
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
-from inferrun.run_ref import RunRef
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.activities.one_schedule import OneSchedule, submit
-from tests.unit.launches import JOB_NAME, JOB_UID, is_of_shim, live_job, live_pod, live_run, running
+from tests.unit.launches import (
+    INSTALLATION,
+    JOB_NAME,
+    JOB_UID,
+    is_of_shim,
+    live_job,
+    live_pod,
+    live_run,
+    no_postponement,
+    running,
+)
 from tests.unit.objects import NOW, RUN, at, snapshot
 from workflows.messages import (
     DeleteRunInput,
@@ -30,9 +38,6 @@ from workflows.messages import (
     StopLaunchResult,
 )
 
-INSTALLATION = Installation(
-    id="tests", task_queue="tests", temporal_namespace="default", ui_url="http://ui", namespace="inferrun"
-)
 SILENT = [
     {"type": "Ready", "status": "False", "lastTransitionTime": at(0)},
     {"type": "ContainersReady", "status": "True"},
@@ -96,10 +101,6 @@ async def test_a_node_is_lost_by_the_clock_of_the_control_plane_that_marked_its_
     inspector = LaunchInspector(api, RunStore(api), reader_of(api), installation=INSTALLATION)
     report: LaunchReport = await inspector.inspect_launch(request())
     assert (report.stage, report.cluster_time) == (stage, api.time)
-
-
-async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is not a run of a schedule")
 
 
 @pytest.mark.parametrize("seconds", [-60, 0])

@@ -9,8 +9,7 @@ import uvloop
 
 from control.metrics import Metrics
 from control.work_queue import WorkQueue
-
-IN_TIME = 5
+from tests.unit.operator_shim.observer.fakes import IN_TIME, until
 
 
 @asynccontextmanager
@@ -34,12 +33,6 @@ async def recording(*, workers: int = 2) -> AsyncIterator[tuple[WorkQueue[str], 
 
     async with working(reconcile, workers=workers) as queue:
         yield queue, seen
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(IN_TIME):
-        while not is_so():  # noqa: ASYNC110 -- what is waited for has no event of its own
-            await asyncio.sleep(0)
 
 
 async def test_a_key_that_is_added_often_is_reconciled_once() -> None:

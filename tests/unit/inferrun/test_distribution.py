@@ -62,15 +62,11 @@ def run(python: Path, *arguments: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def test_the_wheel_contains_only_the_library(wheel: Path) -> None:
+def test_the_wheel_contains_only_the_library_and_declares_that_it_is_typed(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        top_level = {name.split("/")[0] for name in archive.namelist()}
-    assert top_level == {"inferrun", "inferrun-0.1.0.dist-info"}
-
-
-def test_the_wheel_declares_that_the_library_is_typed(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        assert "inferrun/py.typed" in archive.namelist()
+        names = archive.namelist()
+    assert {name.split("/")[0] for name in names} == {"inferrun", "inferrun-0.1.0.dist-info"}
+    assert "inferrun/py.typed" in names
 
 
 def test_the_installed_library_imports_without_the_checkout(python: Path) -> None:

@@ -21,7 +21,6 @@ MODEL = {"model": {"kind": "InferenceService", "name": "iris", "namespace": "mod
 
 
 def stages(status: InferenceRunStatus) -> dict[str, str]:
-    """The status of each stage that the run has."""
     return {one.type: str(one.status) for one in status.conditions if one.type in STAGES}
 
 

@@ -95,21 +95,10 @@ def test_an_invalid_argument_is_rejected_with_the_name_of_the_field(argument: ob
         assert word in str(rejection.value)
 
 
-def test_a_schedule_submits_only_its_parent() -> None:
-    parsed = parse_submission({"namespace": "team", "parent": {"name": "nightly", "uid": "u"}})
-    assert parsed.parent is not None
-    assert parsed.parent.name == "nightly"
-
-
 def test_an_error_message_is_short_even_with_many_problems() -> None:
     with pytest.raises(InvalidSubmission) as rejection:
         parse_submission({**REQUEST, **{f"unknown{number}": "x" * 10_000 for number in range(1000)}})
     assert len(str(rejection.value)) < 2048
-
-
-def test_resources_are_part_of_the_run() -> None:
-    asked = {"requests": {"cpu": 2}, "limits": {"memory": "1Gi"}}
-    assert parse_submission({**REQUEST, "resources": asked}).run_spec()["resources"] == asked
 
 
 @pytest.mark.parametrize(

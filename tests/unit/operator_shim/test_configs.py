@@ -3,7 +3,6 @@
 import pytest
 
 from activities.objects.events import EventRecorder
-from inferrun.kube.objects import Object, Resource
 from inferrun.run_defaults import Defaults
 from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import digest_config
@@ -19,28 +18,13 @@ VALID = {
 }
 
 
-class PatchedConfig(StoredObjects):
-    """Keeps the statuses that were written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written: list[Json] = []
-
-    async def patch(
-        self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
-    ) -> Object:
-        assert (resource.plural, namespace, name, sub) == ("inferenceconfigs", "models", "iris", "status")
-        self.written.append(body["status"])
-        return body
-
-
 @pytest.mark.parametrize(
     ("spec", "conditions"),
     [(VALID, {"Ready": "True"}), (VALID | {"kserve": {"modelVersion": "v9"}}, {"Ready": "False", "Stalled": "True"})],
     ids=["valid", "invalid"],
 )
 async def test_the_status_says_once_whether_runs_can_use_the_config(spec: Json, conditions: dict[str, str]) -> None:
-    api, metadata = PatchedConfig(), {"name": "iris", "namespace": "models", "uid": "u", "resourceVersion": "1"}
+    api, metadata = StoredObjects(), {"name": "iris", "namespace": "models", "uid": "u", "resourceVersion": "1"}
     config: Json = {"metadata": metadata | {"generation": 3}, "spec": spec}
 
     async def no_runs(_key: tuple[str, str]) -> list[str]:
@@ -55,9 +39,10 @@ async def test_the_status_says_once_whether_runs_can_use_the_config(spec: Json, 
         runner_account="",
     )
     await statuses.update(("models", "iris"))
-    [written] = api.written
+    [patch] = api.patched
+    written = patch["status"]
     assert written["observedGeneration"] == 3
     assert {one["type"]: one["status"] for one in written["conditions"]} == conditions
     config["status"] = written
     await statuses.update(("models", "iris"))
-    assert len(api.written) == 1
+    assert len(api.patched) == 1

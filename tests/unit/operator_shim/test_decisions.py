@@ -137,6 +137,10 @@ def test_an_edit_is_sent_until_it_is_acknowledged(status: Json, *, expected: boo
 def test_an_edit_that_affects_all_runs_is_not_worth_a_notice() -> None:
     assert edit_notice([], generation=2) == ""
     assert "1 run in progress, which keep what they started with: a;" in edit_notice(["a"], generation=2)
+    assert edit_notice([f"active-{number}" for number in range(8)], generation=2) == (
+        "generation 2 does not affect 8 runs in progress, which keep what they started with: active-0, active-1, "
+        "active-2, active-3, active-4 and 3 more; to use it, create new runs"
+    )
 
 
 def test_a_schedule_that_fires_too_often_is_rejected_with_the_setting() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,8 +16,8 @@ from operator_shim.run_metrics import CONFIGS_LIMIT, PAIRS_LIMIT, RunMetrics
 from operator_shim.run_watch import RunWatch, trim_run
 from tests.unit.objects import NOW, at
 from tests.unit.operator_shim.collections import Collections
+from tests.unit.operator_shim.observer.fakes import until
 
-IN_TIME = 5
 CREATED = at(60)
 SAMPLES_OF_A_PAIR = 100
 """At most, of a config with runs in several states; that of one config whose runs always succeed are half as many."""
@@ -271,12 +270,6 @@ def test_the_number_of_series_does_not_grow_with_runs_configs_and_namespaces(sta
     beyond = 1000 - (PAIRS_LIMIT - CONFIGS_LIMIT - 1)
     assert stage.value("inferrun_runs_ended_total", *succeeded, namespace="(other)", config="(other)") == 2 * beyond
     assert stage.value("inferrun_runs", "Running", "Running", namespace="(other)", config="(other)") == beyond
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(IN_TIME):
-        while not is_so():  # noqa: ASYNC110 -- what is waited for has no event of its own
-            await asyncio.sleep(0)
 
 
 async def test_the_watch_shows_whole_runs_once_they_were_listed_and_caches_them_whatever_happens(

@@ -3,15 +3,13 @@
 import itertools
 import random
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import pytest
 from croniter import croniter
 
 from inferrun.resources import ConcurrencyPolicy, InferenceRun, parse_run
 from inferrun.resources.cron import CronTimes, parse_schedule
-from inferrun.resources.fire_times import EPOCH, fire_times
-from operator_shim.schedule_spec import CHANGES_WITHIN, calendars_of, schedule_of, spans_of, temporal_times
+from operator_shim.schedule_spec import calendars_of, schedule_of, spans_of
 
 START = datetime(2026, 2, 25, 22, 17, tzinfo=UTC)
 
@@ -139,31 +137,3 @@ def test_fields_of_the_spec_are_in_the_schedule() -> None:
     assert (schedule.time_zone, schedule.policy) == ("Europe/Rome", ConcurrencyPolicy.REPLACE)
     assert (schedule.catch_up_seconds, schedule.jitter_seconds, schedule.is_paused) == (10, 60, True)
     assert "0 9 * * MON (Europe/Rome)" in schedule.note
-
-
-STEP = timedelta(minutes=5)
-"""All times of the expressions below are multiples of it."""
-
-ZONES = ("Europe/Rome", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Kolkata")
-
-
-@pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize(
-    "expression",
-    ["30 * * * *", "*/20 * * * *", "30 2 * * *", "15 0,1,2,3 * * SUN", "0 * * * 1-5", "30 2 25 * *", "@every 90m"],
-)
-@pytest.mark.parametrize("now", ["2026-03-29T10:00", "2026-04-24T10:00", "2026-10-20T10:00", "2026-11-01T06:00"])
-def test_a_schedule_fires_when_it_should_while_clocks_change(zone: str, expression: str, now: str) -> None:
-    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
-    calendars, intervals = temporal_times(parse_schedule(expression), zone=ZoneInfo(zone), now=moment)
-    start, end = moment - CHANGES_WITHIN + timedelta(days=2), moment + CHANGES_WITHIN - timedelta(days=2)
-    found = []
-    for number in range(int((end - start) / STEP)):
-        instant = start + number * STEP
-        seconds = int((instant - EPOCH).total_seconds())
-        if any(seconds % one.every == one.offset for one in intervals) or (
-            calendars and any(matches(calendar, instant.astimezone(ZoneInfo(zone))) for calendar in calendars)
-        ):
-            found.append(instant)
-    expected = fire_times(expression, time_zone=zone, after=start - timedelta(seconds=1))
-    assert found == list(itertools.takewhile(lambda one: one < end, expected))

@@ -55,12 +55,6 @@ def test_a_verdict_without_times_gets_those_that_the_workflow_observed(state: Ru
     assert state.started_at is None
 
 
-def test_a_launch_that_never_started_uses_no_time(state: RunState) -> None:
-    never = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED)
-    assert state.finish_launch(never, now=NOW) == never
-    assert state.progress.seconds_used == 0
-
-
 BEGAN = "2026-11-21T08:00:00Z"
 
 
@@ -93,23 +87,6 @@ def test_only_the_latest_attempts_are_kept(state: RunState) -> None:
     assert [item.launch for item in state.progress.attempts] == list(range(31 - ATTEMPTS_LIMIT, 31))
 
 
-def test_a_replaced_pod_is_listed_with_its_launch(state: RunState) -> None:
-    lost = LaunchReport(
-        stage=LaunchStage.POD_LOST,
-        pod_name="inf-iris-abc",
-        node_name="node-1",
-        started_at="2026-11-21T08:00:00Z",
-        exit_code=143,
-        loss_reason=Reason.DISRUPTED,
-        loss_message="x" * 2000,
-    )
-    state.add_replaced_pod(launched(), lost, lost_at="2026-11-21T08:00:30Z")
-    [listed] = state.progress.attempts
-    assert (listed.launch, listed.attempt, listed.replaced, listed.reason) == (1, 1, True, "Disrupted")
-    assert (listed.pod_name, listed.node_name, listed.exit_code) == ("inf-iris-abc", "node-1", 143)
-    assert len(listed.message or "") <= 256
-
-
 def test_a_cancelled_launch_is_listed_with_its_pod_and_not_as_one_that_somebody_deleted(state: RunState) -> None:
     gone = Verdict(
         kind=VerdictKind.JOB_GONE,
@@ -138,26 +115,6 @@ def test_a_cancellation_before_the_next_launch_lists_nothing_more(state: RunStat
     state.next_launch(is_counted=True, has_waited=False)
     state.list_cancelled(launched(), LaunchReport(stage=LaunchStage.ENDED), now=NOW)
     assert [item.launch for item in state.progress.attempts] == [1]
-
-
-def test_an_edit_of_the_timeout_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
-    state.edit_spec(SpecChanged(timeout_seconds=7))
-    assert state.timeout_seconds == 7
-    state.begin_launch()
-    state.accept_launch(launched(timeout_seconds=9))
-    assert state.timeout_seconds == 9
-
-
-def test_a_resumption_during_a_launch_overrides_what_the_launch_read(state: RunState) -> None:
-    state.begin_launch()
-    state.edit_spec(SpecChanged(timeout_seconds=0, suspend=False))
-    state.accept_launch(launched(is_suspended=True))
-    assert not state.is_suspended
-
-
-def test_a_launch_by_another_workflow_brings_its_progress(state: RunState) -> None:
-    state.accept_launch(launched(launch=3, attempt=2, seconds_used=60))
-    assert (state.progress.launch, state.progress.attempt, state.progress.seconds_used) == (3, 2, 60)
 
 
 def test_continuing_as_new_keeps_the_state(state: RunState) -> None:
@@ -265,29 +222,7 @@ def test_how_pods_of_a_launch_under_way_have_ended_is_continued(state: RunState,
     assert (following.take_ended("u"), following.of("u").ends) == ("" if is_taken else "pod-a", "signed")
 
 
-def test_one_entry_stands_for_all_launches_of_a_wait(state: RunState) -> None:
-    never = Verdict(kind=VerdictKind.NEVER_RAN, reason=Reason.CONTAINER_NOT_STARTED)
-    state.add_attempt(launched(), FAILED, FAILED.reason)
-    state.next_launch(is_counted=True)
-    for _ in range(30):
-        state.add_attempt(launched(), never, never.reason)
-        state.next_launch(is_counted=False, has_waited=True)
-    assert [(one.launch, one.exit_code) for one in state.progress.attempts] == [(1, 3), (31, None)]
-    assert state.progress.waits == 30
-    state.next_launch(is_counted=True)
-    assert state.progress.waits == 0
-
-
 UNCLEAR = FAILED.model_copy(update={"reason": Reason.POD_LOST, "is_unclear": True})
-
-
-def test_a_failure_without_a_readable_result_is_verified_and_again_when_the_run_ends(state: RunState) -> None:
-    assert not state.must_verify(FAILED, is_final=True)
-    assert state.must_verify(UNCLEAR, is_final=False)
-    state.next_launch(is_counted=True)
-    assert not state.must_verify(FAILED, is_final=False)
-    assert state.must_verify(FAILED, is_final=True)
-    assert state.verify_input(because="", is_final=True).launch == 1
 
 
 def test_the_only_job_of_a_run_is_not_its_only_one_if_its_output_was_verified(state: RunState) -> None:
@@ -367,18 +302,6 @@ def test_a_result_without_progress_does_not_reset_that_of_the_run(state: RunStat
 
 def failed_after(completed: int) -> Verdict:
     return FAILED.model_copy(update={"records": RecordCounts(total=100, completed=completed)})
-
-
-def test_an_attempt_that_committed_records_resets_the_count_of_attempts() -> None:
-    run = RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid)
-    state = RunState(run)
-    counted: list[int] = []
-    for completed in (0, 10, 10, 20, 20):
-        state.finish_launch(failed_after(completed), now=NOW)
-        counted.append(state.progress.counted_attempts)
-        state.next_launch(is_counted=True)
-    assert counted == [1, 1, 2, 1, 2]
-    assert state.progress.attempt == 6
 
 
 def test_the_count_of_attempts_is_kept_when_the_workflow_continues_as_new() -> None:

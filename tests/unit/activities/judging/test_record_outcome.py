@@ -18,15 +18,12 @@ from activities.judging.delete_run import HistoryPruner
 from activities.judging.record_outcome import OutcomeRecorder
 from activities.launching.config_reader import ConfigReader
 from activities.objects.events import EventRecorder
-from activities.objects.installation import Installation
-from inferrun.kube.objects import Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.run_defaults import Defaults
-from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
 from tests.unit.activities.api_servers import StoredObjects
-from tests.unit.launches import live_run
+from tests.unit.launches import INSTALLATION, live_run, no_postponement
 from tests.unit.objects import RUN
 from workflows.messages import LOOK_AGAIN_SIGNAL, RecordInput
 
@@ -65,10 +62,6 @@ class Intercepting(Interceptor):
         return self._signals
 
 
-async def no_postponement(run: RunRef, _seconds: int) -> None:
-    raise AssertionError(f"{run} is not a run of a schedule")
-
-
 async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecorder:
     """A recorder of outcomes."""
     return OutcomeRecorder(
@@ -76,9 +69,7 @@ async def recorder_over(api: StoredObjects, *, signals: Signals) -> OutcomeRecor
         RunStore(api),
         events=EventRecorder(api, reporter="tests"),
         temporal=await Client.connect("127.0.0.1:1", lazy=True, interceptors=[Intercepting(signals)]),
-        installation=Installation(
-            id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url=""
-        ),
+        installation=INSTALLATION,
         configs=ConfigReader(api, defaults=Defaults, runner_account=""),
         defaults=Defaults,
         pruner=HistoryPruner(api, RunStore(api), events=EventRecorder(api, reporter="tests"), postpone=no_postponement),
@@ -119,29 +110,8 @@ async def test_an_outcome_is_recorded_although_the_runs_config_map_was_corrupted
     assert (await recorder.record_outcome(request)).reason is Reason.NAME_TAKEN
 
 
-class DeletingApi(StoredObjects):
-    """Notes what is deleted."""
-
-    def __init__(self, **objects: Object) -> None:
-        super().__init__(**objects)
-        self.deleted: list[tuple[str, str, str]] = []
-
-    async def delete(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        name: str,
-        *,
-        uid: str,
-        version: str | None = None,  # noqa: ARG002
-        grace: int | None = None,
-    ) -> None:
-        assert (namespace, grace) == (RUN.namespace, None), "the Pods get their own grace period"
-        self.deleted.append((resource.plural, name, uid))
-
-
 async def test_a_job_that_other_containers_keep_from_ending_is_deleted_once_the_outcome_is_recorded() -> None:
-    api = DeletingApi(inferenceruns=live_run(phase="Succeeded", reason="Succeeded", message="150 of 150"))
+    api = StoredObjects(inferenceruns=live_run(phase="Succeeded", reason="Succeeded", message="150 of 150"))
     recorder = await recorder_over(api, signals=Signals())
     request = RecordInput(run=RUN, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED, message="150 of 150")
 

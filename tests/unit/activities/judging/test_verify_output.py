@@ -11,19 +11,16 @@ from activities.judging.verify_output import ADMISSION_SECONDS, OutputVerifier
 from activities.launching.compilation import compile_run
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import hash_of
-from activities.objects.installation import Installation
 from inferrun.kube.errors import Forbidden, NotFound
 from inferrun.kube.objects import CONFIG_MAPS, Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import OutputState
 from tests.unit.activities.api_servers import StoredObjects
+from tests.unit.launches import INSTALLATION
 from tests.unit.objects import config, run
 from workflows.messages import VerifyInput, VerifyResult
 
-INSTALLATION = Installation(
-    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url=""
-)
 COMPILED = compile_run(run(), config(), defaults=Defaults(), runner_account="")
 
 

@@ -17,7 +17,6 @@ from activities.launching.snapshot import (
     MountedKey,
     WantedService,
 )
-from inferrun.resources import parse_run
 from inferrun.resources.placement import Placement
 from tests.unit.objects import RUN, UID, Json, snapshot
 
@@ -52,15 +51,6 @@ def environment_of(**changes: Any) -> dict[str, Any]:
     return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in container_of(**changes)["env"]}
 
 
-def test_the_config_map_is_immutable_and_owned_by_its_run() -> None:
-    body = manifests.config_map(RUN, compiled(), installation="inferrun.cluster-uid")
-    assert body["immutable"] is True
-    assert set(body["data"]) == {"contract.json", "snapshot.json"}
-    assert body["metadata"]["name"] == "inf-iris-5be07ada"
-    [owner] = body["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("InferenceRun", "iris", UID, True)
-
-
 def test_a_job_is_owned_by_its_run_and_labelled() -> None:
     body = job_of(launch=3, attempt=2)
     assert body["metadata"]["name"] == "inf-iris-5be07ada-3"
@@ -76,24 +66,6 @@ def test_a_job_is_owned_by_its_run_and_labelled() -> None:
     assert body["spec"]["template"]["metadata"]["labels"] == wanted
 
 
-@pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
-def test_every_image_finds_the_runs_interval_in_its_environment(image: dict[str, Any]) -> None:
-    contract = '{"interval":{"start":"2026-11-21T00:00:00Z","end":"2026-11-22T00:00:00Z"}}'
-    run = CompiledRun("inf-iris-5be07ada", contract, snapshot(**image))
-    body = manifests.job(RUN, run, installation="i", launch=1, attempt=1, seconds_left=None)
-    [container] = body["spec"]["template"]["spec"]["containers"]
-    found = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert found["INFERRUN_INTERVAL_START"] == "2026-11-21T00:00:00Z"
-    assert found["INFERRUN_INTERVAL_END"] == "2026-11-22T00:00:00Z"
-    assert "INFERRUN_INTERVAL_START" not in environment_of(**image)
-
-
-def test_the_selector_matches_the_labels() -> None:
-    labels = job_of()["metadata"]["labels"]
-    terms = dict([manifests.SELECTOR.split("=")])
-    assert terms.items() <= labels.items()
-
-
 def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> None:
     spec = job_of()["spec"]
     assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (1, 0, 0)
@@ -102,19 +74,6 @@ def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> 
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     assert "activeDeadlineSeconds" not in spec
     assert "ttlSecondsAfterFinished" not in spec
-
-
-def test_a_job_of_a_queue_waits_in_no_queue_until_it_is_started() -> None:
-    job = job_of(labels={manifests.QUEUE_LABEL: "small"})
-    assert job["spec"]["parallelism"] == 0
-    assert job["metadata"]["labels"][manifests.QUEUE_LABEL] == manifests.NO_QUEUE
-    assert job["spec"]["template"]["metadata"]["labels"][manifests.QUEUE_LABEL] == "small"
-
-
-def test_a_job_that_a_webhook_puts_into_a_queue_is_created_again_as_one_of_that_queue() -> None:
-    created = job_of()
-    created["metadata"]["labels"][manifests.QUEUE_LABEL] = "default"
-    assert manifests.held(job_of(), created=created) == job_of(labels={manifests.QUEUE_LABEL: "default"})
 
 
 @pytest.mark.parametrize("queue", [None, "small", manifests.NO_QUEUE])
@@ -288,12 +247,6 @@ def test_queue_labels_are_on_the_job_and_cannot_override_ours() -> None:
     metadata = job_of(labels=labels)["metadata"]
     assert metadata["labels"]["kueue.x-k8s.io/priority-class"] == "high"
     assert metadata["labels"]["inferrun.dev/run-uid"] == UID
-
-
-def test_a_jobs_owner_is_a_run_that_can_be_read() -> None:
-    [owner] = job_of()["metadata"]["ownerReferences"]
-    stored = {"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"configRef": {"name": "c"}}}
-    assert parse_run(stored).metadata.owner_references[0].uid == UID
 
 
 def verify_job_of(*, is_final: bool = False, **changes: Any) -> Json:

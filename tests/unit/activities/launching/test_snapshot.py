@@ -437,24 +437,6 @@ ADDRESS = ModelAddress(
 REFERENCE = {"serviceRef": {"kind": "InferenceService", "name": "iris"}}
 
 
-def test_a_config_with_an_object_of_kserve_gets_a_contract_with_what_was_found_out() -> None:
-    given = config(kserve={**REFERENCE, "modelInputName": "x"})
-    compiled = compile_run(run(), given, defaults=DEFAULTS, runner_account="", address=ADDRESS)
-    assert json.loads(compiled.contract_json)["kserve"] == {
-        "modelName": "iris",
-        "modelUrl": "http://a/v2/models/iris/infer",
-        "modelInputName": "x",
-        "protocolVersion": "v2",
-        "service": {
-            "kind": "InferenceService",
-            "namespace": "models",
-            "name": "iris",
-            "generation": 3,
-            "revision": "r1",
-        },
-    }
-
-
 def test_a_later_launch_has_a_config_map_of_its_own_only_if_the_model_has_moved() -> None:
     first = compile_of(spec={"kserve": REFERENCE}, address=ADDRESS)
     assert compile_with_model(first, ADDRESS) is first

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from activities.judging.pod_end import PodEnd, write_ends
-from activities.objects.installation import Installation, SigningKey
+from activities.objects.installation import SigningKey
 from activities.watching.inspect_launch import LOG_SECONDS, LaunchInspector
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.pod_shape import shape_of_pod
@@ -15,14 +15,10 @@ from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import RunnerResult, dump_result
 from tests.unit.activities.api_servers import StoredObjects
-from tests.unit.launches import JOB_NAME, JOB_UID, SHIM_KEY, ends_of, is_of_shim, live_job, live_pod
+from tests.unit.launches import INSTALLATION, JOB_NAME, JOB_UID, SHIM_KEY, ends_of, is_of_shim, live_job, live_pod
 from tests.unit.objects import RUN, Json, snapshot, terminated
 from workflows.activity_options import LOCAL_SECONDS
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
-
-INSTALLATION = Installation(
-    id="tests", task_queue="tests", namespace="default", temporal_namespace="default", ui_url="http://ui"
-)
 
 
 def inspector_of(api: StoredObjects, launches: LaunchReader) -> LaunchInspector:

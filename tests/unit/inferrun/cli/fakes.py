@@ -22,7 +22,6 @@ def deployment(
     namespace: str = "inferrun-system",
     release: str = "inferrun",
 ) -> Object:
-    """A Deployment as in the chart."""
     environment = {
         "INFERRUN_RELEASE": "inferrun-system.inferrun",
         "INFERRUN_TASK_QUEUE": "batch",
@@ -63,13 +62,11 @@ class FakeCluster(KubeClient):
         self.asked: list[Object] = []
 
     async def version(self) -> Object:
-        """The server's version."""
         if "version" in self.errors:
             raise self.errors["version"]
         return self.server_version
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:  # noqa: ARG002 -- the seam's signature
-        """One object."""
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
         try:
@@ -78,7 +75,6 @@ class FakeCluster(KubeClient):
             raise NotFound(f"{resource.plural} {name!r} not found", status=404) from None
 
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:  # noqa: ARG002 -- the seam's signature
-        """The Deployments, in all namespaces also those of others; other lists are empty."""
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
         if resource.plural != "deployments":
@@ -86,7 +82,6 @@ class FakeCluster(KubeClient):
         return {"items": self.deployments if namespace else self.deployments[:1] + self.other_shims}
 
     async def create(self, resource: Resource, namespace: str | None, body: Object, **params: str) -> Object:  # noqa: ARG002 -- the seam's signature
-        """The response to an access review."""
         if resource.plural in self.errors:
             raise self.errors[resource.plural]
         self.asked.append(body)
@@ -108,17 +103,14 @@ class FakeTemporal(TemporalServer):
         self.asked: list[tuple[str, str]] = []
 
     async def has_namespace(self) -> bool:
-        """Whether it exists."""
         return self.namespace_exists
 
     async def search_attributes(self) -> dict[str, str]:
-        """The attributes, or the error."""
         if self.attributes_error is not None:
             raise self.attributes_error
         return self.attributes
 
     async def pollers(self, queue: str, kind: str) -> list[Poller]:
-        """The pollers."""
         self.asked.append((queue, kind))
         return self.workers.get(queue, [Poller(f"inferrun/{INSTALLATION}/worker-1", 3.0)])
 

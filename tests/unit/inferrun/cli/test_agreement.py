@@ -16,7 +16,6 @@ CHART = Path(__file__).resolve().parents[4] / "deploy" / "helm" / "inferrun"
 
 
 def rules_of(component: str) -> list[dict[str, Any]]:  # Any: YAML
-    """The rules of a program in the chart."""
     text = (CHART / "templates" / "_rules.tpl").read_text()
     body = text.split(f'define "inferrun.rules.{component}" -}}}}', 1)[1].split("{{- end -}}", 1)[0]
     rules: list[dict[str, Any]] = yaml.safe_load(body)

@@ -180,9 +180,3 @@ def test_kubectl_completes_the_plugin() -> None:
         command = [sys.executable, "-c", program, *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (done.stdout.splitlines(), done.stderr) == (expected, "")
-
-
-def test_the_help_of_a_flag_does_not_look_as_if_it_took_a_value(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--help"]) == CommandExit.OK
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "--dry-run" in line]
-    assert "<" not in line

@@ -7,7 +7,7 @@ import pytest
 
 from deploy.crds.definitions import inference_config, inference_run
 from inferrun.cli.doctor import Question, examine
-from inferrun.cli.findings import Finding, State, exit_code, lines, summary
+from inferrun.cli.findings import Finding, State, exit_code, summary
 from inferrun.cli.programs import Installed, Poller
 from inferrun.kube.errors import Unreachable
 from inferrun.temporal.connection import TemporalUnavailable
@@ -167,16 +167,6 @@ async def test_a_missing_permission_for_the_leases_is_reported_for_both_programs
     assert all("create leases.coordination.k8s.io" in finding.detail for finding in found)
 
 
-async def test_permissions_are_checked_in_the_watched_namespace(site: Site) -> None:
-    site.cluster.deployments = [deployment("shim", watch="team-a"), deployment("worker", watch="team-a")]
-    await site.findings()
-    reviews = [body["spec"] for body in site.cluster.asked if body["kind"] == "SubjectAccessReview"]
-    leases = [review for review in reviews if review["resourceAttributes"]["resource"] == "leases"]
-    others = [review for review in reviews if review not in leases]
-    assert {review["resourceAttributes"]["namespace"] for review in others} == {"team-a"}
-    assert {review["resourceAttributes"]["namespace"] for review in leases} == {"inferrun-system"}
-
-
 async def test_permissions_are_checked_in_each_watched_namespace(site: Site) -> None:
     listed = "team-a,team-b"
     site.cluster.deployments = [deployment("shim", watch=listed), deployment("worker", watch=listed)]
@@ -206,11 +196,6 @@ async def test_search_attributes_that_cannot_be_listed_are_unknown(site: Site) -
     assert exit_code(await site.findings()) == 0
 
 
-async def test_the_task_queues_of_the_installation_are_checked(site: Site) -> None:
-    await site.findings()
-    assert site.server.asked == [("batch", "workflows"), ("batch", "activities")]
-
-
 @pytest.mark.parametrize(
     "workers",
     [[], [Poller(f"inferrun/{INSTALLATION}/dead", 200.0)]],
@@ -231,11 +216,6 @@ async def test_a_worker_of_another_installation_is_reported(site: Site) -> None:
     assert all("inferrun/other.cluster/b" in found.detail and "taskQueue" in found.fix for found in problems)
 
 
-def test_a_fix_of_two_lines_is_aligned() -> None:
-    printed = list(lines([Finding(State.PROBLEM, "x", "is broken", "do this\nthen that")]))
-    assert printed == ["PROBLEM  x: is broken", "         fix: do this", "              then that"]
-
-
 @pytest.mark.parametrize(
     ("own", "others", "where"),
     [
@@ -254,9 +234,3 @@ async def test_another_installation_that_serves_the_same_namespaces_is_reported(
     assert where in found.what
     assert "release second in namespace team-b-system" in found.detail
     assert "watchNamespace" in found.fix
-
-
-async def test_another_installation_that_serves_other_namespaces_is_no_problem(site: Site) -> None:
-    site.cluster.deployments = [deployment(name, watch="team-a") for name in ("shim", "worker")]
-    site.cluster.other_shims = [deployment("shim", watch="team-b", namespace="team-b-system")]
-    assert exit_code(await site.findings()) == 0

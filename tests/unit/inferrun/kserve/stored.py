@@ -15,7 +15,6 @@ HOST = "sklearn-iris-predictor.kserve-test.svc.cluster.local"
 
 
 def recorded(name: str) -> Json:
-    """An object as KServe's controllers wrote it."""
     found: Json = json.loads((OBJECTS / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
@@ -34,7 +33,6 @@ def merged(base: Json, changes: Json) -> Json:
 
 
 def conditions(**statuses: Any) -> list[Json]:  # Any: a status, or (status, reason, message)
-    """Conditions by type."""
     found = []
     for kind, given in statuses.items():
         status, reason, message = given if isinstance(given, tuple) else (given, "", "")
@@ -121,13 +119,11 @@ def llm_with_router(**changes: Any) -> Json:
 
 
 def service(*ports: Json, headless: bool = False) -> Json:
-    """A Service with these ports."""
     spec = {"clusterIP": "None" if headless else "10.96.0.7", "ports": list(ports)}
     return {"kind": "Service", "metadata": {"name": "any"}, "spec": spec}
 
 
 def port(number: int, *, target: int | str | None = None, name: str = "http") -> Json:
-    """A port of a Service."""
     return {"name": name, "port": number, "protocol": "TCP", "targetPort": target if target is not None else number}
 
 

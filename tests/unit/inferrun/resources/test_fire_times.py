@@ -106,9 +106,3 @@ def test_the_previous_time_is_the_one_before(expression: str, zone: str) -> None
         after = next(times)
         assert previous_time(expression, time_zone=zone, before=after) == before
         before = after
-
-
-def test_hourly_fires_are_an_hour_apart_through_the_year_in_zones_that_change_by_hours() -> None:
-    times = fire_times("30 * * * *", time_zone="Europe/Rome", after=datetime(2026, 1, 1, tzinfo=UTC))
-    first = next(times)
-    assert all(next(times) - first == timedelta(hours=hour) for hour in range(1, 8760))

@@ -8,7 +8,6 @@ from inferrun.reasons import Phase
 from inferrun.resources import (
     Attempt,
     InferenceRunStatus,
-    KServeModel,
     parse_config,
     parse_run,
 )
@@ -31,13 +30,6 @@ RUN = {
 
 def config(**spec: object) -> dict[str, object]:
     return {"metadata": {"name": "iris", "namespace": "models"}, "spec": {"storage": {}, **spec}}
-
-
-def test_a_stored_run_is_parsed_with_its_metadata() -> None:
-    run = parse_run(RUN)
-    assert (run.metadata.name, run.metadata.generation, run.metadata.resource_version) == ("january", 2, "7")
-    assert run.metadata.creation_timestamp == datetime(2026, 11, 21, 8, tzinfo=UTC)
-    assert not run.metadata.is_being_deleted
 
 
 def test_the_config_is_in_the_runs_namespace_unless_another_one_is_named() -> None:
@@ -76,22 +68,6 @@ def test_a_run_is_paused_only_if_its_annotation_is_true() -> None:
     running = {"metadata": metadata | {"annotations": {"krateo.io/paused": "false"}}, "spec": RUN["spec"]}
     assert parse_run(paused).is_paused
     assert not parse_run(running).is_paused
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"kserve": {"modelName": "iris", "modelUrl": "http://iris/infer", "modelVersion": "v2", "modelInputName": "x"}},
-        {"modelName": "iris", "modelUrl": "http://iris/infer", "modelVersion": "v2", "modelInputName": "x"},
-        {"kserve": {"modelName": "iris", "modelVersion": ""}, "modelUrl": "http://iris/infer", "modelVersion": "v2"}
-        | {"modelInputName": "x"},
-    ],
-    ids=["below kserve", "directly below spec", "mixed"],
-)
-def test_both_placements_of_the_model_are_equivalent(spec: dict[str, object]) -> None:
-    assert parse_config(config(**spec)).spec.model == KServeModel(
-        model_name="iris", model_url="http://iris/infer", model_version="v2", model_input_name="x"
-    )
 
 
 def test_a_storage_object_is_preserved_as_written() -> None:

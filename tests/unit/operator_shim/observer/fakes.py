@@ -212,7 +212,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(is_so: Callable[[], object]) -> None:
     """Wait for a condition, with a deadline."""
     async with asyncio.timeout(IN_TIME):
         while not is_so():  # noqa: ASYNC110 -- what is waited for has no event of its own

@@ -4,44 +4,15 @@ import pytest
 
 from activities.watching.observation import Launch
 from inferrun import wellknown
-from inferrun.kube.objects import Object, Resource
 from inferrun.run_defaults import Defaults
 from operator_shim.observer.cluster_jobs import ClusterJobs
 from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import JOB_NAME, JOB_UID, live_job, live_run
 
 
-class NotedChanges(StoredObjects):
-    """Notes what is deleted, and the labels that Jobs get."""
-
-    def __init__(self, **objects: Object) -> None:
-        super().__init__(**objects)
-        self.deleted: list[str] = []
-        self.labelled: list[str] = []
-
-    async def delete(
-        self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None,  # noqa: ARG002
-        name: str,
-        *,
-        uid: str,  # noqa: ARG002
-        version: str | None = None,  # noqa: ARG002
-        grace: int | None = None,  # noqa: ARG002
-    ) -> None:
-        self.deleted.append(name)
-
-    async def patch(
-        self,
-        resource: Resource,  # noqa: ARG002
-        namespace: str | None,  # noqa: ARG002
-        name: str,  # noqa: ARG002
-        body: Object,
-        *,
-        sub: str | None = None,  # noqa: ARG002
-    ) -> Object:
-        self.labelled.append(body["metadata"]["labels"][wellknown.LABEL_INSTALLATION])
-        return body
+def labelled(api: StoredObjects) -> list[str]:
+    """The installations whose labels Jobs got."""
+    return [body["metadata"]["labels"][wellknown.LABEL_INSTALLATION] for body in api.patched]
 
 
 @pytest.mark.parametrize(
@@ -54,23 +25,23 @@ class NotedChanges(StoredObjects):
 )
 async def test_only_the_job_of_a_success_finishes_by_itself(*, phase: str, job_uid: str, is_kept: bool) -> None:
     job = live_job()
-    api = NotedChanges(jobs=job, inferenceruns=live_run(phase=phase, job_uid=job_uid))
+    api = StoredObjects(jobs=job, inferenceruns=live_run(phase=phase, job_uid=job_uid))
     launch = Launch.of_job(job)
     assert launch is not None
     await ClusterJobs(api, installation="tests", defaults=Defaults).withdraw(launch)
-    assert api.deleted == ([] if is_kept else [JOB_NAME])
+    assert [name for _, name, _ in api.deleted] == ([] if is_kept else [JOB_NAME])
 
 
 async def test_labels_that_users_remove_are_restored_each_time() -> None:
     job = live_job()
-    api = NotedChanges(jobs=job)
+    api = StoredObjects(jobs=job)
     jobs = ClusterJobs(api, installation="own.here", defaults=Defaults)
     launch = Launch.of_job(job)
     assert launch is not None
     for _ in range(3):
         job["metadata"]["labels"].pop(wellknown.LABEL_INSTALLATION, None)
         assert await jobs.find(launch) is job
-    assert api.labelled == ["own.here"] * 3
+    assert labelled(api) == ["own.here"] * 3
 
 
 @pytest.mark.parametrize(
@@ -82,6 +53,6 @@ async def test_only_the_launchs_job_is_watched_again_and_only_while_it_goes_on(c
     job = live_job(condition=condition)
     job["metadata"]["uid"] = uid
     job["metadata"]["labels"].pop(wellknown.LABEL_INSTALLATION, None)
-    api = NotedChanges(jobs=job)
+    api = StoredObjects(jobs=job)
     assert await ClusterJobs(api, installation="own.here", defaults=Defaults).find(launch) is job
-    assert api.labelled == []
+    assert labelled(api) == []

@@ -469,14 +469,6 @@ async def test_a_job_that_is_gone_is_signalled_only_when_its_pods_are(leader: St
     assert leader.signals.sent_ended == [Ended(job_uid=JOB_UID, launch=1)]
 
 
-async def test_a_pod_without_a_node_that_a_finalizer_holds_does_not_delay_the_end(leader: Stage) -> None:
-    await leader.deliver(pod=live_pod(node=None, finalizers=["tests/hold"]))
-    leader.workloads.jobs.clear()
-    await leader.deliver(pod=live_pod(node=None, finalizers=["tests/hold"], deletionTimestamp=at(0), version=2))
-    await leader.time.pass_by(1)
-    assert len(leader.signals.sent_ended) == 1
-
-
 @pytest.mark.parametrize(
     "status",
     [{"phase": "Succeeded"}, {"reason": "RetryBackoff"}, {"job_uid": "job-uid-2", "job_name": job_name(JOB_NAME, 2)}],

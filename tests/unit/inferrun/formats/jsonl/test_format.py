@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from inferrun.formats.jsonl.format import JSONL
-from inferrun.plugins import Batch, Block, Chunk, InputError, Limits, RecordError, ResultCounts, Results
+from inferrun.plugins import Batch, Block, Chunk, Limits, RecordError, ResultCounts, Results
 from tests.unit.runner.batches import batch, decoded, file_of, results
 
 
@@ -72,11 +72,6 @@ def test_ids_are_optional_and_kept(path: Path) -> None:
     assert block.ids == ["a", None, None, 7]
 
 
-def test_a_byte_order_mark_is_skipped(path: Path) -> None:
-    path.write_bytes(b"\xef\xbb\xbf[1]\n[2]\n")
-    assert rows(read(path)) == [[1], [2]]
-
-
 def test_bytes_are_strings_with_and_without_a_bad_line_beside_them(path: Path) -> None:
     lines = ['{"b64": "/wA="}', '"x"', '{"custom_id": "a", "inputs": {"b64": "/w=="}}']
     expected = [{"b64": "/wA="}, "x", {"b64": "/w=="}]
@@ -101,10 +96,6 @@ def test_the_line_number_counts_the_line_of_a_byte_order_mark(path: Path) -> Non
     path.write_bytes(b"\xef\xbb\xbf\n[1]\n[x]\n")
     (block,) = read(path)
     assert block.errors[1].message.startswith("rows.jsonl line 3 is not valid JSON")
-
-
-def test_null_is_a_missing_number(path: Path) -> None:
-    assert rows(read(lines_of(path, "[1, null]\n[null, 2]\n"))) == [[1, None], [None, 2]]
 
 
 FAULTS = {
@@ -186,24 +177,6 @@ def test_the_width_of_most_records_is_that_of_all(path: Path) -> None:
     assert decoded(block)[1:] == [[1, 2], [3, 4]]
 
 
-def test_a_block_may_have_only_invalid_records(path: Path) -> None:
-    (block,) = read(lines_of(path, "x\n[1, \n"))
-    assert set(block.errors) == {0, 1}
-    assert len(block.records) == 2
-
-
-def test_a_record_over_the_limit_is_rejected_before_it_is_read_completely(path: Path) -> None:
-    lines_of(path, "[1]\n" + "[" + "1," * 2000 + "1]\n")
-    with pytest.raises(InputError, match=r"line 2: the record is longer than 1024 bytes"):
-        read(path, limits=Limits(record_bytes=1024))
-
-
-def test_a_file_that_became_shorter_is_reported_as_changed(path: Path) -> None:
-    lines_of(path, "[1]\n[2]\n")
-    with pytest.raises(InputError, match="changed while it was being read"):
-        list(JSONL.read(file_of(path, size=100), chunk_of(0, 100), limits=Limits()))
-
-
 def written(given: Batch, found: Results) -> tuple[list[object], list[object], ResultCounts]:
     """The lines of the result file and of the error file, and the counts."""
     out, errors = io.BytesIO(), io.BytesIO()
@@ -223,12 +196,6 @@ def test_results_are_lines_with_index_and_id() -> None:
         {"index": 10, "custom_id": "b", "prediction": None},
     ]
     assert (failed, counts) == ([], ResultCounts(completed=4))
-
-
-def test_results_without_ids_are_lines_with_an_index() -> None:
-    lines, _, counts = written(batch([[1]] * 2, first=7), results([0.25, [1, 2]]))
-    assert lines == [{"index": 7, "prediction": 0.25}, {"index": 8, "prediction": [1, 2]}]
-    assert counts == ResultCounts(completed=2)
 
 
 def test_an_error_is_written_in_place_of_a_prediction_and_to_the_error_file() -> None:
