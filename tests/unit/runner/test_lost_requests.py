@@ -78,22 +78,6 @@ def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
     assert failed_with(Slow(), **limits) == {217: "no_response"}
 
 
-def test_a_record_is_not_blamed_for_the_connections_that_a_server_loses_at_random() -> None:
-    """The server answers the next request after each loss, and loses the one after that, too."""
-
-    class Shaky(Answering):
-        losses, since = 8, 0
-
-        def check(self, indexes: Sequence[int]) -> None:
-            self.since += 1
-            if 217 in indexes and self.losses:
-                self.losses, self.since = self.losses - 1, 0
-            if self.losses < 8 and self.since in (0, 2):
-                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
-
-    assert failed_with(Shaky(), retry_seconds=5) == {}
-
-
 def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt() -> None:
     class Hanging(Answering):
         is_hanging = False
@@ -183,25 +167,6 @@ def test_an_outage_at_the_start_behind_a_proxy_costs_no_record_and_leaves_the_si
 
 def test_an_outage_behind_a_proxy_that_does_not_end_ends_the_attempt() -> None:
     assert_ends(BehindAProxy(away_for=1_000_000), "returned 503", batch_rows=50, concurrency=2)
-
-
-def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_back() -> None:
-    """Those that were lost wait for a proof that it answers."""
-
-    class Away(Answering):
-        back_at = float("inf")
-
-        def check(self, indexes: Sequence[int]) -> None:
-            now = asyncio.get_running_loop().time()
-            if 17 in indexes and self.back_at == float("inf"):
-                self.back_at = now + 0.1
-                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
-            if self.back_at != float("inf") and now < self.back_at:
-                raise Fault(InferenceError("refused"), kind=FaultKind.UNAVAILABLE, was_sent=False)
-
-    model = Away()
-    assert failed_with(model, retry_seconds=5) == {}
-    assert model.most_in_flight == 1
 
 
 class OneByOne(Answering):

@@ -19,14 +19,6 @@ def test_progress_is_rate_limited_except_on_demand() -> None:
     assert completed == [0, 4, 99]
 
 
-def test_the_control_plane_can_parse_progress_lines() -> None:
-    out = io.StringIO()
-    ProgressLog(out, every=2.0, clock=lambda: 0.0).report(Counts(total=20, completed=4, failed=1))
-    progress = latest_line(ProgressLine, out.getvalue())
-    assert progress
-    assert (progress.records.total, progress.records.completed, progress.records.failed) == (20, 4, 1)
-
-
 def test_the_rate_counts_what_this_attempt_has_done_within_a_minute() -> None:
     now, out = [0.0], io.StringIO()
     log = ProgressLog(out, every=0.0, clock=lambda: now[0])
@@ -41,21 +33,6 @@ def test_the_rate_counts_what_this_attempt_has_done_within_a_minute() -> None:
     assert paces[0] is None
     assert paces[1] == {"recordsPerSecond": 100, "secondsLeft": 40, "batchRecords": 64, "concurrency": 4}
     assert (paces[3]["recordsPerSecond"], paces[3]["secondsLeft"]) == (10, 300)
-
-
-def test_the_control_plane_reads_the_pace_and_lines_without_one() -> None:
-    now, out = [0.0], io.StringIO()
-    log = ProgressLog(out, every=0.0, clock=lambda: now[0])
-    log.report(Counts(total=20))
-    progress = latest_line(ProgressLine, out.getvalue())
-    assert progress is not None
-    assert progress.pace is None
-    now[0] = 2.0
-    log.report(Counts(total=20, completed=10))
-    progress = latest_line(ProgressLine, out.getvalue())
-    assert progress is not None
-    assert progress.pace is not None
-    assert (progress.pace.records_per_second, progress.pace.seconds_left) == (5, 2)
 
 
 def test_a_new_note_is_written_at_once() -> None:

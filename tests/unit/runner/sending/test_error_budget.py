@@ -47,13 +47,6 @@ def test_the_error_after_the_last_one_that_is_allowed_ends_the_run() -> None:
     assert not raised.value.is_retryable
 
 
-def test_without_a_threshold_any_number_may_fail() -> None:
-    one = budget()
-    add(one, 0, 100, 100)
-    one.check_rejections(100, ERROR)
-    assert one.first_error == ERROR
-
-
 def test_errors_of_earlier_attempts_count() -> None:
     one = budget("3", committed={2: 2, 7: 1})
     with pytest.raises(TooManyErrors, match=r"^4 of 100 records failed, more than errorThreshold 3 allows"):
@@ -77,16 +70,6 @@ def test_a_canary_passes_with_its_last_record() -> None:
     add(one, 10, 10, 0)
     assert one.canary_passed.is_set()
     add(one, 20, 10, 8)  # 10 % of all
-
-
-def test_without_a_threshold_a_canary_fails_only_as_a_whole() -> None:
-    one = budget(canary=20)
-    add(one, 0, 10, 10)
-    with pytest.raises(TooManyErrors, match="all 20 canary records failed, so the other 80 were not sent"):
-        add(one, 10, 10, 10)
-    other = budget(canary=20)
-    add(other, 0, 20, 19)
-    assert other.canary_passed.is_set()
 
 
 def test_a_canary_continues_after_the_chunks_that_are_committed() -> None:
