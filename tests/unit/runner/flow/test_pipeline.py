@@ -234,6 +234,15 @@ def test_a_half_is_not_sent_to_be_rejected_after_the_other_half_was_accepted() -
     assert model.requests == 9  # 0 to 7, 0 to 3, 0 and 1, 2, 3, 4 to 7, 4 and 5, 6, 7
 
 
+@pytest.mark.parametrize(("bad", "requests"), [({90}, 10), ({30, 200}, 19), (set(range(200)), 405)])
+def test_the_rest_of_a_batch_is_sent_at_once_unless_many_of_its_records_are_rejected(
+    bad: set[int], requests: int
+) -> None:
+    model = PickyModel(*bad)
+    assert errors_of_one_batch(model, 256).keys() == bad
+    assert model.requests == requests
+
+
 def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
     class Busy(PickyModel):
         async def predict(self, batch: Batch) -> Results:
