@@ -118,6 +118,14 @@ async def test_pods_that_live_do_not_predict_a_chunk_twice() -> None:
     assert len([counts for counts in ended if counts is not None]) == 1
 
 
+async def test_a_pod_without_work_of_its_own_helps_the_others() -> None:
+    shared = Shared(random.Random(2))  # noqa: S311  not for security
+    async with asyncio.timeout(LONG):
+        await execute(shared, 1, name="alone", shards=4)
+    assert_whole(shared)
+    assert len(shared.members) == 1
+
+
 async def test_a_later_launch_takes_over_at_once_what_an_earlier_one_had_claimed() -> None:
     shared = Shared(random.Random(3))  # noqa: S311  not for security
     with pytest.raises((RunnerError, ExceptionGroup)):
