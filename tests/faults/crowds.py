@@ -20,7 +20,6 @@ import argparse
 import asyncio
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -30,14 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from activities.launching.manifests import CONTAINER
-from benchmarks.page import replace_section
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.timestamps import parse
 from tests.faults.node import Container, PlayedNode, run_of
-from tests.faults.page import PAGE, machine
+from tests.faults.page import PAGE, folder_for, machine, publish
 from tests.faults.scenarios import success_message
 from tests.faults.users import create_config, create_run, delete
 from tests.faults.world import World, create_namespace, until, world
@@ -338,14 +336,9 @@ def main() -> int:
     parser.add_argument("--size", type=int, help="runs of each crowd (default: up to 500, see above)")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="inferrun-crowds-") as folder:
-        delays = asyncio.run(
-            measure(Path(folder), sizes={crowd: given.size or CROWDS[crowd].size for crowd in given.crowds})
-        )
-    section = section_of(delays)
-    sys.stdout.write(f"{section}\n")
-    if given.record:
-        PAGE.write_text(replace_section(PAGE.read_text(), name="crowds", content=section))
+    with folder_for("crowds") as folder:
+        delays = asyncio.run(measure(folder, sizes={name: given.size or CROWDS[name].size for name in given.crowds}))
+    publish("crowds", section_of(delays), is_recorded=given.record)
     return 1 if any(one.seconds > TOLERATED_SECONDS for one in delays) else 0
 
 
