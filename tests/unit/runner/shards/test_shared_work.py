@@ -167,6 +167,15 @@ async def test_too_many_errors_of_all_pods_together_end_all_of_them() -> None:
     assert not shared.manifests
 
 
+async def test_a_threshold_that_holds_for_the_run_holds_for_each_pod() -> None:
+    shared = Shared(random.Random(6))  # noqa: S311  not for security
+    async with asyncio.timeout(LONG):
+        await asyncio.gather(
+            *(execute(shared, shard, name=f"pod-{shard}", threshold=str(FAILED)) for shard in range(3))
+        )
+    assert_whole(shared)
+
+
 async def test_each_pod_reports_the_progress_of_the_whole_run() -> None:
     shared, seen = Shared(random.Random(7)), list[Counts]()  # noqa: S311  not for security
     first, second = (
