@@ -1,19 +1,7 @@
-"""`python -m tests.faults.crowds`: how much a crowd in one namespace delays a run in another one.
+"""`python -m tests.faults.crowds`: how much each of the crowds on the page delays a run in another namespace.
 
-- `deletes`: 500 runs are deleted at the same moment.
-- `creations`: 300 runs are created at the same moment.
-- `ends`: the containers of 300 runs end at the same moment.
-- `pending timeouts`: 300 runs whose Pods cannot be scheduled reach their `pendingTimeoutSeconds` within a second.
-- `waits`: 300 runs that wait for a config, and have no Job, reach their `pendingTimeoutSeconds` within a second.
-- `timeouts`: 300 running runs reach their `timeoutSeconds` within a second.
-- `schedules`: 300 schedules fire in the same minute.
-- `cancellations`: 300 running runs are cancelled at the same moment.
-- `held`: 60 Pods that are to be stopped are held by a finalizer.
-- `dead node`: the kubelet of the node with 60 running Pods stops, and all of their runs are cancelled.
-
-Lone runs are measured before and during the crowd, from their creation to their recorded end, and beside each a bare Job with
-the same container, from its creation to the end of its Pod. The node is played and needs always the same time. A crowd keeps
-Kubernetes' controllers busy too, and a bare Job shows how long: what a run is delayed beyond its bare Job is the product's.
+Lone runs are measured before and during the crowd, from their creation to their recorded end, and beside each a bare Job with the
+same container: a crowd keeps Kubernetes' controllers busy too, and what a run is delayed beyond its bare Job is the product's.
 """
 
 import argparse
