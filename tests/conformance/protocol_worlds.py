@@ -10,6 +10,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,7 @@ def _json(value: object) -> str:
 
 @asynccontextmanager
 async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
+    """The protocol `v2`; with the extension binary_tensor_data the server takes bytes."""
     server = Server()
 
     async def infer(request: web.Request) -> web.Response:
@@ -202,35 +204,11 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
         yield ProtocolWorld("v2", server)
 
 
-def v2_json() -> AbstractAsyncContextManager[ProtocolWorld]:
-    """The protocol `v2` with a server without extensions."""
-    return _v2(extensions=[])
-
-
-def v2_binary() -> AbstractAsyncContextManager[ProtocolWorld]:
-    """The protocol `v2` with a server that takes bytes."""
-    return _v2(extensions=["classification", "binary_tensor_data"])
-
-
 _GRPC_STATUSES = {
     "rejected": grpc.StatusCode.INVALID_ARGUMENT,
     "busy": grpc.StatusCode.UNAVAILABLE,
     "failed": grpc.StatusCode.INTERNAL,
 }
-
-
-@asynccontextmanager
-async def grpc_raw() -> AsyncIterator[ProtocolWorld]:
-    """The protocol `grpc-v2` with a server that returns bytes."""
-    async with _grpc(is_raw=True) as world:
-        yield world
-
-
-@asynccontextmanager
-async def grpc_contents() -> AsyncIterator[ProtocolWorld]:
-    """The protocol `grpc-v2` with a server that returns typed contents."""
-    async with _grpc(is_raw=False) as world:
-        yield world
 
 
 @asynccontextmanager
@@ -242,6 +220,7 @@ async def grpc_secured(credentials: grpc.ServerCredentials) -> AsyncIterator[Pro
 
 @asynccontextmanager
 async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[ProtocolWorld]:
+    """The protocol `grpc-v2` with a server that returns bytes or typed contents."""
     server = Server()
 
     async def infer(request: Any, context: Any) -> Any:  # Any: generated messages
@@ -363,6 +342,11 @@ def _described(predictions: list[Any]) -> dict[str, Any]:  # Any: JSON
 
 
 OpenProtocolWorld = Callable[[], AbstractAsyncContextManager[ProtocolWorld]]
+
+v2_json: OpenProtocolWorld = partial(_v2, extensions=[])
+v2_binary: OpenProtocolWorld = partial(_v2, extensions=["classification", "binary_tensor_data"])
+grpc_raw: OpenProtocolWorld = partial(_grpc, is_raw=True)
+grpc_contents: OpenProtocolWorld = partial(_grpc, is_raw=False)
 
 PROTOCOLS: dict[str, OpenProtocolWorld] = {
     "v1": v1,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from inferrun.plugins import Checkpoint, Claim, Counts, Member, OutputStore, SharedStore, TokenUsage
+from inferrun.plugins import Claim, Counts, Member, OutputStore, SharedStore, TokenUsage
 from inferrun.resources.store_rules import SHARED_LABELS
 from tests.conformance.test_output_stores import CHUNKS, WHOLE, begin, predict
 from tests.conformance.worlds import OUTPUTS, Disk, OutputWorld
@@ -84,16 +84,3 @@ async def test_one_pod_commits_what_several_have_predicted(world: OutputWorld) -
     assert world.stored() == WHOLE
     async with world.open(pod="pod-3") as store:
         assert (await store.open()).committed_run is not None
-
-
-async def test_a_pod_that_begins_late_learns_what_is_committed(world: OutputWorld) -> None:
-    async with world.open(pod="pod-1") as store:
-        await begin(store)
-        await shared(store).claim(Claim(0, 0, "pod-1"))
-        await predict(store, CHUNKS[:1])
-        await shared(store).claim(Claim(1, 0, "pod-1"))
-    async with world.open(pod="pod-2") as store:
-        checkpoint: Checkpoint = await store.open()
-        assert set(checkpoint.committed) == {0}
-        survey = await shared(store).survey()
-        assert (survey.committed, dict(survey.claims)) == (frozenset({0}), {1: Claim(1, 0, "pod-1")})

@@ -78,20 +78,17 @@ def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
     assert failed_with(Slow(), **limits) == {217: "no_response"}
 
 
-def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt() -> None:
-    class Hanging(Answering):
-        is_hanging = False
-
-        def check(self, indexes: Sequence[int]) -> None:
-            self.is_hanging |= 217 in indexes
-            if self.is_hanging:
-                raise Fault(InferenceError("no response within 300 s"), kind=FaultKind.TIMEOUT)
-
-    assert_ends(Hanging(), "within 300 s")
-
-
-@pytest.mark.parametrize("first", [0, 217])
-def test_a_server_that_ends_whatever_it_is_sent_ends_the_attempt(first: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "first", "limits"),
+    [
+        (FaultKind.TIMEOUT, 217, {}),
+        (FaultKind.LOST, 217, {"concurrency": 4}),
+        (FaultKind.LOST, 0, {"concurrency": 4, "batch_rows": 50}),
+    ],
+)
+def test_a_server_that_answers_nothing_any_more_ends_the_attempt(
+    kind: FaultKind, first: int, limits: dict[str, float]
+) -> None:
     class Ending(Answering):
         requests, is_ending = 0, False
 
@@ -99,10 +96,10 @@ def test_a_server_that_ends_whatever_it_is_sent_ends_the_attempt(first: int) -> 
             self.requests += 1
             self.is_ending |= first in indexes
             if self.is_ending:
-                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
+                raise Fault(InferenceError("no response"), kind=kind)
 
     model = Ending()
-    assert_ends(model, "closed", batch_rows=50 if first == 0 else 1, concurrency=4)
+    assert_ends(model, "no response", **limits)
     assert model.requests < 5 * RECORDS
 
 

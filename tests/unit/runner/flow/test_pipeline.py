@@ -179,6 +179,23 @@ async def test_every_record_is_written_once_and_in_order(seed: int) -> None:
     assert list(ends) == [0, *(chunk.end for chunk in source.all)]
 
 
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  not for security
+    source, sink = Numbers(chance), Recorder()
+    done = {chunk.index: chunk for chunk in source.all if chance.random() < 0.5}
+    committed = {index: ChunkCommit(ResultCounts(chunk.records - 1, 1)) for index, chunk in done.items()}
+    checkpoint = Checkpoint(plan=source.plan(), committed=committed)
+    model = FaultyModel(chance, concurrency=2)
+    limits = Limits(concurrency=2, request_seconds=0, batch_rows=64)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
+    counts = await pipeline.run(source.plan(), checkpoint)
+    missing = [chunk for chunk in source.all if chunk.index not in done]
+    assert sink.committed == [chunk.index for chunk in missing]
+    assert list(sink.written) == [index for chunk in missing for index in range(chunk.first, chunk.stop)]
+    assert counts.completed + counts.failed == RECORDS
+
+
 class PickyModel(FaultyModel):
     """A model that rejects every request with a record that it does not like."""
 
@@ -268,6 +285,36 @@ def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response()
     found = errors_of_one_batch(Recovering(1, kind=FaultKind.INVALID), 2)
     assert {at: error.attempts for at, error in found.items()} == {1: sent[1]}
     assert sent[1] > 4
+
+
+@pytest.mark.parametrize("bad", [range(20), range(RECORDS)], ids=["the first", "all"])
+async def test_a_rejection_is_an_error_of_its_record_although_none_was_accepted_before(bad: range) -> None:
+    counts = await predict_with(PickyModel(*bad), Recorder())
+    assert (counts.completed, counts.failed) == (RECORDS - len(bad), len(bad))
+
+
+def test_a_model_that_rejects_a_thousand_records_in_a_row_ends_the_run() -> None:
+    with pytest.raises(ExceptionGroup) as failed:
+        errors_of_one_batch(PickyModel(*range(1_000)), 1_000)
+    assert failed.group_contains(InferenceError, match="bad record")
+
+
+@pytest.mark.parametrize("kind", [FaultKind.INVALID, FaultKind.SERVER_ERROR])
+@pytest.mark.parametrize("bad", [range(RECORDS), range(100, RECORDS)], ids=["all", "most"])
+async def test_a_server_that_gives_no_valid_responses_any_more_ends_the_attempt(bad: range, kind: FaultKind) -> None:
+    class Broken(PickyModel):
+        """Once broken, it is broken for all records."""
+
+        async def predict(self, batch: Batch) -> Results:
+            if batch.first in self._bad:
+                self._bad = set(range(RECORDS))
+            return await super().predict(batch)
+
+    model = Broken(*bad, kind=kind)
+    with pytest.raises(ExceptionGroup) as failed:
+        await predict_with(model, Recorder())
+    assert failed.group_contains(InferenceError, match="bad record")
+    assert model.requests < 1000
 
 
 async def test_a_chunk_that_lost_records_is_an_input_error() -> None:

@@ -35,6 +35,21 @@ def test_the_rate_counts_what_this_attempt_has_done_within_a_minute() -> None:
     assert (paces[3]["recordsPerSecond"], paces[3]["secondsLeft"]) == (10, 300)
 
 
+def test_the_control_plane_reads_the_pace_and_lines_without_one() -> None:
+    now, out = [0.0], io.StringIO()
+    log = ProgressLog(out, every=0.0, clock=lambda: now[0])
+    log.report(Counts(total=20))
+    progress = latest_line(ProgressLine, out.getvalue())
+    assert progress is not None
+    assert progress.pace is None
+    now[0] = 2.0
+    log.report(Counts(total=20, completed=10))
+    progress = latest_line(ProgressLine, out.getvalue())
+    assert progress is not None
+    assert progress.pace is not None
+    assert (progress.pace.records_per_second, progress.pace.seconds_left) == (5, 2)
+
+
 def test_a_new_note_is_written_at_once() -> None:
     out = io.StringIO()
     log = ProgressLog(out, every=2.0, clock=lambda: 0.0)

@@ -72,6 +72,16 @@ def test_a_canary_passes_with_its_last_record() -> None:
     add(one, 20, 10, 8)  # 10 % of all
 
 
+def test_without_a_threshold_a_canary_fails_only_as_a_whole() -> None:
+    one = budget(canary=20)
+    add(one, 0, 10, 10)
+    with pytest.raises(TooManyErrors, match="all 20 canary records failed, so the other 80 were not sent"):
+        add(one, 10, 10, 10)
+    other = budget(canary=20)
+    add(other, 0, 20, 19)
+    assert other.canary_passed.is_set()
+
+
 def test_a_canary_continues_after_the_chunks_that_are_committed() -> None:
     assert budget("10%", canary=20, committed={0: 0, 1: 2}).canary_passed.is_set()
     one = budget("10%", canary=20, committed={0: 2})

@@ -109,6 +109,7 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
             [
                 *(fails(kind), SEND, needs_example),
                 *(AWAY, SEND, needs_example),  # the example has no valid response, either
+                *(fails(kind), SEND, needs_example),
                 *(fails(kind, example=True), BLAME),
             ],
         )

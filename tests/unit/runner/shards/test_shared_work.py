@@ -118,6 +118,14 @@ async def test_pods_that_live_do_not_predict_a_chunk_twice() -> None:
     assert len([counts for counts in ended if counts is not None]) == 1
 
 
+async def test_a_pod_without_work_of_its_own_helps_the_others() -> None:
+    shared = Shared(random.Random(2))  # noqa: S311  not for security
+    async with asyncio.timeout(LONG):
+        await execute(shared, 1, name="alone", shards=4)
+    assert_whole(shared)
+    assert len(shared.members) == 1
+
+
 async def test_a_later_launch_takes_over_at_once_what_an_earlier_one_had_claimed() -> None:
     shared = Shared(random.Random(3))  # noqa: S311  not for security
     with pytest.raises((RunnerError, ExceptionGroup)):
@@ -157,6 +165,15 @@ async def test_too_many_errors_of_all_pods_together_end_all_of_them() -> None:
     causes = [first_error(error) for error in ended if isinstance(error, BaseException)]
     assert [type(cause) for cause in causes] == [TooManyErrors] * 3
     assert not shared.manifests
+
+
+async def test_a_threshold_that_holds_for_the_run_holds_for_each_pod() -> None:
+    shared = Shared(random.Random(6))  # noqa: S311  not for security
+    async with asyncio.timeout(LONG):
+        await asyncio.gather(
+            *(execute(shared, shard, name=f"pod-{shard}", threshold=str(FAILED)) for shard in range(3))
+        )
+    assert_whole(shared)
 
 
 async def test_each_pod_reports_the_progress_of_the_whole_run() -> None:

@@ -54,6 +54,15 @@ def run_folder(folder: Path) -> Path:
     return folder / "out" / "inf-a"
 
 
+async def test_what_pods_that_died_have_left_behind_is_deleted_with_the_commit(tmp_path: Path) -> None:
+    await predict(tmp_path, pod="pod-1", chunks=[0])
+    left = ("predictions/part-000001-000000000001-dead.jsonl", "predictions/.part-000002-000000000002-dead.jsonl.dead")
+    for name in left:
+        (run_folder(tmp_path) / name).write_text("{}")
+    await predict(tmp_path, pod="pod-2", chunks=[1, 2, 3])
+    assert_has_only_the_first_commit(tmp_path)
+
+
 @pytest.mark.parametrize("step", ["run.json", "part-000000", "000000.json", "000003.json", *JOINED])
 async def test_a_pod_that_pauses_while_another_one_commits_the_run_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
