@@ -171,15 +171,11 @@ class Part:
     """A batch or a part of it that has no results yet, and what its requests met."""
 
     def __init__(
-        self, batch: Batch, server: Server, *, sent: int = 0, is_alone: bool = False, origin: Lost | Fault | None = None
+        self, batch: Batch, server: Server, *, is_alone: bool = False, origin: Lost | Fault | None = None
     ) -> None:
-        """`sent`: how often it was sent as a part of a larger one.
-
-        `origin`: why the batch was divided, if it was lost alone, or is one of two records that had no valid response together.
-        """
+        """`origin`: why the batch was divided, if it was lost alone, or had two records without a valid response together."""
         self.batch = batch
         self.server = server
-        self.sent = sent
         self.origin = origin
         self.begin(is_alone=is_alone)
 
@@ -222,7 +218,6 @@ class Part:
             self.begin(is_alone=False)
         failure = Failure(fault, now, answers=server.answers, is_after_example=is_after_example)
         self.failures.append(failure)
-        self.sent += fault.was_sent
         server.fail(failure, records=len(self.batch))
         wait = self._retries.wait_after(fault, now=now, first_wait=first_wait)
         is_unproven = fault.kind in IN_DOUBT and server.example is None

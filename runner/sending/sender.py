@@ -4,7 +4,7 @@ A request that waits for a retry occupies no slot. Retries have priority over la
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -39,6 +39,10 @@ _PARTS: Final = 32
 _SMALLER: Final = 4
 """Divisor of the number of records per request after a batch was lost alone although none of its parts is, for example because the
 server exceeds its memory limit."""
+
+_JOINED: Final = 16
+"""After a record is blamed, the rest of its batch is sent in one request, unless it has more than this many times the records since
+the previous blamed one. Then others are probably close, and the rest, which would fail as well, remains divided."""
 
 _REJECTIONS_IN_A_ROW: Final = 1000
 """Records that the server rejects one by one without accepting any: then the reason is the request, not the records."""
@@ -86,6 +90,8 @@ class Sender:
         """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
         parts, later = deque([Part(batch, self._server)]), deque[Part]()
         found: dict[int, Results] = {}
+        attempts = Counter[int]()
+        blamed_until = batch.first
         cause: Fault | None = None  # why the batch was rejected of which the next part is the first half
         async with AsyncExitStack() as search:
             while parts or later:
@@ -97,12 +103,15 @@ class Sender:
                 if not part.is_alone:
                     await search.aclose()
                 outcome = await self._try(part)
+                first, stop = part.batch.first, part.batch.first + len(part.batch)
                 if isinstance(outcome, Results):
-                    found[part.batch.first] = _with_attempts(outcome, part.sent + 1)
+                    attempts.update(first + at for at in outcome.errors)
+                    found[first] = outcome
                     cause = cause if cause and len(parts[0].batch) > 1 else None
                     if cause:  # the second half would be rejected
                         parts.extendleft(reversed(self._divided(parts.popleft(), cause)))
                     continue
+                attempts.update(range(first, stop) if outcome.was_sent else ())
                 step = next_step(part)
                 cause = outcome if step is NextStep.DIVIDE and outcome.kind is FaultKind.REJECTED else None
                 match step:
@@ -116,11 +125,21 @@ class Sender:
                     case NextStep.DIVIDE:
                         parts.extendleft(reversed(self._divided(part, outcome)))
                     case NextStep.BLAME:
-                        found[part.batch.first] = _with_attempts(self._blamed(outcome), part.sent)
+                        found[first] = self._blamed(outcome)
+                        rest = batch.part(stop - batch.first, len(batch))
+                        is_all = len(rest) == sum(len(one.batch) for one in parts if not one.is_alone)
+                        is_short = 0 < len(rest) <= min(_JOINED * (first - blamed_until), self.sizer.rows)
+                        parts = deque([Part(rest, self._server)]) if is_all and is_short else parts
+                        blamed_until = stop
                     case NextStep.FAIL:
                         raise outcome.error from outcome
         in_order = [results for _, results in sorted(found.items())]
-        return in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
+        results = in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
+        errors = {
+            at: one if one.code == NOT_SENT else replace(one, attempts=attempts[batch.first + at])
+            for at, one in results.errors.items()
+        }
+        return replace(results, errors=errors) if errors else results
 
     async def _try(self, part: Part) -> Results | Fault:
         """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
@@ -154,7 +173,7 @@ class Sender:
         elif fault.kind in IN_DOUBT and len(batch) == 2:
             origin = fault
         return [
-            Part(batch.part(start, start + size), self._server, sent=part.sent, is_alone=part.is_alone, origin=origin)
+            Part(batch.part(start, start + size), self._server, is_alone=part.is_alone, origin=origin)
             for start in range(0, len(batch), size)
         ]
 
@@ -183,12 +202,3 @@ class Sender:
         if self._server.rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
             raise fault.error from fault
         return fault.results or failed(error)
-
-
-def _with_attempts(results: Results, attempts: int) -> Results:
-    if not results.errors:
-        return results
-    errors = {
-        at: one if one.code == NOT_SENT else replace(one, attempts=attempts) for at, one in results.errors.items()
-    }
-    return replace(results, errors=errors)

@@ -200,10 +200,7 @@ async def test_cancelling_a_submission_that_continues_with_somebody_elses_run_do
 
 
 async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim, caller: Client, theirs: str) -> None:
-    """Another program's workflow under a submission's id cannot supply the result of a run.
-
-    Under the id that a program of the victim will use.
-    """
+    """Another program's workflow under a submission's id cannot supply the result of a run."""
     key = f"answered-{uuid.uuid4().hex[:6]}"
     request = {"namespace": victim.space.name, "configRef": "actor", "parameters": {"exit": "5"}}
     forged = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=theirs)
@@ -218,10 +215,7 @@ async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim
 
 @pytest.mark.parametrize("suffix", ["?x=1", "/", "%2F", "#x", "/../other"])
 async def test_a_run_has_no_second_name(victim: Victim, caller: Client, suffix: str) -> None:
-    """A run cannot be executed again under a second spelling of its workflow id.
-
-    Under which another workflow would execute it again.
-    """
+    """A run cannot be executed again under a second spelling of its workflow id."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     job = job_of(victim, ref)
     alias = RunRef(namespace=ref.namespace, name=ref.name + suffix, uid=ref.uid)
@@ -273,18 +267,26 @@ async def test_cancelling_a_submission_that_follows_somebody_elses_run_does_not_
     await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
 
 
-async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, caller: Client) -> None:
-    """A scheduled run cannot be created by calling its activity."""
+@pytest.fixture
+async def yearly(victim: Victim) -> AsyncIterator[Object]:
+    """The request of a schedule of the victim."""
     name = f"yearly-{uuid.uuid4().hex[:6]}"
     await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
-    parent = ref_of(victim.space, name)
-    request = {"namespace": victim.space.name, "parent": {"name": name, "uid": parent.uid}}
-    handle = await caller.start_workflow("SubmitInferenceRun", request, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    yield {"namespace": victim.space.name, "parent": {"name": name, "uid": ref_of(victim.space, name).uid}}
+    victim.space.kubectl("delete", "inferencerun", name)
+
+
+def expect_no_run_of(victim: Victim, request: Object) -> None:
+    names = [item["metadata"]["name"] for item in victim.space.items("inferenceruns")]
+    assert [name for name in names if name.startswith(f"{request['parent']['name']}-")] == []
+
+
+async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, yearly: Object, caller: Client) -> None:
+    """A scheduled run cannot be created by calling its activity."""
+    handle = await caller.start_workflow("SubmitInferenceRun", yearly, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
     with pytest.raises(WorkflowFailureError):
         await asyncio.wait_for(handle.result(), 30)
-    children = [item for item in victim.space.items("inferenceruns") if item["metadata"]["name"].startswith(f"{name}-")]
-    assert children == []
-    victim.space.kubectl("delete", "inferencerun", name)
+    expect_no_run_of(victim, yearly)
 
 
 @pytest.mark.parametrize(
@@ -321,10 +323,7 @@ BINARY = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=bytes(range
 async def test_a_payload_that_is_no_input_disturbs_nobody(
     victim: Victim, caller: Client, kind: str, payload: RawValue
 ) -> None:
-    """Payloads that cannot be decoded do not affect other workflows.
-
-    Whether its workflow fails or is tried again: the runs of others go on.
-    """
+    """Payloads that cannot be decoded do not affect other workflows."""
     handle = await caller.start_workflow(kind, payload, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
     name = f"beside-{uuid.uuid4().hex[:6]}"
     await asyncio.to_thread(victim.space.apply, run(name, "actor"))
@@ -381,14 +380,12 @@ async def test_an_update_with_a_payload_that_is_no_argument_edits_no_run(
     await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
 
 
-async def test_a_schedule_of_somebody_else_does_not_start_a_child(victim: Victim, caller: Client) -> None:
+async def test_a_schedule_of_somebody_else_does_not_start_a_child(
+    victim: Victim, yearly: Object, caller: Client
+) -> None:
     """Another tenant's schedule cannot be made to create a run."""
-    name = f"yearly-{uuid.uuid4().hex[:6]}"
-    await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
-    parent = ref_of(victim.space, name)
-    request = {"namespace": victim.space.name, "parent": {"name": name, "uid": parent.uid}}
     identity = f"x-{uuid.uuid4().hex}"
-    action = ScheduleActionStartWorkflow("SubmitInferenceRun", request, id=identity, task_queue=QUEUE)
+    action = ScheduleActionStartWorkflow("SubmitInferenceRun", yearly, id=identity, task_queue=QUEUE)
     forged = await caller.create_schedule(identity, Schedule(action=action, spec=ScheduleSpec()))
     try:
         await forged.trigger()
@@ -405,9 +402,7 @@ async def test_a_schedule_of_somebody_else_does_not_start_a_child(victim: Victim
             await asyncio.wait_for(caller.get_workflow_handle(started).result(), 30)
     finally:
         await forged.delete()
-    children = [item for item in victim.space.items("inferenceruns") if item["metadata"]["name"].startswith(f"{name}-")]
-    assert children == []
-    victim.space.kubectl("delete", "inferencerun", name)
+    expect_no_run_of(victim, yearly)
 
 
 @pytest.mark.parametrize(
@@ -454,10 +449,7 @@ async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, call
 
 
 async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(victim: Victim, caller: Client) -> None:
-    """Occupying a run's workflow id does not lose the run.
-
-    The attacker ends the run's workflow and occupies its id with one of another type.
-    """
+    """Occupying a run's workflow id does not lose the run."""
     ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
     await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
     squatter = await caller.start_workflow("Squatter", id=run_workflow_id(ref), task_queue=f"nobody-{uuid.uuid4().hex}")

@@ -219,10 +219,7 @@ def forged_event(pod: Object, reason: str, number: int) -> Object:
 
 @pytest.mark.parametrize("code", ["0", "6"])
 def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: str) -> None:
-    """Forged metadata and Events are treated as data.
-
-    Whatever the owner of a run writes into the objects of the run, it ends with a reason, and what is shown is plain.
-    """
+    """Forged metadata and Events are treated as data."""
     tenant.apply(run("edited", "actor", timeoutSeconds=600, parameters={"sleep": "10", "exit": code}))
     tenant.wait_for("edited", phase="Running", seconds=60)
     [job], [pod] = tenant.items("jobs"), tenant.items("pods")
@@ -260,10 +257,7 @@ def test_metadata_and_events_that_a_user_forges_are_data(tenant: Space, code: st
     ids=str,
 )
 def test_an_edit_of_the_job_of_a_run_is_reported_or_has_no_effect(tenant: Space, spec: Object) -> None:
-    """Edits of a run's Job are reported or have no effect.
-
-    Never do two Pods of a run execute at a time, and the run says what it waits for or how it ended.
-    """
+    """Edits of a run's Job are reported or have no effect."""
     tenant.apply(run("changed", "actor", backoffLimit=0, parameters={"sleep": "8"}))
     tenant.wait_for("changed", phase="Running", seconds=60)
     [job] = tenant.items("jobs")
@@ -402,10 +396,7 @@ def log_of(stage: Stage, component: str) -> str:
 
 
 async def test_secrets_of_a_run_can_be_read_in_its_secret_alone(tenant: Space, stage: Stage, caller: Client) -> None:
-    """Secret values appear nowhere but in the run's Secret.
-
-    Searched are the status, the Events, the Pod with its log, Temporal's history, and the logs of shim and worker.
-    """
+    """Secret values appear nowhere but in the run's Secret."""
     canary = f"c4nary{uuid.uuid4().hex[:8]}"
     address = f"--from-literal=server-url=http://user:{canary}@data.invalid"
     tenant.kubectl("create", "secret", "generic", "own", address)

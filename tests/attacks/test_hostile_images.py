@@ -75,10 +75,7 @@ def test_a_custom_image_cannot_claim_to_have_written_exactly_once(tenant: Space)
     ids=["ansi", "lines", "bidi", "markdown", "shell", "html", "long", "control"],
 )
 async def test_a_message_of_a_container_is_data(tenant: Space, caller: Client, message: str) -> None:
-    """A container's termination message is treated as data.
-
-    One line wherever it is text, and inert where it is rendered as Markdown, which is in Temporal's UI.
-    """
+    """A container's termination message is treated as data."""
     tenant.apply(run("talk", "actor", parameters={"say": message, "exit": "4"}))
     status = await asyncio.to_thread(tenant.wait_for, "talk", phase="Failed", seconds=90)
     found = everything_about(tenant, "talk")
@@ -93,10 +90,7 @@ async def test_a_message_of_a_container_is_data(tenant: Space, caller: Client, m
 
 @pytest.mark.parametrize("code", ["0", "5"])
 def test_a_huge_log_is_not_read(tenant: Space, code: str) -> None:
-    """A very large log is not read as a whole.
-
-    30 MB that look like the progress of the built-in runner.
-    """
+    """A very large log is not read as a whole."""
     tenant.apply(run("loud", "actor", parameters={"lines": "30000", "exit": code, "sleep": "2"}))
     status = tenant.wait_for("loud", phase="Succeeded" if code == "0" else "Failed", seconds=120)
     assert status["exitCode"] == int(code)

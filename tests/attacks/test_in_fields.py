@@ -56,10 +56,7 @@ PASSWORD = "c4nary"
     ids=["api server", "userinfo", "file", "mapped", "lines", "long", "malformed"],
 )
 def test_a_forged_address_of_a_model_is_reported_and_not_called(tenant: Space, stage: Stage, url: str) -> None:
-    """A forged model address is reported and not called.
-
-    In the status of an InferenceService, which KServe's controllers normally write.
-    """
+    """A forged model address is reported and not called."""
     forged = {"address": {"url": url}, "url": url, "components": {"predictor": {"url": url, "address": {"url": url}}}}
     play(Space(stage, tenant.name), merged(standard(), {"metadata": {"name": "forged"}, "status": forged}))
     tenant.apply(ours("forged", kserve={"serviceRef": {"name": "forged"}}, backoffLimit=0))
@@ -155,10 +152,7 @@ def test_a_custom_image_is_not_executed_as_what_only_our_runner_can_do(tenant: S
 
 
 def test_a_run_of_another_namespace_cannot_be_retried(tenant: Space, victim: Victim) -> None:
-    """A run of another namespace cannot be retried.
-
-    The message is that of a run that exists nowhere.
-    """
+    """A run of another namespace cannot be retried."""
     theirs = f"theirs-{uuid.uuid4().hex[:6]}"
     victim.space.apply(run(theirs, "actor"))
     victim.space.wait_for(theirs, phase="Succeeded", seconds=60)
@@ -252,10 +246,7 @@ GARBAGE = {
 def test_a_planted_output_neither_makes_a_run_succeed_nor_lets_it_hang(
     tenant: Space, stage: Stage, garbage: str
 ) -> None:
-    """A planted output neither makes a run succeed nor makes it hang.
-
-    In the folder of the run, before it starts: the result is that of the records, or a failure with a reason.
-    """
+    """A planted output neither makes a run succeed nor makes it hang."""
     operator = Space(stage, tenant.name)
     prepare_rows(operator, backoffLimit=0, shards=2)
     in_pod(operator, "python3 -c 'for i in range(50): print([i, 1])' > /data/in.jsonl")

@@ -84,8 +84,7 @@ def test_a_planted_config_map_is_not_used(tenant: Space, forged: dict[str, Any])
     """A planted ConfigMap is not used."""
     ref = waiting_run(tenant, "planted")
     start = forged_start(tenant, ref, **forged)
-    tenant.apply(config_map(ref, start.contract_json, start.snapshot_json))
-    tenant.apply(config("later", backoffLimit=0))
+    tenant.apply(config_map(ref, start.contract_json, start.snapshot_json), config("later", backoffLimit=0))
     expect_name_taken(tenant, "planted")
     assert not tenant.items("jobs")
 
@@ -95,8 +94,7 @@ def test_a_planted_contract_is_not_used(tenant: Space) -> None:
     ref = waiting_run(tenant, "planted")
     start = forged_start(tenant, ref)
     contract = json.dumps({**json.loads(start.contract_json), "parameters": {"sleep": "0", "exit": "0"}})
-    tenant.apply(config_map(ref, contract, start.snapshot_json))
-    tenant.apply(config("later", backoffLimit=0))
+    tenant.apply(config_map(ref, contract, start.snapshot_json), config("later", backoffLimit=0))
     expect_name_taken(tenant, "planted")
 
 
@@ -108,8 +106,7 @@ def test_a_planted_contract_is_not_used(tenant: Space) -> None:
 def test_garbage_in_a_planted_config_map_is_reported(tenant: Space, garbage: str) -> None:
     """Garbage in a planted ConfigMap is reported."""
     ref = waiting_run(tenant, "garbage")
-    tenant.apply(config_map(ref, garbage, garbage))
-    tenant.apply(config("later", backoffLimit=0))
+    tenant.apply(config_map(ref, garbage, garbage), config("later", backoffLimit=0))
     expect_name_taken(tenant, "garbage")
 
 
@@ -146,23 +143,15 @@ def planted_job(ref: RunRef, *, launch: int = 1, command: str = "exit") -> Objec
     }
 
 
-@pytest.mark.parametrize("command", ["exit", "sleep"])
-def test_a_planted_job_is_not_adopted(tenant: Space, command: str) -> None:
-    """A planted Job is not adopted."""
+@pytest.mark.parametrize(("command", "is_owned"), [("exit", True), ("sleep", True), ("exit", False)])
+def test_a_planted_job_is_not_adopted(tenant: Space, command: str, *, is_owned: bool) -> None:
+    """A planted Job is not adopted, with or without an owner."""
     ref = waiting_run(tenant, "adopt")
-    tenant.apply(planted_job(ref, command=command))
-    tenant.apply(config("later", backoffLimit=0))
+    body = planted_job(ref, command=command)
+    if not is_owned:
+        del body["metadata"]["ownerReferences"]
+    tenant.apply(body, config("later", backoffLimit=0))
     expect_name_taken(tenant, "adopt")
-
-
-def test_a_planted_job_without_an_owner_is_not_adopted(tenant: Space) -> None:
-    """A planted Job without an owner is not adopted."""
-    ref = waiting_run(tenant, "orphan")
-    body = planted_job(ref)
-    del body["metadata"]["ownerReferences"]
-    tenant.apply(body)
-    tenant.apply(config("later", backoffLimit=0))
-    expect_name_taken(tenant, "orphan")
 
 
 def test_a_job_that_is_planted_between_two_attempts_is_not_adopted(tenant: Space) -> None:

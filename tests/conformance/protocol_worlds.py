@@ -4,11 +4,13 @@ The protocol itself is loaded through the registry, as the runner loads it.
 """
 
 import asyncio
+import json
 import math
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,9 @@ class Server:
 
     damage: Callable[[Rows, bytes], bytes] = unchanged
     """Changes the response to these rows on its way."""
+
+    head_length: int | None = None
+    """What a response with bytes says about the length of its JSON, if not the truth."""
 
     datatype: str = "FP32"
     received: list[Rows] = field(default_factory=list)
@@ -154,14 +159,13 @@ async def v1() -> AsyncIterator[ProtocolWorld]:
 
 
 def _json(value: object) -> str:
-    """JSON with NaN, as many Python servers write it."""
-    import json  # noqa: PLC0415  orjson writes null instead
-
+    """JSON with NaN, as many Python servers write it; orjson writes null instead."""
     return json.dumps(value)
 
 
 @asynccontextmanager
 async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
+    """The protocol `v2`; with the extension binary_tensor_data the server takes bytes."""
     server = Server()
 
     async def infer(request: web.Request) -> web.Response:
@@ -182,7 +186,8 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
         predictions = server.respond(rows, kind="binary")
         output, raw = _raw_output(predictions)
         head = orjson.dumps({"outputs": [{**output, "parameters": {"binary_data_size": len(raw)}}]})
-        return web.Response(body=server.damage(rows, head + raw), headers={HEADER_LENGTH: str(len(head))})
+        said = len(head) if server.head_length is None else server.head_length
+        return web.Response(body=server.damage(rows, head + raw), headers={HEADER_LENGTH: str(said)})
 
     async def describe(_: web.Request) -> web.Response:
         return web.json_response({"inputs": [{"name": "input-0", "datatype": server.datatype, "shape": [-1, -1]}]})
@@ -199,35 +204,11 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
         yield ProtocolWorld("v2", server)
 
 
-def v2_json() -> AbstractAsyncContextManager[ProtocolWorld]:
-    """The protocol `v2` with a server without extensions."""
-    return _v2(extensions=[])
-
-
-def v2_binary() -> AbstractAsyncContextManager[ProtocolWorld]:
-    """The protocol `v2` with a server that takes bytes."""
-    return _v2(extensions=["classification", "binary_tensor_data"])
-
-
 _GRPC_STATUSES = {
     "rejected": grpc.StatusCode.INVALID_ARGUMENT,
     "busy": grpc.StatusCode.UNAVAILABLE,
     "failed": grpc.StatusCode.INTERNAL,
 }
-
-
-@asynccontextmanager
-async def grpc_raw() -> AsyncIterator[ProtocolWorld]:
-    """The protocol `grpc-v2` with a server that returns bytes."""
-    async with _grpc(is_raw=True) as world:
-        yield world
-
-
-@asynccontextmanager
-async def grpc_contents() -> AsyncIterator[ProtocolWorld]:
-    """The protocol `grpc-v2` with a server that returns typed contents."""
-    async with _grpc(is_raw=False) as world:
-        yield world
 
 
 @asynccontextmanager
@@ -239,6 +220,7 @@ async def grpc_secured(credentials: grpc.ServerCredentials) -> AsyncIterator[Pro
 
 @asynccontextmanager
 async def _grpc(*, is_raw: bool, credentials: grpc.ServerCredentials | None = None) -> AsyncIterator[ProtocolWorld]:
+    """The protocol `grpc-v2` with a server that returns bytes or typed contents."""
     server = Server()
 
     async def infer(request: Any, context: Any) -> Any:  # Any: generated messages
@@ -360,6 +342,11 @@ def _described(predictions: list[Any]) -> dict[str, Any]:  # Any: JSON
 
 
 OpenProtocolWorld = Callable[[], AbstractAsyncContextManager[ProtocolWorld]]
+
+v2_json: OpenProtocolWorld = partial(_v2, extensions=[])
+v2_binary: OpenProtocolWorld = partial(_v2, extensions=["classification", "binary_tensor_data"])
+grpc_raw: OpenProtocolWorld = partial(_grpc, is_raw=True)
+grpc_contents: OpenProtocolWorld = partial(_grpc, is_raw=False)
 
 PROTOCOLS: dict[str, OpenProtocolWorld] = {
     "v1": v1,

@@ -89,6 +89,7 @@ async def complete(store: OutputStore) -> CommittedRun:
 
 async def test_a_run_is_stored_completely_and_in_order(world: OutputWorld) -> None:
     async with world.open() as store:
+        assert store.delivery == ("ExactlyOnce" if world.label in EXACTLY_ONCE else "AtLeastOnce")
         assert await store.open() == Checkpoint()
         assert await store.begin(plan_for(store)) == plan_for(store)
         await predict(store, CHUNKS)
@@ -124,11 +125,6 @@ async def test_runs_are_independent_of_each_other(world: OutputWorld) -> None:
             await finish(store)
     assert world.stored(run="11111111-run") == WHOLE
     assert world.stored(run="22222222-run") == [value + 100.0 for value in WHOLE]
-
-
-async def test_a_store_declares_its_delivery_guarantee(world: OutputWorld) -> None:
-    async with world.open() as store:
-        assert store.delivery == ("ExactlyOnce" if world.label in EXACTLY_ONCE else "AtLeastOnce")
 
 
 async def test_an_invalid_storage_object_is_reported_with_its_field(world: OutputWorld) -> None:
@@ -178,27 +174,20 @@ async def test_two_concurrent_attempts_store_each_record_once(once: OutputWorld)
     assert results[0] == results[1]
 
 
-async def test_a_late_attempt_changes_nothing(once: OutputWorld) -> None:
-    async with once.open() as late:
-        await begin(late)
-        begun = await write(late, CHUNKS[0], add=1000.0)
-        async with once.open(pod="pod-2") as store:
-            finished = await complete(store)
-        assert not (await begun.commit()).won
-        await predict(late, CHUNKS[1:], add=1000.0)
-        assert await finish(late) == finished
-    assert once.stored() == WHOLE
-
-
-async def test_an_attempt_that_begins_after_another_one_has_committed_the_run_changes_nothing(
-    once: OutputWorld,
-) -> None:
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_a_late_attempt_changes_nothing(once: OutputWorld, *, has_begun: bool) -> None:
     async with once.open() as late:
         assert await late.open() == Checkpoint()
+        begun = []
+        if has_begun:
+            await late.begin(plan_for(late))
+            begun.append(await write(late, CHUNKS[0], add=1000.0))
         async with once.open(pod="pod-2") as store:
             finished = await complete(store)
-        await late.begin(plan_for(late))
-        assert not any(commit.won for commit in await predict(late, CHUNKS, add=1000.0))
+        if not has_begun:
+            await late.begin(plan_for(late))
+        assert not any([(await one.commit()).won for one in begun])
+        assert not any(commit.won for commit in await predict(late, CHUNKS[len(begun) :], add=1000.0))
         assert await finish(late) == finished
     assert once.stored() == WHOLE
 
@@ -228,24 +217,16 @@ async def test_a_failed_record_is_stored_as_an_error_and_counted(once: OutputWor
     assert once.stored()[9] != 9.0
 
 
-async def test_chunks_are_committed_in_any_order(once: OutputWorld) -> None:
+async def test_several_chunks_are_written_at_the_same_time_and_committed_in_any_order(once: OutputWorld) -> None:
     async with once.open() as store:
         await begin(store)
-        await predict(store, [CHUNKS[2], CHUNKS[0]])
-    async with once.open(pod="pod-2") as store:
-        assert sorted((await store.open()).committed) == [0, 2]
-        await store.begin(plan_for(store))
-        await predict(store, CHUNKS[1:2])
-        await finish(store)
-    assert once.stored() == WHOLE
-
-
-async def test_several_chunks_are_written_at_the_same_time(once: OutputWorld) -> None:
-    async with once.open() as store:
-        await begin(store)
-        writers = [await write(store, chunk) for chunk in CHUNKS]
-        for writer in reversed(writers):
+        _, *others = [await write(store, chunk) for chunk in CHUNKS]
+        for writer in reversed(others):
             assert (await writer.commit()).won
+    async with once.open(pod="pod-2") as store:
+        assert sorted((await store.open()).committed) == [1, 2]
+        await store.begin(plan_for(store))
+        await predict(store, CHUNKS[:1])
         await finish(store)
     assert once.stored() == WHOLE
 

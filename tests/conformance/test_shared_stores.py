@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from inferrun.plugins import Checkpoint, Claim, Counts, Member, OutputStore, SharedStore, TokenUsage
+from inferrun.plugins import Claim, Counts, Member, OutputStore, SharedStore, TokenUsage
 from inferrun.resources.store_rules import SHARED_LABELS
-from tests.conformance.test_output_stores import CHUNKS, PLAN, WHOLE, predict
+from tests.conformance.test_output_stores import CHUNKS, WHOLE, begin, predict
 from tests.conformance.worlds import OUTPUTS, Disk, OutputWorld
 
 
@@ -24,9 +24,8 @@ def shared(store: OutputStore) -> SharedStore:
 
 async def test_of_two_claims_with_the_same_chunk_and_generation_the_first_is_recorded(world: OutputWorld) -> None:
     async with world.open(pod="pod-1") as one, world.open(pod="pod-2") as other:
-        for store in (one, other):
-            await store.open()
-            await store.begin(PLAN)
+        await begin(one)
+        await begin(other)
         assert await shared(one).claim(Claim(1, 0, "pod-1"))
         assert not await shared(other).claim(Claim(1, 0, "pod-2"))
         assert await shared(other).claim(Claim(0, 0, "pod-2"))
@@ -44,8 +43,7 @@ async def test_of_two_claims_with_the_same_chunk_and_generation_the_first_is_rec
 
 async def test_a_committed_chunk_has_no_claim(world: OutputWorld) -> None:
     async with world.open(pod="pod-1") as store:
-        await store.open()
-        await store.begin(PLAN)
+        await begin(store)
         await shared(store).claim(Claim(1, 0, "pod-1"))
         await predict(store, CHUNKS[1:2])
         survey = await shared(store).survey()
@@ -56,9 +54,8 @@ async def test_the_latest_sign_of_life_of_each_pod_is_found(world: OutputWorld) 
     first = Member(name="pod-1", shard=0, launch=1)
     second = Member(name="pod-2", shard=1, launch=2, failed=3, usage=TokenUsage(total_tokens=5), verdict="too many")
     async with world.open(pod="pod-1") as one, world.open(pod="pod-2") as other:
-        for store in (one, other):
-            await store.open()
-            await store.begin(PLAN)
+        await begin(one)
+        await begin(other)
         assert (await shared(one).survey()).members == {}
         await shared(one).report(first)
         await shared(other).report(second)
@@ -71,9 +68,9 @@ async def test_the_latest_sign_of_life_of_each_pod_is_found(world: OutputWorld) 
 async def test_one_pod_commits_what_several_have_predicted(world: OutputWorld) -> None:
     counts = Counts(total=30, completed=30)
     async with world.open(pod="pod-1") as one, world.open(pod="pod-2") as other:
+        await begin(one)
+        await begin(other)
         for store in (one, other):
-            await store.open()
-            await store.begin(PLAN)
             await shared(store).report(Member(name="pod", shard=0, launch=1))
         await shared(one).claim(Claim(2, 0, "pod-1"))
         await predict(one, CHUNKS[2:])
@@ -87,17 +84,3 @@ async def test_one_pod_commits_what_several_have_predicted(world: OutputWorld) -
     assert world.stored() == WHOLE
     async with world.open(pod="pod-3") as store:
         assert (await store.open()).committed_run is not None
-
-
-async def test_a_pod_that_begins_late_learns_what_is_committed(world: OutputWorld) -> None:
-    async with world.open(pod="pod-1") as store:
-        await store.open()
-        await store.begin(PLAN)
-        await shared(store).claim(Claim(0, 0, "pod-1"))
-        await predict(store, CHUNKS[:1])
-        await shared(store).claim(Claim(1, 0, "pod-1"))
-    async with world.open(pod="pod-2") as store:
-        checkpoint: Checkpoint = await store.open()
-        assert set(checkpoint.committed) == {0}
-        survey = await shared(store).survey()
-        assert (survey.committed, dict(survey.claims)) == (frozenset({0}), {1: Claim(1, 0, "pod-1")})

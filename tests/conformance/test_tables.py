@@ -37,7 +37,7 @@ from tests.conformance.test_output_stores import CHUNKS, WHOLE, begin, complete,
 from tests.conformance.worlds import (
     INPUTS,
     OUTPUTS,
-    DeltaObjects,
+    DeltaOutput,
     Disk,
     IcebergInput,
     IcebergOutput,
@@ -59,37 +59,6 @@ async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Out
 async def given(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[InputWorld]:
     async with INPUTS[request.param](disk) as opened:
         yield opened
-
-
-async def complete_parts(world: OutputWorld, disk: Disk) -> None:
-    """What a Pod leaves that died after the manifest and before its entry in the table."""
-    async with world.open() as store:
-        await begin(store)
-    place = {name: value for name, value in world.right.items() if name != "table"}
-    opener = registry.Registry().output_store("s3" if "bucket" in place else "file")
-    async with opener({**place, "path": "made/_inferrun", "format": "parquet"}, disk.context(pod="died")) as files:
-        await complete(files)
-
-
-async def test_the_next_attempt_commits_what_is_complete(world: OutputWorld, disk: Disk) -> None:
-    await complete_parts(world, disk)
-    async with world.open(pod="verify") as store:
-        assert isinstance(store, AbortableStore)
-        assert await store.find_commit() is None
-    for pod in ("pod-2", "pod-3"):
-        async with world.open(pod=pod) as store:
-            assert (await store.open()).committed_run is not None
-    assert world.stored() == WHOLE
-
-
-async def test_complete_parts_of_an_aborted_run_are_never_added(world: OutputWorld, disk: Disk) -> None:
-    await complete_parts(world, disk)
-    async with world.open(pod="verify") as store:
-        assert isinstance(store, AbortableStore)
-        assert await store.abort() is None
-    async with world.open(pod="pod-2") as store:
-        with pytest.raises(OutputError, match="aborted"):
-            await store.open()
 
 
 async def test_attempts_and_a_verification_at_the_same_time_agree(world: OutputWorld) -> None:
@@ -165,7 +134,7 @@ async def test_a_commit_on_an_outdated_snapshot_changes_nothing(
         kind, files = IcebergRunTable, world.server.bucket / "made"
         options = {**world.catalog.properties, "type": "sql"}
         arguments = IcebergOutputSpec.model_validate(world.right), options
-    elif isinstance(world, DeltaObjects):
+    elif "bucket" in world.right:
         pytest.skip("the log is the same as on a claim")
     else:
         kind, arguments = DeltaRunTable, (str(files), {})
@@ -187,7 +156,7 @@ TYPED = pyarrow.struct(
 )
 
 
-async def test_typed_predictions_are_read_as_they_were_written(world: OutputWorld, disk: Disk) -> None:
+async def test_typed_predictions_are_read_as_they_were_written(world: OutputWorld) -> None:
     values = [(2**62 + at, f"ü{at}\n", f"2026-11-24T18:00:00.00000{at}Z", [0.1 * at, -1.5]) for at in range(10)]
     texts = [orjson.dumps(dict(zip(TYPED.names, one, strict=True))) for one in values]
     columns = result_schema(key=None, copied=(), predicted=TYPED, types={}, is_flat=True, field="output")
@@ -203,8 +172,8 @@ async def test_typed_predictions_are_read_as_they_were_written(world: OutputWorl
     if isinstance(world, IcebergOutput):
         found = world.catalog.load_table("lake.made").scan().to_arrow()
     else:
-        folder = world.server.bucket if isinstance(world, DeltaObjects) else disk.context().output_dir
-        found = DeltaTable(str(folder / "made")).to_pyarrow_table()
+        assert isinstance(world, DeltaOutput)
+        found = DeltaTable(str(world.table)).to_pyarrow_table()
     for one in TYPED:
         assert found.schema.field(one.name).type.equals(one.type, check_metadata=False), one.name
     rows = found.sort_by("index").to_pylist()
@@ -220,14 +189,14 @@ OTHERS = (
 
 @pytest.mark.parametrize(("columns", "message"), OTHERS)
 async def test_a_table_with_other_columns_is_refused_before_a_record_is_sent(
-    world: OutputWorld, disk: Disk, columns: dict[str, pyarrow.DataType], message: str
+    world: OutputWorld, columns: dict[str, pyarrow.DataType], message: str
 ) -> None:
     empty = pyarrow.schema(columns).empty_table()
     if isinstance(world, IcebergOutput):
         world.catalog.create_table("lake.made", empty.schema, location="s3://records/made")
     else:
-        folder = world.server.bucket if isinstance(world, DeltaObjects) else disk.context().output_dir
-        write_deltalake(str(folder / "made"), empty)
+        assert isinstance(world, DeltaOutput)
+        write_deltalake(str(world.table), empty)
     async with world.open() as store:
         await store.open()
         with pytest.raises(OutputError, match=message):
@@ -269,16 +238,6 @@ async def test_every_attempt_reads_the_snapshot_with_which_the_run_began(given: 
         assert isinstance(source, AdoptingSource)
         source.adopt(plan)
         assert (source.fingerprint, rows_of(source)) == (plan.fingerprint, ROWS)
-
-
-async def test_a_version_may_be_named(given: InputWorld, disk: Disk) -> None:
-    given.fill(ROWS)
-    async with given.open() as source:
-        version = source.plan().objects[0].tag
-    append(given, disk)
-    given.right["version" if given.label == "delta" else "snapshot"] = int(version)
-    async with given.open() as source:
-        assert rows_of(source) == ROWS
 
 
 async def test_columns_are_selected_and_keep_their_types(given: InputWorld, disk: Disk) -> None:

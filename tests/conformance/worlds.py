@@ -9,10 +9,10 @@ import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 import pyarrow
@@ -49,6 +49,7 @@ from tests.integration.runner.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S
 from tests.integration.runner.servers import Handler, data_handler
 from tests.integration.runner.web_server import web_server
 
+Json = dict[str, Any]  # Any: a storage object
 Rows = Sequence[Sequence[object]]
 RUN = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
 CANARY = "c4nary"
@@ -84,127 +85,109 @@ class Disk:
         )
 
 
-class InputWorld(Protocol):
-    """An input store with its backend."""
-
-    label: str
-    right: dict[str, Any]  # Any: a storage object
-    wrong: dict[str, Any]
-    """A storage object that the store must reject."""
-
-    def fill(self, rows: Rows) -> None:
-        """Store these rows in the backend."""
-        ...
-
-    def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
-        """Open the store as a Pod does."""
-        ...
-
-    def open_wrong(self) -> AbstractAsyncContextManager[Source]:
-        """Open the store with the invalid object."""
-        ...
-
-
-class OutputWorld(Protocol):
-    """An output store with its backend."""
-
-    label: str
-    right: dict[str, Any]  # Any: a storage object
-    wrong: dict[str, Any]
-
-    def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
-        """Open the store as a Pod of a run does."""
-        ...
-
-    def open_wrong(self) -> AbstractAsyncContextManager[OutputStore]:
-        """Open the store with the invalid object."""
-        ...
-
-    def stored(self, *, run: str = RUN) -> list[object]:
-        """Return the predictions of a run in the backend, in input order."""
-        ...
-
-
 @dataclass
 class _World:
-    """What all worlds share."""
+    """A store with its backend."""
 
     disk: Disk
     label: str
-    right: dict[str, Any]  # Any: a storage object
-    wrong: dict[str, Any]  # Any: a storage object
+    right: Json
+    """A storage object."""
+
+    wrong: Json
+    """A storage object that the store must reject."""
 
 
-class _Input(_World):
+class InputWorld(_World):
+    """An input store with its backend."""
+
+    def fill(self, rows: Rows) -> None:
+        """Store these rows in the backend."""
+        raise NotImplementedError
+
     def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
+        """Open the store as a Pod does."""
         return registry.Registry().input_store(self.label)(self.right, self.disk.context(limits=limits))
 
     def open_wrong(self) -> AbstractAsyncContextManager[Source]:
+        """Open the store with the invalid object."""
         return registry.Registry().input_store(self.label)(self.wrong, self.disk.context())
 
 
-class _Output(_World):
+class OutputWorld(_World):
+    """An output store with its backend."""
+
     def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
+        """Open the store as a Pod of a run does."""
         return registry.Registry().output_store(self.label)(self.right, self.disk.context(run=run, pod=pod))
 
     def open_wrong(self) -> AbstractAsyncContextManager[OutputStore]:
+        """Open the store with the invalid object."""
         return registry.Registry().output_store(self.label)(self.wrong, self.disk.context())
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        """Return the predictions of a run in the backend, in input order."""
+        raise NotImplementedError
 
 
 def _lines(rows: Rows) -> bytes:
     return b"".join(orjson.dumps(list(row)) + b"\n" for row in rows)
 
 
-class FileInput(_Input):
-    """JSON lines in two files of a folder."""
-
-    def fill(self, rows: Rows) -> None:
-        self._write({"a.jsonl": _lines(rows[: len(rows) // 2]), "b.jsonl": _lines(rows[len(rows) // 2 :])})
-
-    def _write(self, files: Mapping[str, bytes]) -> None:
-        folder = self.disk.context().input_dir / "given"
-        folder.mkdir(exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
+def _csv(rows: Rows) -> bytes:
+    header = [f"column {at}" for at in range(len(rows[0]) if rows else 2)]
+    return "".join(",".join(map(str, line)) + "\r\n" for line in [header, *rows]).encode()
 
 
-class CsvInput(FileInput):
-    """Tables in two files of a folder, one of them compressed."""
-
-    def fill(self, rows: Rows) -> None:
-        first, second = _table(rows[: len(rows) // 2]), _table(rows[len(rows) // 2 :])
-        self._write({"a.csv": first, "b.csv.gz": gzip.compress(second, mtime=0)})
+def _table(rows: Rows) -> pyarrow.Table:
+    return pyarrow.table({f"column {at}": _column([row[at] for row in rows]) for at in range(2)})
 
 
-class ArrowInput(FileInput):
-    """Columns in two files of a folder, in batches of seven rows."""
+def _column(values: Sequence[object]) -> pyarrow.Array:
+    if any(isinstance(value, str) for value in values):
+        return pyarrow.array(list(map(str, values)), pyarrow.string())
+    return pyarrow.array(values, pyarrow.float64())
 
-    def fill(self, rows: Rows) -> None:
-        self._write({"a.arrow": _columns(rows[: len(rows) // 2]), "b.arrow": _columns(rows[len(rows) // 2 :])})
 
-
-def _columns(rows: Rows) -> bytes:
-    table = pyarrow.table({f"column {at}": _floats([row[at] for row in rows]) for at in range(2)})
-    sink = pyarrow.BufferOutputStream()
+def _arrow(rows: Rows) -> bytes:
+    """Columns in batches of seven rows."""
+    table, sink = _table(rows), pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_file(sink, table.schema) as out:
         out.write_table(table, max_chunksize=7)
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def _floats(values: Sequence[object]) -> pyarrow.Array:
-    if any(isinstance(value, str) for value in values):
-        return pyarrow.array(list(map(str, values)), pyarrow.string())
-    return pyarrow.array(values, pyarrow.float64())
+_ENCODERS: dict[str, Callable[[Rows], bytes]] = {
+    ".jsonl": _lines,
+    ".jsonl.zst": lambda rows: pyarrow.Codec("zstd").compress(_lines(rows), asbytes=True),
+    ".csv": _csv,
+    ".csv.gz": lambda rows: gzip.compress(_csv(rows), mtime=0),
+    ".arrow": _arrow,
+}
 
 
-def _table(rows: Rows) -> bytes:
-    header = [f"column {at}" for at in range(len(rows[0]) if rows else 2)]
-    lines = [header, *([str(value) for value in row] for row in rows)]
-    return "".join(",".join(line) + "\r\n" for line in lines).encode()
+def _write_files(folder: Path, suffixes: Sequence[str], rows: Rows) -> None:
+    """Store rows in one file per suffix."""
+    folder.mkdir(exist_ok=True)
+    size = -(-len(rows) // len(suffixes))
+    for at, suffix in enumerate(suffixes):
+        file = folder / f"{at}{suffix}"
+        file.unlink(missing_ok=True)  # an S3 server keeps the ETag of an object that is overwritten behind it
+        file.write_bytes(_ENCODERS[suffix](rows[at * size : (at + 1) * size]))
 
 
-class FileOutput(_Output):
+@dataclass
+class FileInput(InputWorld):
+    """Files in a folder."""
+
+    suffixes: Sequence[str]
+
+    def fill(self, rows: Rows) -> None:
+        _write_files(self.disk.context().input_dir / "given", self.suffixes, rows)
+
+
+class FileOutput(OutputWorld):
     """A folder on a claim."""
 
     def stored(self, *, run: str = RUN) -> list[object]:
@@ -215,37 +198,18 @@ class FileOutput(_Output):
 
 
 @dataclass
-class S3Input(_Input):
-    """Objects of JSON lines below a prefix."""
+class S3Input(InputWorld):
+    """Objects below a prefix."""
 
     server: S3Server
+    suffixes: Sequence[str]
 
     def fill(self, rows: Rows) -> None:
-        half = len(rows) // 2
-        self._write({"a.jsonl": _lines(rows[:half]), "b.jsonl": _lines(rows[half:])})
-
-    def _write(self, files: Mapping[str, bytes]) -> None:
-        folder = self.server.bucket / "given"
-        folder.mkdir(exist_ok=True)
-        for name, content in files.items():
-            (folder / name).unlink(
-                missing_ok=True
-            )  # a server keeps the ETag of an object that is overwritten behind it
-            (folder / name).write_bytes(content)
+        _write_files(self.server.bucket / "given", self.suffixes, rows)
 
 
 @dataclass
-class ZstdInput(S3Input):
-    """Compressed objects of JSON lines below a prefix."""
-
-    def fill(self, rows: Rows) -> None:
-        compress, half = pyarrow.Codec("zstd").compress, len(rows) // 2
-        parts = {"a.jsonl.zst": _lines(rows[:half]), "b.jsonl.zst": _lines(rows[half:])}
-        self._write({name: compress(content, asbytes=True) for name, content in parts.items()})
-
-
-@dataclass
-class S3Output(_Output):
+class S3Output(OutputWorld):
     """Objects below a prefix."""
 
     server: S3Server
@@ -263,7 +227,7 @@ class S3Output(_Output):
 
 
 @dataclass
-class KrateoInput(_Input):
+class KrateoInput(InputWorld):
     """A data handler on loopback."""
 
     handler: Handler
@@ -273,7 +237,7 @@ class KrateoInput(_Input):
 
 
 @dataclass
-class KrateoOutput(_Output):
+class KrateoOutput(OutputWorld):
     """A data handler on loopback."""
 
     handler: Handler
@@ -284,17 +248,17 @@ class KrateoOutput(_Output):
 
 
 @dataclass
-class HttpInput(_Input):
+class HttpInput(InputWorld):
     """A file on a web server with or without ranges."""
 
     served: dict[str, bytes]
 
     def fill(self, rows: Rows) -> None:
-        self.served["body"] = b"".join(orjson.dumps(list(row)) + b"\n" for row in rows)
+        self.served["body"] = _lines(rows)
 
 
 @dataclass
-class SqlInput(_Input):
+class SqlInput(InputWorld):
     """A table of a database."""
 
     server: Postgres
@@ -311,7 +275,7 @@ class SqlInput(_Input):
 
 
 @dataclass
-class SqlOutput(_Output):
+class SqlOutput(OutputWorld):
     """A table of a database."""
 
     server: Postgres
@@ -324,7 +288,7 @@ class SqlOutput(_Output):
         return [error or prediction for _, prediction, error in rows]
 
 
-class RunInput(_World):
+class RunInput(InputWorld):
     """The output of another run, written by an output store in chunks of 20 records."""
 
     earlier: InputRun | None = None
@@ -365,16 +329,14 @@ class RunInput(_World):
     def open_wrong(self) -> AbstractAsyncContextManager[Source]:
         return self._open(self.wrong)
 
-    def _open(
-        self, given: dict[str, Any], **limits: int
-    ) -> AbstractAsyncContextManager[Source]:  # Any: a storage object
+    def _open(self, given: Json, **limits: int) -> AbstractAsyncContextManager[Source]:
         context = self.disk.context(limits=limits)
         contract = context.contract.model_copy(update={"input_run": self.earlier})
         found = replace(context, contract=contract, input_dir=context.output_dir)
         return registry.Registry().input_store("run")(given, found)
 
 
-class SqliteInput(_Input):
+class SqliteInput(InputWorld):
     """A table of a database on a claim."""
 
     def fill(self, rows: Rows) -> None:
@@ -386,7 +348,7 @@ class SqliteInput(_Input):
         connection.close()
 
 
-class SqliteOutput(_Output):
+class SqliteOutput(OutputWorld):
     """Tables of a database on a claim."""
 
     def stored(self, *, run: str = RUN) -> list[object]:
@@ -396,29 +358,23 @@ class SqliteOutput(_Output):
         return [orjson.loads(value) for (value,) in rows]
 
 
-class DeltaInput(_Input):
+class DeltaInput(InputWorld):
     """A Delta table on a claim."""
 
     def fill(self, rows: Rows) -> None:
-        table = pyarrow.table({f"column {at}": _floats([row[at] for row in rows]) for at in range(2)})
-        write_deltalake(self.disk.context().input_dir / "given", table, mode="overwrite", schema_mode="overwrite")
-
-
-class DeltaOutput(_Output):
-    """A Delta table on a claim."""
-
-    def stored(self, *, run: str = RUN) -> list[object]:
-        return _rows_of_delta(self.disk.context().output_dir / "made", run)
+        write_deltalake(
+            self.disk.context().input_dir / "given", _table(rows), mode="overwrite", schema_mode="overwrite"
+        )
 
 
 @dataclass
-class DeltaObjects(_Output):
-    """A Delta table in a bucket."""
+class DeltaOutput(OutputWorld):
+    """A Delta table on a claim or in a bucket."""
 
-    server: S3Server
+    table: Path
 
     def stored(self, *, run: str = RUN) -> list[object]:
-        return _rows_of_delta(self.server.bucket / "made", run)
+        return _rows_of_delta(self.table, run)
 
 
 @dataclass
@@ -429,17 +385,17 @@ class _Iceberg(_World):
     catalog: Catalog
 
 
-class IcebergInput(_Iceberg, _Input):
+class IcebergInput(_Iceberg, InputWorld):
     """A table that is replaced each time it is filled."""
 
     def fill(self, rows: Rows) -> None:
-        table = pyarrow.table({f"column {at}": _floats([row[at] for row in rows]) for at in range(2)})
+        table = _table(rows)
         with suppress(NoSuchTableError):
             self.catalog.drop_table("lake.given")
         self.catalog.create_table("lake.given", table.schema, location=f"s3://{BUCKET}/given").append(table)
 
 
-class IcebergOutput(_Iceberg, _Output):
+class IcebergOutput(_Iceberg, OutputWorld):
     """A table that the first run creates."""
 
     def stored(self, *, run: str = RUN) -> list[object]:
@@ -483,33 +439,26 @@ OpenInputWorld = Callable[[Disk], AbstractAsyncContextManager[InputWorld]]
 OpenOutputWorld = Callable[[Disk], AbstractAsyncContextManager[OutputWorld]]
 
 
-def _resolved(model: type[BaseModel], template: dict[str, Any], **parameters: str) -> dict[str, Any]:
-    """The storage object of a run that sets these parameters."""
-    found = resolve_storage(
-        template, model=model, path="", given=Given(Values("run", "namespace", parameters, None), parameters={})
-    )
+def _resolved(model: type[BaseModel], template: Json, *, place: str) -> Json:
+    """The storage object of a run that sets the parameter `place`."""
+    values = Values("run", "namespace", {"place": place}, None)
+    found = resolve_storage(template, model=model, path="", given=Given(values, parameters={}))
     assert not found.faults
-    resolved: dict[str, Any] = found.storage
+    resolved: Json = found.storage
     return resolved
 
 
-def file_input(world: type[FileInput], *, form: str) -> OpenInputWorld:
+def file_input(*suffixes: str, form: str) -> OpenInputWorld:
     """The built-in input store `file` with a format."""
-
-    @asynccontextmanager
-    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
-        given = {**_FILE, "format": form, "allowEmpty": True}
-        right = _resolved(FileStorage, {**given, "path": "$(params.place)"}, place="given")
-        yield world(disk, "file", right, {**given, "path": "../given"})
-
-    return opened
+    given = {**_FILE, "format": form, "allowEmpty": True}
+    right = _resolved(FileStorage, {**given, "path": "$(params.place)"}, place="given")
+    return lambda disk: nullcontext(FileInput(disk, "file", right, {**given, "path": "../given"}, suffixes))
 
 
-@asynccontextmanager
-async def file_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+def file_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
     """The built-in output store `file`."""
     right = _resolved(FileStorage, {**_FILE, "path": "$(params.place)"}, place="made")
-    yield FileOutput(disk, "file", right, {**_FILE, "path": "/made"})
+    return nullcontext(FileOutput(disk, "file", right, {**_FILE, "path": "/made"}))
 
 
 @asynccontextmanager
@@ -530,15 +479,27 @@ async def krateo_output(disk: Disk) -> AsyncIterator[OutputWorld]:
         yield KrateoOutput(disk, "krateo", right, {"api": {"path": "/compute/output"}}, handler)
 
 
-def s3_input(world: type[S3Input]) -> OpenInputWorld:
+def _mount(disk: Disk, side: str, handler: Handler) -> None:
+    folder = disk.context().endpoints_dir / side
+    folder.mkdir()
+    (folder / "server-url").write_text(handler.url)
+
+
+@asynccontextmanager
+async def _bucket(disk: Disk, side: str) -> AsyncIterator[S3Server]:
+    async with s3_server(disk.folder / "s3") as server:
+        credentials(disk.context().endpoints_dir / side)
+        yield server
+
+
+def s3_input(*suffixes: str) -> OpenInputWorld:
     """The built-in input store `s3`."""
 
     @asynccontextmanager
     async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
-        async with s3_server(disk.folder / "s3") as server:
-            credentials(disk.context().endpoints_dir / "input")
+        async with _bucket(disk, "input") as server:
             right = _resolved(S3Storage, {**server.spec("$(params.place)/"), "allowEmpty": True}, place="given")
-            yield world(disk, "s3", right, server.spec("../given"), server)
+            yield S3Input(disk, "s3", right, server.spec("../given"), server, suffixes)
 
     return opened
 
@@ -546,8 +507,7 @@ def s3_input(world: type[S3Input]) -> OpenInputWorld:
 @asynccontextmanager
 async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The built-in output store `s3`."""
-    async with s3_server(disk.folder / "s3") as server:
-        credentials(disk.context().endpoints_dir / "output")
+    async with _bucket(disk, "output") as server:
         right = _resolved(S3Storage, server.spec("$(params.place)"), place="made")
         yield S3Output(disk, "s3", right, server.spec("/made"), server)
 
@@ -565,32 +525,35 @@ def http_input(*, has_ranges: bool) -> OpenInputWorld:
     return opened
 
 
+def _database(disk: Disk, side: str) -> tuple[Postgres, str]:
+    """The server, and the name of a schema of this test."""
+    server = disk.postgres()
+    server.mount(disk.context().endpoints_dir / side)
+    return server, f"world_{uuid.uuid4().hex}"
+
+
 def sql_input(query: str, **more: str) -> OpenInputWorld:
     """The built-in input store `sql`."""
+    reference = {"credentialsRef": {"name": "database"}}
 
-    @asynccontextmanager
-    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
-        server, schema = disk.postgres(), f"world_{uuid.uuid4().hex}"
-        server.mount(disk.context().endpoints_dir / "input")
-        reference = {"credentialsRef": {"name": "database"}}
+    def opened(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
+        server, schema = _database(disk, "input")
         right = {**reference, "query": query.format(schema), **more}
-        yield SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema)
+        return nullcontext(SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema))
 
     return opened
 
 
-@asynccontextmanager
-async def sql_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+def sql_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
     """The built-in output store `sql`."""
-    server, schema = disk.postgres(), f"world_{uuid.uuid4().hex}"
-    server.mount(disk.context().endpoints_dir / "output")
+    server, schema = _database(disk, "output")
     server.execute(f"create schema {schema}")
     reference = {"credentialsRef": {"name": "database"}}
-    right = {**reference, "table": f"{schema}.predictions"}
-    yield SqlOutput(disk, "sql", right, {**reference, "table": "a; drop table b"}, server, schema)
+    right, wrong = ({**reference, "table": table} for table in (f"{schema}.predictions", "a; drop table b"))
+    return nullcontext(SqlOutput(disk, "sql", right, wrong, server, schema))
 
 
-def run_input(output: "OpenOutputWorld", **more: str) -> OpenInputWorld:
+def run_input(output: OpenOutputWorld, **more: str) -> OpenInputWorld:
     """The built-in input store `run`, with the output of a run that a store has written."""
 
     @asynccontextmanager
@@ -604,48 +567,40 @@ def run_input(output: "OpenOutputWorld", **more: str) -> OpenInputWorld:
     return opened
 
 
-@asynccontextmanager
-async def sqlite_input(disk: Disk) -> AsyncIterator[InputWorld]:
+def sqlite_input(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
     """The input store of the foreign package."""
-    yield SqliteInput(disk, "sqlite", {"path": "data.db", "table": "given"}, {"path": "data.db", "table": "a; b"})
+    right, wrong = ({"path": "data.db", "table": table} for table in ("given", "a; b"))
+    return nullcontext(SqliteInput(disk, "sqlite", right, wrong))
 
 
-@asynccontextmanager
-async def sqlite_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+def sqlite_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
     """The output store of the foreign package."""
-    yield SqliteOutput(disk, "sqlite", {"path": "data.db"}, {})
+    return nullcontext(SqliteOutput(disk, "sqlite", {"path": "data.db"}, {}))
 
 
-def _mount(disk: Disk, side: str, handler: Handler) -> None:
-    folder = disk.context().endpoints_dir / side
-    folder.mkdir()
-    (folder / "server-url").write_text(handler.url)
-
-
-@asynccontextmanager
-async def delta_input(disk: Disk) -> AsyncIterator[InputWorld]:
+def delta_input(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
     """The input store `delta`, as the installed package provides it, on a claim."""
-    yield DeltaInput(disk, "delta", {**_FILE, "path": "given", "allowEmpty": True}, {**_FILE, "path": "../given"})
+    given = {**_FILE, "allowEmpty": True}
+    return nullcontext(DeltaInput(disk, "delta", {**given, "path": "given"}, {**given, "path": "../given"}))
 
 
-@asynccontextmanager
-async def delta_output(disk: Disk) -> AsyncIterator[OutputWorld]:
+def delta_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
     """The output store `delta`, as the installed package provides it, on a claim."""
-    yield DeltaOutput(disk, "delta", {**_FILE, "path": "made"}, {**_FILE, "path": "../made"})
+    right, wrong = ({**_FILE, "path": path} for path in ("made", "../made"))
+    return nullcontext(DeltaOutput(disk, "delta", right, wrong, disk.context().output_dir / "made"))
 
 
 @asynccontextmanager
 async def delta_objects(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The same in a bucket."""
-    async with s3_server(disk.folder / "s3") as server:
-        credentials(disk.context().endpoints_dir / "output")
-        yield DeltaObjects(disk, "delta", server.spec("made"), {"path": "made"}, server)
+    async with _bucket(disk, "output") as server:
+        yield DeltaOutput(disk, "delta", server.spec("made"), {"path": "made"}, server.bucket / "made")
 
 
 @asynccontextmanager
 async def iceberg_input(disk: Disk) -> AsyncIterator[InputWorld]:
     """The input store `iceberg`, as the installed package provides it."""
-    async with s3_server(disk.folder / "s3") as server:
+    async with _bucket(disk, "input") as server:
         catalog = iceberg_catalog(server, disk.context().endpoints_dir / "input")
         given = {"table": "lake.given", "endpoint": server.url, "credentialsRef": {"name": "key"}, "allowEmpty": True}
         yield IcebergInput(disk, "iceberg", given, {**given, "table": "given"}, server, catalog)
@@ -654,7 +609,7 @@ async def iceberg_input(disk: Disk) -> AsyncIterator[InputWorld]:
 @asynccontextmanager
 async def iceberg_output(disk: Disk) -> AsyncIterator[OutputWorld]:
     """The output store `iceberg`, as the installed package provides it."""
-    async with s3_server(disk.folder / "s3") as server:
+    async with _bucket(disk, "output") as server:
         catalog = iceberg_catalog(server, disk.context().endpoints_dir / "output")
         given = {**server.spec("made"), "table": "lake.made"}
         yield IcebergOutput(disk, "iceberg", given, {**given, "path": "../made"}, server, catalog)
@@ -674,16 +629,16 @@ def iceberg_catalog(server: S3Server, secret: Path) -> Catalog:
 INPUTS: dict[str, OpenInputWorld] = {
     "delta": delta_input,
     "iceberg": iceberg_input,
-    "file": file_input(FileInput, form="jsonl"),
+    "file": file_input(".jsonl", ".jsonl", form="jsonl"),
     "krateo": krateo_input,
-    "s3": s3_input(S3Input),
+    "s3": s3_input(".jsonl", ".jsonl"),
     "http": http_input(has_ranges=True),
     "sql": sql_input("select a, b from {}.given order by id;"),
-    "file-csv-gzip": file_input(CsvInput, form="csv"),
-    "file-arrow": file_input(ArrowInput, form="arrow"),
+    "file-csv-gzip": file_input(".csv", ".csv.gz", form="csv"),
+    "file-arrow": file_input(".arrow", ".arrow", form="arrow"),
     "http-spooled": http_input(has_ranges=False),
     "sql-key": sql_input("select * from {}.given -- unordered", key="id"),
-    "s3-zstd": s3_input(ZstdInput),
+    "s3-zstd": s3_input(".jsonl.zst", ".jsonl.zst"),
     "run-file": run_input(file_output),
     "run-file-arrow": run_input(file_output, format="arrow"),
     "run-file-csv": run_input(file_output, format="csv"),

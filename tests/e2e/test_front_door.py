@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.exceptions import CancelledError
+from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.e2e.stage import ROOT, Object, Space, Stage, until
 
@@ -66,6 +66,18 @@ async def test_cancelling_the_submission_cancels_the_run_and_waits_for_its_end(s
     assert isinstance(caught.value.cause, CancelledError)
     assert space.phase(key) == "Failed/Cancelled"
     assert space.items("pods") == []
+
+
+@pytest.mark.thorough
+async def test_deleting_a_running_run_is_reported_to_the_program_immediately(space: Space, client: Client) -> None:
+    key = new_id(space)
+    handle = await submit(client, request(space, parameters={"sleep": "600"}), key=key)
+    await appears(space, key, phase="Running")
+    space.kubectl("delete", "inferencerun", key)
+    with pytest.raises(WorkflowFailureError) as caught:
+        await asyncio.wait_for(handle.result(), 30)
+    assert isinstance(caught.value.cause, ApplicationError)
+    assert caught.value.cause.type == "RunDeleted"
 
 
 @pytest.mark.thorough

@@ -104,16 +104,6 @@ def test_deleting_a_running_run_leaves_nothing_behind(space: Space) -> None:
     )
 
 
-def test_cancelling_the_workflow_ends_the_run_and_its_pod(space: Space) -> None:
-    space.apply(run("unwanted", "actor", parameters={"sleep": "600"}))
-    space.wait_for("unwanted", phase="Running", seconds=60)
-
-    space.stage.temporal("workflow", "cancel", "-w", _workflow_id(space, "unwanted"))
-
-    space.wait_for("unwanted", phase="Failed", reason="Cancelled", seconds=40)
-    assert not space.items("pods", f"inferrun.dev/run-uid={_uid(space, 'unwanted')}")
-
-
 NODE_SAYS: dict[str, tuple[Object, dict[str, str], str, str]] = {
     "the name of its image is invalid": ({"image": "Not/An:Image"}, {}, "Failed/InvalidImageName", "Not/An:Image"),
     "its image does not exist": (

@@ -3,12 +3,11 @@
 import argparse
 import asyncio
 import sys
-import tempfile
 from pathlib import Path
 
 from benchmarks.page import replace_section
 from tests.faults.matrix import Matrix, Options, execute
-from tests.faults.page import matrix_section, pairs_section
+from tests.faults.page import folder_for, matrix_section, pairs_section
 
 
 def main() -> int:
@@ -28,9 +27,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     parser.add_argument("--page", type=Path, help="write a full matrix to this page of the documentation")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="inferrun-faults-") as temporary:
-        folder = given.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with folder_for("faults", given.keep) as folder:
         options = Options(
             folder,
             seed=given.seed,

@@ -1,26 +1,13 @@
-"""`python -m tests.faults.crowds`: how much a crowd in one namespace delays a run in another one.
+"""`python -m tests.faults.crowds`: how much each of the crowds on the page delays a run in another namespace.
 
-- `deletes`: 500 runs are deleted at the same moment.
-- `creations`: 300 runs are created at the same moment.
-- `ends`: the containers of 300 runs end at the same moment.
-- `pending timeouts`: 300 runs whose Pods cannot be scheduled reach their `pendingTimeoutSeconds` within a second.
-- `waits`: 300 runs that wait for a config, and have no Job, reach their `pendingTimeoutSeconds` within a second.
-- `timeouts`: 300 running runs reach their `timeoutSeconds` within a second.
-- `schedules`: 300 schedules fire in the same minute.
-- `cancellations`: 300 running runs are cancelled at the same moment.
-- `held`: 60 Pods that are to be stopped are held by a finalizer.
-- `dead node`: the kubelet of the node with 60 running Pods stops, and all of their runs are cancelled.
-
-Lone runs are measured before and during the crowd, from their creation to their recorded end, and beside each a bare Job with
-the same container, from its creation to the end of its Pod. The node is played and needs always the same time. A crowd keeps
-Kubernetes' controllers busy too, and a bare Job shows how long: what a run is delayed beyond its bare Job is the product's.
+Lone runs are measured before and during the crowd, from their creation to their recorded end, and beside each a bare Job with the
+same container: a crowd keeps Kubernetes' controllers busy too, and what a run is delayed beyond its bare Job is the product's.
 """
 
 import argparse
 import asyncio
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -30,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from activities.launching.manifests import CONTAINER
-from benchmarks.page import replace_section
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.timestamps import parse
 from tests.faults.node import Container, PlayedNode, run_of
-from tests.faults.page import PAGE, machine
+from tests.faults.page import PAGE, folder_for, machine, publish
 from tests.faults.scenarios import success_message
 from tests.faults.users import create_config, create_run, delete
 from tests.faults.world import World, create_namespace, until, world
@@ -338,14 +324,9 @@ def main() -> int:
     parser.add_argument("--size", type=int, help="runs of each crowd (default: up to 500, see above)")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="inferrun-crowds-") as folder:
-        delays = asyncio.run(
-            measure(Path(folder), sizes={crowd: given.size or CROWDS[crowd].size for crowd in given.crowds})
-        )
-    section = section_of(delays)
-    sys.stdout.write(f"{section}\n")
-    if given.record:
-        PAGE.write_text(replace_section(PAGE.read_text(), name="crowds", content=section))
+    with folder_for("crowds") as folder:
+        delays = asyncio.run(measure(folder, sizes={name: given.size or CROWDS[name].size for name in given.crowds}))
+    publish("crowds", section_of(delays), is_recorded=given.record)
     return 1 if any(one.seconds > TOLERATED_SECONDS for one in delays) else 0
 
 

@@ -9,7 +9,6 @@ that was deleted before it was launched does not count, and may have been create
 import argparse
 import asyncio
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -18,7 +17,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page import replace_section
 from control.informer import Informer, Key
 from inferrun import wellknown
 from inferrun.kube.objects import RUNS, Object
@@ -27,7 +25,7 @@ from inferrun.resources.status import ScheduledTimes, TimeOutcome
 from inferrun.timestamps import parse
 from tests.faults.duplicates import is_launch
 from tests.faults.node import Container
-from tests.faults.page import PAGE, machine
+from tests.faults.page import PAGE, folder_for, machine, publish
 from tests.faults.recovery import DATABASE
 from tests.faults.scenarios import success_message
 from tests.faults.servers import Servers
@@ -242,14 +240,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {PAGE.name}")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="inferrun-fires-") as temporary:
-        folder = given.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with folder_for("fires", given.keep) as folder:
         findings = asyncio.run(fire(folder, schedules=given.schedules))
-    section = findings.section(given.schedules)
-    sys.stdout.write("\n".join([section, *findings.problems, ""]))
-    if given.record:
-        PAGE.write_text(replace_section(PAGE.read_text(), name="fires", content=section))
+    publish("fires", findings.section(given.schedules), is_recorded=given.record)
+    sys.stdout.write("".join(f"{problem}\n" for problem in findings.problems))
     return 1 if findings.problems else 0
 
 

@@ -50,7 +50,7 @@ class Fault(StrEnum):
     CONFLICT = "409"
     DELAY = "30 s delay"
     HOLD = "hold"
-    """Not a fault of its own: the call waits until the test removes the file, so that something else comes first."""
+    """Not a fault of its own: the call waits until the test withdraws it, so that something else comes first."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,6 @@ class FaultFolder:
         lines = [line for log in self._folder.glob("calls-*.log") for line in log.read_text().splitlines()]
         return sorted((float(at), does) for at, _token, _site, does in (line.split("\t") for line in lines))
 
-    def is_held(self, plan: Plan) -> bool:
-        """Whether the test still holds the call."""
-        return self.has_happened(plan)
-
     def _note(self, *, token: str, site: str, does: str) -> None:
         with self._log.open("a") as log:
             log.write(f"{time.time():.3f}\t{token}\t{site}\t{does}\n")
@@ -175,7 +171,7 @@ class Injector:
         if fault in _ANSWERS:
             raise _ANSWERS[fault](errors)
         if fault is Fault.HOLD:
-            while self._folder.is_held(plan):  # noqa: ASYNC110 -- another process ends it
+            while self._folder.has_happened(plan):  # noqa: ASYNC110 -- another process ends it
                 await asyncio.sleep(HOLD_POLL_SECONDS)
             return await effect()
         if fault is Fault.DELAY:

@@ -3,11 +3,15 @@
 import os
 import platform
 import subprocess
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.page import replace_section
 from tests.faults.injection import Fault
 from tests.faults.matrix import FAULTS, Matrix, Result, is_plausible
 
@@ -25,6 +29,22 @@ def machine() -> str:
         f"{day}, commit {_commit()}, {os.cpu_count()} CPUs, {memory:.0f} GiB of memory, load average "
         f"{os.getloadavg()[2]:.0f}, Python {platform.python_version()}"
     )
+
+
+def publish(name: str, section: str, *, is_recorded: bool) -> None:
+    """Print a section, and write it to the page if that is asked for."""
+    sys.stdout.write(f"{section}\n")
+    if is_recorded:
+        PAGE.write_text(replace_section(PAGE.read_text(), name=name, content=section))
+
+
+@contextmanager
+def folder_for(program: str, kept: Path | None = None) -> Iterator[Path]:
+    """The folder for data and logs; a temporary one unless it is to be kept."""
+    with tempfile.TemporaryDirectory(prefix=f"inferrun-{program}-") as temporary:
+        folder = kept or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
 
 
 def _commit() -> str:

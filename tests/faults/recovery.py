@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,12 +23,11 @@ from typing import Any
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
-from benchmarks.page import replace_section
 from inferrun.kube.objects import Object
 from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
 from tests.faults.node import Container
-from tests.faults.page import PAGE, machine
+from tests.faults.page import PAGE, folder_for, machine, publish
 from tests.faults.scenarios import success_message
 from tests.faults.servers import Servers
 from tests.faults.users import create_config, create_run
@@ -256,14 +254,11 @@ def main() -> int:
     given = parser.parse_args()
     findings = []
     for kind in given.kinds:
-        with tempfile.TemporaryDirectory(prefix="inferrun-recovery-") as folder:
-            findings.append(asyncio.run(recover(Path(folder), kind=kind, count=given.runs)))
+        with folder_for("recovery") as folder:
+            findings.append(asyncio.run(recover(folder, kind=kind, count=given.runs)))
             sys.stdout.write(f"{findings[-1]}\n")
             sys.stdout.flush()
-    section = section_of(findings)
-    sys.stdout.write(f"{section}\n")
-    if given.record:
-        PAGE.write_text(replace_section(PAGE.read_text(), name="recovery", content=section))
+    publish("recovery", section_of(findings), is_recorded=given.record)
     return 1 if any(one.problems for one in findings) else 0
 
 

@@ -57,7 +57,6 @@ class Stage:
     token: str
     scenario: str
     submissions: list[str] = field(default_factory=list)
-    extra_schedules: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -557,7 +556,6 @@ async def _leave_schedule(stage: Stage, *, memo: dict[str, str]) -> str:
     action = ScheduleActionStartWorkflow(WORKFLOW_TYPE, argument, id=identity, task_queue=stage.namespace)
     schedule = Schedule(action=action, spec=ScheduleSpec(cron_expressions=["0 0 1 1 *"]))
     await stage.world.temporal.create_schedule(identity, schedule, memo={**memo, "run": parent})
-    stage.extra_schedules.append(identity)
     return identity
 
 

@@ -11,7 +11,6 @@ import json
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -24,14 +23,13 @@ from aiohttp import web
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from benchmarks.page import replace_section
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import job_base_name
 from tests.faults.duplicates import Duplicate, container_duplicates, is_launch, job_duplicates
-from tests.faults.page import PAGE, machine
+from tests.faults.page import PAGE, folder_for, machine, publish
 from tests.faults.recorder import Traces
 from tests.faults.runner_node import Disk, RunnerNode
 from tests.faults.servers import Servers
@@ -537,19 +535,12 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     parser.add_argument("--record", action="store_true", help=f"write the account to {PAGE.name}")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="inferrun-storm-") as temporary:
-        folder = given.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with folder_for("storm", given.keep) as folder:
         options = Options(
             folder, given.runs, given.seed, given.seconds, given.end, given.quiet, given.slots, given.earlier
         )
         account = asyncio.run(storm(options))
-    section = section_of(account)
-    sys.stdout.write(f"{section}\n")
-    if given.record:
-        PAGE.write_text(
-            replace_section(PAGE.read_text(), name="upgrade" if given.earlier else "storm", content=section)
-        )
+    publish("upgrade" if given.earlier else "storm", section_of(account), is_recorded=given.record)
     return 1 if account.problems else 0
 
 

@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -188,7 +188,7 @@ async def world(
 
     `serves` says by the run's name which Pods come to the node.
     """
-    with _plane(folder) as plane:
+    with control_plane(folder, binaries=BINARIES) as plane:
         api = await connect(kubeconfig=plane.kubeconfig)
         node_api = await connect(kubeconfig=plane.kubeconfig)
         try:
@@ -232,12 +232,6 @@ async def until(
         if time.monotonic() > deadline:
             raise NotInTime(f"not within {seconds:.0f} s: {what}; now: {now()}")
         await asyncio.sleep(poll)
-
-
-@contextmanager
-def _plane(folder: Path) -> Iterator[ControlPlane]:
-    with control_plane(folder, binaries=BINARIES) as plane:
-        yield plane
 
 
 async def create_namespace(api: KubeClient, name: str) -> Object:

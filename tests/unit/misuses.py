@@ -102,25 +102,18 @@ PATH, URL, QUERY, PAYLOAD = f"{IN}.file.path", f"{IN}.http.url", f"{IN}.sql.quer
 
 OUT_OF_A_PATH: Final = (
     _of_value("a parent folder", "..", NO_DOTS, input=_file("in/$(params.day)")),
-    _of_value("a parent folder at the start", "..", NO_DOTS, input=_file("$(params.day)/in")),
     _of_value("the same folder", ".", NO_DOTS, input=_file("in/$(params.day)/rows.jsonl")),
     _of_value("a dot that completes two", ".", NO_DOTS, input=_file("in/.$(params.day)/x")),
-    _of_value("a dot twice", ".", NO_DOTS, input=_file("in/$(params.day)$(params.day)/x")),
     _of_value("a way out and back", "../other", NO_SLASHES, input=_file("in/$(params.day)")),
-    _of_value("an absolute path", "/etc/passwd", NO_SLASHES, input=_file("$(params.day)")),
-    _of_value("another folder", "a/b", NO_SLASHES, input=_file("in/$(params.day)")),
     _of_value("another folder by a backslash", "a\\b", NO_SLASHES, input=_file("in/$(params.day)")),
     _of_value("nothing as a segment", "", NOT_EMPTY, input=_file("in/$(params.day)/rows.jsonl")),
     _of_value("a wildcard", "*", "must not contain * or ?", input=_file("in/$(params.day)/rows.jsonl")),
-    _of_value("nothing as a part of a segment", "", NOT_EMPTY, input=_file("in/day-$(params.day).jsonl")),
     _of_value("a line break", "a\nb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an escape sequence", "a\x1b[2Jb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a change of direction", "a\u202eb", UNPRINTABLE, input=_file("in/$(params.day)")),
-    _of_value("a space of another kind", "a\u00a0b", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("a zero-width space", "a\u200bb", UNPRINTABLE, input=_file("in/$(params.day)")),
     _of_value("an allowed slash at the start", "/etc", NO_DOTS, declared=SLASHES, input=_file("$(params.day)")),
     _of_value("an allowed slash at the end", "a/", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
-    _of_value("two allowed slashes", "a//b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
     _of_value("allowed slashes and a parent", "a/../../b", NO_DOTS, declared=SLASHES, input=_file("in/$(params.day)")),
     *(
         _of_value(f"a parent by allowed backslashes {n}", "a\\..\\b", NO_DOTS, declared=SLASHES, input=one)
@@ -132,9 +125,6 @@ OUT_OF_A_PATH: Final = (
     _of_result(
         "a path that is too long", "x" * 2000, "at most 1024", f"{IN}.file.path", input=_file("in/$(params.day)")
     ),
-    _of_value("a parent prefix", "..", NO_DOTS, input=_s3("in/$(params.day)/")),
-    _of_value("an empty prefix", "", NOT_EMPTY, input=_s3("$(params.day)/in/")),
-    _of_value("a key of another prefix", "x/../y", NO_SLASHES, input=_s3("in/$(params.day).jsonl")),
     _of_value("a prefix that becomes a key", "a/", NO_DOTS, declared=SLASHES, output=_s3("out/$(params.day)")),
     _of_value("a null byte in a key", "a\0b", "NUL", output=_s3("out/$(params.day)")),
     _of_value("an output outside its folder", "..", NO_DOTS, output=_file("out/$(params.day)")),
@@ -144,21 +134,16 @@ OUT_OF_A_URL: Final = (
     _of_value("a parent in a URL", "..", NO_DOTS, input=_http("https://files.example/in/$(params.day)/x.jsonl")),
     _of_value("half an encoded parent", ".", NO_DOTS, input=_http("https://files.example/in/%2e$(params.day)/x")),
     _of_value("a slash in a URL", "a/b", NO_SLASHES, input=_http("https://files.example/$(params.day)")),
-    _of_value("a slash in a query", "a/b", NO_SLASHES, input=_http("https://files.example/x?day=$(params.day)")),
     _of_value("a backslash in a URL", "\\evil", NO_SLASHES, input=_http("https://files.example/$(params.day)")),
-    _of_value("nothing in a URL", "", NOT_EMPTY, input=_http("https://files.example/$(params.day)/x")),
     _of_value("another host by slashes", "//evil", NO_DOTS, declared=SLASHES, input=_http("https://a.b/$(params.day)")),
     _of_value("a header in a URL", "x\r\nHost: evil", UNPRINTABLE, input=_http("https://files.example/$(params.day)")),
     _of_value("a parent in a handler's path", "..", NO_DOTS, input=_api(path="/read/$(params.day)")),
     _of_value("a second header", "a\r\nX-Admin: 1", UNPRINTABLE, input=_api(headers=["X-Day: $(params.day)"])),
     _of_config("a host from a parameter", AFTER_THE_HOST, URL, input=_http("https://$(params.host)/rows.jsonl")),
     _of_config("a part of a host", AFTER_THE_HOST, URL, input=_http("https://a.$(params.b)/x")),
-    _of_config("a port", AFTER_THE_HOST, URL, input=_http("https://a:$(params.p)/x")),
-    _of_config("a host without a path", AFTER_THE_HOST, URL, input=_http("https://a$(params.p)")),
     _of_config("a user", AFTER_THE_HOST, URL, input=_http("https://$(params.u)@a/x")),
     _of_config("a scheme", AFTER_THE_HOST, URL, input=_http("$(params.s)://a/x")),
     _of_config("a whole URL", AFTER_THE_HOST, URL, input=_http("$(params.url)")),
-    _of_config("another scheme", "must be an http or https URL", URL, input=_http("ftp://a/b c")),
     _of_config(
         "the name of a header",
         "only stand in the value of a header",
@@ -172,12 +157,6 @@ OUT_OF_A_URL: Final = (
         input=_api(payload='{"rows": $(params.rows)}'),
     ),
     _of_config(
-        "JSON that is not an object",
-        "only stand in the strings of a JSON object",
-        PAYLOAD,
-        input=_api(payload='["$(params.day)"]'),
-    ),
-    _of_config(
         "a name in JSON",
         "is the name of a member, which must not contain placeholders",
         PAYLOAD,
@@ -189,20 +168,17 @@ OUT_OF_A_QUERY: Final = (
     _of_config(
         "a quoted placeholder", BETWEEN_QUOTES, QUERY, input=_query("select a from t where day = '$(params.day)'")
     ),
-    _of_config("a quoted part", QUOTED, QUERY, input=_query("select 'x-$(run.name)' from t")),
     _of_config("an escape string", QUOTED, QUERY, input=_query("select E'\\'$(run.name)' from t")),
     _of_config("a dollar-quoted placeholder", QUOTED, QUERY, input=_query("select $q$ $(params.day) $q$ from t")),
     _of_config("the name of a column", "cannot name a column", QUERY, input=_query('select "$(params.column)" from t')),
     _of_config(
         "the key", "they are allowed in query and table", f"{IN}.sql.key", input=_query("select 1", key="$(run.name)")
     ),
-    _of_config("values", "unknown key", f"{IN}.sql.values", input=_query("select 1", values=["a"])),
     _of_value("a null byte in a query", "a\0b", "NUL", input=_query("select a from t where b = $(params.day)")),
     _of_value("a second statement in a table", "t; drop table x", IN_TABLE, output=_table("p_$(params.day)")),
     _of_value("a quote in a table", 'a"b', IN_TABLE, output=_table("p_$(params.day)")),
     _of_value("another schema", "secret.t", IN_TABLE, output=_table("$(params.day)")),
     _of_value("a date in a table", "2026-11-21", IN_TABLE, output=_table("p_$(params.day)")),
-    _of_value("no name of a table", "", IN_TABLE, output=_table("p_$(params.day)")),
     _of_result(
         "a digit as the first character", "1", "a name of letters", f"{OUT}.sql.table", output=_table("$(params.day)")
     ),
@@ -214,7 +190,6 @@ OUT_OF_A_QUERY: Final = (
 
 UNKNOWN: Final = (
     _of_config("a misspelt time", "did you mean interval.start?", PATH, input=_file("$(interval.strat)")),
-    _of_config("a misspelt group", "did you mean params.day?", PATH, input=_file("$(param.day)")),
     _of_config("another syntax", "is not known", f"{IN}.s3.path", input=_s3("in/$(DAY)/")),
     _of_config("an open placeholder", "no closing parenthesis", PATH, input=_file("in/$(params.day")),
     _of_config("an unknown directive", "has %B in its format", PATH, input=_file("$(interval.end:%B)")),
@@ -227,18 +202,11 @@ UNKNOWN: Final = (
         output=_file("out/$(params.dya)"),
     ),
     _of_config("a bucket", IN_PATH, f"{IN}.s3.bucket", input=_s3("in/", bucket="$(run.name)")),
-    _of_config("an endpoint", IN_PATH, f"{IN}.s3.endpoint", input=_s3("in/", endpoint="http://$(run.name)")),
     _of_config(
         "the name of a Secret",
         IN_PATH,
         f"{IN}.s3.credentialsRef.name",
         input=_s3("in/", credentialsRef={"name": "$(params.secret)"}),
-    ),
-    _of_config(
-        "a format",
-        IN_PATH,
-        f"{IN}.file.format",
-        input={"file": {"claimName": "a", "path": "b", "format": "$(params.f)"}},
     ),
 )
 
@@ -285,15 +253,7 @@ PARAMETERS: Final = (
             declared=DECLARED,
             run={"parameters": {"day": value}},
         )
-        for value in (
-            "yesterday",
-            "2026-11-21x",
-            "x2026-11-21",
-            "2026-11-21\n",
-            "",
-            "２０２６-11-21",
-            "2026-11-21/../..",
-        )
+        for value in (*("2026-11-21x", "x2026-11-21", "2026-11-21\n", "", "２０２６-11-21", "2026-11-21/../.."),)
     ),
     Misuse(
         title="a placeholder without its parameter",
@@ -317,36 +277,16 @@ PARAMETERS: Final = (
         output=_table("p_$(run.name)"),
     ),
     *(
-        _of_config(f"a declaration with {title}", said, field=field, declared=(one,))
+        _of_config(f"a declaration with {title}", said, f"spec.parameters.0.{field}", declared=(one,))
         for title, one, field, said in (
-            ("a reserved name", {"name": "pod_uid"}, "spec.parameters.0.name", "are reserved"),
-            (
-                "an invalid pattern",
-                {"name": "a", "pattern": "[a"},
-                "spec.parameters.0.pattern",
-                "unclosed character class",
-            ),
-            (
-                "an escape from the whole value",
-                {"name": "a", "pattern": "a)|(b"},
-                "spec.parameters.0.pattern",
-                "unopened group",
-            ),
-            ("a look-ahead", {"name": "a", "pattern": "(?=a)"}, "spec.parameters.0.pattern", "look-around"),
-            ("a repeated group", {"name": "a", "pattern": "(a{9}){9}"}, "spec.parameters.0.pattern", "repeats a group"),
-            ("a costly pattern", {"name": "a", "pattern": "a{9999}"}, "spec.parameters.0.pattern", "add up to 100"),
-            (
-                "a wrong default",
-                {"name": "a", "pattern": "b", "default": "a"},
-                "spec.parameters.0.default",
-                "pattern b",
-            ),
-            (
-                "a required default",
-                {"name": "a", "required": True, "default": "a"},
-                "spec.parameters.0.default",
-                "required",
-            ),
+            ("a reserved name", {"name": "pod_uid"}, "name", "are reserved"),
+            ("an invalid pattern", {"name": "a", "pattern": "[a"}, "pattern", "unclosed character class"),
+            ("an escape from the whole value", {"name": "a", "pattern": "a)|(b"}, "pattern", "unopened group"),
+            ("a look-ahead", {"name": "a", "pattern": "(?=a)"}, "pattern", "look-around"),
+            ("a repeated group", {"name": "a", "pattern": "(a{9}){9}"}, "pattern", "repeats a group"),
+            ("a costly pattern", {"name": "a", "pattern": "a{9999}"}, "pattern", "add up to 100"),
+            ("a wrong default", {"name": "a", "pattern": "b", "default": "a"}, "default", "pattern b"),
+            ("a required default", {"name": "a", "required": True, "default": "a"}, "default", "required"),
         )
     ),
     Misuse(

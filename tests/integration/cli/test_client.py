@@ -23,7 +23,7 @@ from inferrun.client import (
 )
 from inferrun.kube.objects import CONFIGS
 from inferrun.reasons import Phase, Reason
-from tests.integration.cli.run_space import CANCELLED, PROGRESS, SUCCESS, RunSpace
+from tests.integration.cli.run_space import CANCELLED, PROGRESS, RunSpace
 
 FRAME = pandas.DataFrame({"a": [1.0]})
 
@@ -129,12 +129,6 @@ async def test_a_program_without_an_event_loop_does_the_same(space: RunSpace) ->
         asyncio.run_coroutine_threadsafe(space.report("mine", status), loop).result(30)
 
     await asyncio.to_thread(program)
-
-
-async def test_waiting_returns_the_result(space: RunSpace, client: AsyncClient) -> None:
-    await space.create("mine", status=SUCCESS)
-    result = await client.wait("mine")
-    assert (result.phase, result.records and result.records.completed) == (Phase.SUCCEEDED, 990)
 
 
 def test_both_clients_have_the_same_methods() -> None:

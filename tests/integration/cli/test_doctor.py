@@ -49,7 +49,7 @@ async def test_a_healthy_cluster_and_temporal_server_have_no_problems(
 
 
 async def test_programs_that_do_not_start_and_accounts_without_a_role_are_reported(
-    kubeconfig: Path, installed: str
+    kubeconfig: Path, installed: str, temporal_address: str
 ) -> None:
     printed = run_command("doctor", "--kubeconfig", str(kubeconfig), "--install-namespace", installed)
     assert printed.code == 1
@@ -59,6 +59,9 @@ async def test_programs_that_do_not_start_and_accounts_without_a_role_are_report
     assert denied.startswith("PROBLEM")
     assert "create jobs.batch" in denied
     assert "get pods/log" in denied
+    assert printed.line("Temporal:") == f"ok       Temporal: connected to {temporal_address}", (
+        "as the installation has it"
+    )
 
 
 async def test_without_permissions_the_missing_ones_are_reported_and_other_checks_are_unknown(
@@ -69,13 +72,6 @@ async def test_without_permissions_the_missing_ones_are_reported_and_other_check
     assert "create inferenceruns.ai.krateo.io" in printed.line(f"your permissions in namespace {installed}")
     assert printed.line("definition inferenceruns.ai.krateo.io").startswith("unknown")
     assert printed.line("Deployments in namespace inferrun-system").startswith("unknown")
-
-
-async def test_the_temporal_server_of_the_installation_is_used(
-    kubeconfig: Path, installed: str, temporal_address: str
-) -> None:
-    printed = run_command("doctor", "--kubeconfig", str(kubeconfig), "--install-namespace", installed)
-    assert printed.line("Temporal:") == f"ok       Temporal: connected to {temporal_address}"
 
 
 async def test_an_unreachable_temporal_server_is_reported_with_the_systems_error(kubeconfig: Path) -> None:

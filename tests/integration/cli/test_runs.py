@@ -78,15 +78,6 @@ async def test_a_file_may_contain_a_schedule_and_runs_with_generated_names(space
     assert "2026" in space.command("next", "nightly").out or space.command("next", "nightly").code == 0
 
 
-async def test_a_mistake_in_a_file_names_the_field(space: RunSpace, tmp_path: Path) -> None:
-    head = {"apiVersion": wellknown.API_VERSION, "kind": "InferenceRun", "metadata": {"name": "x"}}
-    path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump({**head, "spec": {"configRef": {"name": "c"}, "timeoutSecond": 5}}))
-    printed = space.command("run", "-f", str(path))
-    assert printed.code == CommandExit.USAGE
-    assert "did you mean timeoutSeconds" in printed.err
-
-
 async def test_runs_are_listed_as_kubectl_does(space: RunSpace) -> None:
     assert "no runs in namespace" in space.command("get").err
     await space.create("first", status=SUCCESS)
@@ -226,15 +217,6 @@ async def test_waiting_ends_after_its_timeout(space: RunSpace) -> None:
     printed = space.command("wait", "mine", "--timeout", "1")
     assert printed.code == CommandExit.TIMED_OUT
     assert "it goes on" in printed.err
-
-
-async def test_the_runs_in_progress_are_shown_with_their_rate_and_time_left(space: RunSpace) -> None:
-    await space.create("busy", status=PROGRESS)
-    await space.create("done", status=SUCCESS)
-    out = space.command("top").out
-    assert "done" not in out.replace("busy", "")
-    for expected in ("1 running", "50 records/s", "250/1,000", "15s", "busy"):
-        assert expected in out
 
 
 async def test_a_server_that_does_not_respond_has_a_code_of_its_own(space: RunSpace, tmp_path: Path) -> None:

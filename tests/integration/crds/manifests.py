@@ -1,7 +1,6 @@
 """Typical manifests: valid ones, and ones that `kubectl apply` rejects. Those that only the shim can reject are in unit tests.
 
-Each entry of a table is one mistake. `field` is the JSON name that the error message must contain. Types and limits of every field
-are in `tests.integration.shim.bad_inputs`, which generates them from the schema.
+Each entry of a table is one mistake. `field` is the JSON name that the error message must contain.
 """
 
 from dataclasses import dataclass
@@ -181,16 +180,22 @@ ACCEPTED: Final = (
 REJECTED: Final = (
     # InferenceConfig
     config("no storage", storage=None, field="spec.storage"),
+    config("storage that is a list", storage=[], field="spec.storage", value="array"),
     config("a storage label with a string", storage={"input": {"file": "data"}}, field="spec.storage.input.file"),
     config("a file without a claim", storage=file_input(path="x"), field="claimName"),
+    config("a file without a path", storage=file_input(claimName="x"), field="path"),
     config("a path that climbs", storage=file_input(claimName="x", path="a/../../b"), field="path", value="a/../../b"),
     config(
         "an absolute path", storage=file_input(claimName="x", path="/etc/passwd"), field="path", value="/etc/passwd"
     ),
+    config("a claim with a bad name", storage=file_input(claimName="X_Y", path="a"), field="claimName", value="X_Y"),
     config("a call without an endpoint", storage={"input": {"krateo": {"api": {}}}}, field="endpointRef"),
     config("an unknown HTTP verb", storage=krateo_output(verb="FETCH"), field="verb", value="FETCH"),
     # The value is not shown: it may be a token.
     config("a header without a colon", storage=krateo_output(headers=["nothing"]), field="headers", value="headers[0]"),
+    config("headers that are text", storage=krateo_output(headers="a: b"), field="headers", value="string"),
+    config("kserve that is text", kserve="sklearn-iris", field="spec.kserve", value="string"),
+    config("a model name that is a number", kserve={"modelName": 5}, field="modelName", value="integer"),
     config("two model names", modelName="other", field="spec.modelName", value="other"),
     config(
         "an object of KServe and a URL",
@@ -205,10 +210,29 @@ REJECTED: Final = (
         field="spec.kserve.serviceRef",
         value="iris",
     ),
+    config(
+        "another kind of KServe",
+        kserve={"serviceRef": {"kind": "InferenceGraph", "name": "iris"}},
+        field="spec.kserve.serviceRef.kind",
+        value="InferenceGraph",
+    ),
     config("two model URLs", modelUrl="http://other", field="spec.modelUrl", value="http://other"),
+    config("two model versions", modelVersion="v1", field="spec.modelVersion", value="v1"),
+    config("two input names", modelInputName="other", field="spec.modelInputName", value="other"),
     config("an unknown protocol", kserve={"modelVersion": "v3"}, field="modelVersion", value="v3"),
     config("an unknown protocol, placed above", kserve=None, modelVersion="2", field="modelVersion", value='"2"'),
+    config("an empty image", image="", field="spec.image"),
+    config("an image with a space", image="my image", field="spec.image", value="my image"),
+    config("an unknown pull policy", imagePullPolicy="Sometimes", field="imagePullPolicy", value="Sometimes"),
+    config("a pull secret without a name", credentialsRef={"namespace": "x"}, field="credentialsRef.name"),
     config("root", runAsUser=0, field="runAsUser", value="0"),
+    config("a user by name", runAsUser="nobody", field="runAsUser", value="string"),
+    config("an unknown policy of deletion", autoDeletePolicy="Always", field="autoDeletePolicy", value="Always"),
+    config("a negative delay", autoDeleteDelaySeconds=-1, field="autoDeleteDelaySeconds", value="-1"),
+    config("negative retries", backoffLimit=-1, field="backoffLimit", value="-1"),
+    config("retries for ever", backoffLimit=101, field="backoffLimit", value="101"),
+    config("a negative time to live", ttlSecondsAfterFinished=-5, field="ttlSecondsAfterFinished", value="-5"),
+    config("a service account with a bad name", serviceAccountName="A B", field="serviceAccountName", value="A B"),
     *(
         config(f"a limit of {size!r}", limits={limit: size}, field=f"spec.limits.{limit}", value=str(size))
         for limit, size in (
@@ -238,6 +262,7 @@ REJECTED: Final = (
     ),
     config("a claim by a placeholder", storage=file_input(claimName="$(params.c)", path="a"), field="claimName"),
     config("a verb by a placeholder", storage=krateo_output(verb="$(params.v)"), field="verb", value="$(params.v)"),
+    config("a canary of nothing", canaryRecords=0, field="canaryRecords", value="0"),
     *(
         config(f"a condition {title}", affinity=affinity(*given), field="affinity.nodeAffinity", value=given[0])
         for title, given in (
@@ -250,6 +275,8 @@ REJECTED: Final = (
     ),
     config("a node without a condition", affinity=affinity("In", "a", count=0), field="nodeSelectorTerms"),
     config("too many labels", nodeSelector={f"k{number}": "v" for number in range(17)}, field="nodeSelector"),
+    config("a label with a space", nodeSelector={"pool": "a b"}, field="nodeSelector.pool", value="a b"),
+    config("a label that is a boolean", nodeSelector={"spot": True}, field="nodeSelector.spot", value="boolean"),
     config("a toleration of everything", tolerations=[{"operator": "Exists"}], field="tolerations[0].key"),
     config(
         "a toleration of any value that has one",
@@ -257,20 +284,35 @@ REJECTED: Final = (
         field="tolerations[0].value",
         value="gpu",
     ),
+    config("an unknown effect", tolerations=[{"key": "a", "effect": "Never"}], field="effect", value="Never"),
     config(
         "a spread without a limit",
         topologySpreadConstraints=[{"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
         field="maxSkew",
     ),
+    config("a bad priority class", priorityClassName="High!", field="priorityClassName", value="High!"),
+    config("a bad runtime class", runtimeClassName="../runc", field="runtimeClassName", value="../runc"),
     # InferenceRun
     run("resources that are negative", resources={"limits": {"cpu": "-1"}}, field="resources.limits[cpu]", value="-1"),
     run("a retry by a schedule", retryOf="earlier", schedule="@daily", field="retryOf", value="earlier"),
+    config("no shards", shards=0, field="shards", value="0"),
     run("too many shards", shards=65, field="shards", value="65"),
+    run("a retry of a bad name", retryOf="My_Run", field="retryOf", value="My_Run"),
     run("a dry run by a schedule", dryRun=True, schedule="@daily", field="dryRun", value="true"),
+    run("a dry run by text", dryRun="yes", field="dryRun", value="string"),
     run("an error threshold without a number", errorThreshold="%", field="errorThreshold", value="%"),
     run("no config", configRef=None, field="spec.configRef"),
+    run("a config without a name", configRef={"namespace": "a"}, field="configRef.name"),
+    run("a config by plain text", configRef="iris", field="spec.configRef", value="string"),
+    run("a config with a bad name", configRef={"name": "My_Config"}, field="configRef.name", value="My_Config"),
     run("a bad namespace", configRef={"name": "a", "namespace": "a.b"}, field="configRef.namespace", value="a.b"),
+    run("a negative timeout", timeoutSeconds=-1, field="timeoutSeconds", value="-1"),
+    run("a timeout with a unit", timeoutSeconds="1h", field="timeoutSeconds", value="string"),
     run("a timeout beyond ten years", timeoutSeconds=10**12, field="timeoutSeconds", value="1000000000000"),
+    run("a negative limit of waiting", pendingTimeoutSeconds=-1, field="pendingTimeoutSeconds", value="-1"),
+    run("retries by halves", backoffLimit=1.5, field="backoffLimit", value="number"),
+    run("a parameter that is a number", parameters={"rows": 5}, field="parameters.rows", value="integer"),
+    run("parameters as a list", parameters=["a"], field="spec.parameters", value="array"),
     run("the reserved job_uid", parameters={"job_uid": "x"}, field="parameters", value="job_uid"),
     run("the reserved pod_uid", parameters={"pod_uid": "x"}, field="parameters", value="pod_uid"),
     run("the reserved predictions", parameters={"predictions": "x"}, field="parameters", value="predictions"),
@@ -299,15 +341,25 @@ REJECTED: Final = (
         )
     ),
     run("an interval of a schedule", interval=DAY, schedule="@daily", field="interval", value="@daily"),
+    run("a schedule of digits", schedule="12345", field="schedule", value="12345"),
     run("a schedule of four fields", schedule="* * * *", field="schedule", value="* * * *"),
     run("a schedule with seconds", schedule="0 0 9 * * MON", field="schedule", value="0 0 9 * * MON"),
     run("minute 60", schedule="60 * * * *", field="schedule", value="60 * * * *"),
+    run("hour 24", schedule="0 24 * * *", field="schedule", value="0 24 * * *"),
+    run("month 13", schedule="0 0 1 13 *", field="schedule", value="0 0 1 13 *"),
+    run("an unknown day", schedule="0 0 * * FOO", field="schedule", value="FOO"),
+    run("an unknown macro", schedule="@often", field="schedule", value="@often"),
     run("a time zone inside the schedule", schedule="TZ=Europe/Rome 0 9 * * *", field="schedule", value="TZ="),
+    run("an empty schedule", schedule="", field="schedule"),
     run("the time zone Local", schedule="@daily", timeZone="Local", field="timeZone", value="Local"),
     run("a time zone as an offset", schedule="@daily", timeZone="+01:00", field="timeZone", value="+01:00"),
     run("a time zone without a schedule", timeZone="Europe/Rome", field="timeZone", value="Europe/Rome"),
     run("a policy without a schedule", concurrencyPolicy="Allow", field="concurrencyPolicy", value="Allow"),
+    run("a history without a schedule", failedJobsHistoryLimit=1, field="failedJobsHistoryLimit"),
     run("jitter without a schedule", jitterSeconds=1, field="jitterSeconds"),
+    run("too much jitter", schedule="@daily", jitterSeconds=3601, field="jitterSeconds", value="3601"),
+    run("an unknown policy", schedule="@daily", concurrencyPolicy="Queue", field="concurrencyPolicy", value="Queue"),
+    run("a negative history", schedule="@daily", successfulJobsHistoryLimit=-1, field="successfulJobsHistoryLimit"),
     run(
         "a deadline too short", schedule="@daily", startingDeadlineSeconds=5, field="startingDeadlineSeconds", value="5"
     ),

@@ -1,23 +1,17 @@
 """The benchmark of the runner: its messages, its server's capacity and its report."""
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy
 import pytest
 
 from benchmarks.runner import grpc_messages
 from benchmarks.runner.finding import Finding
 from benchmarks.runner.generator import body_of
-from benchmarks.runner.http_messages import message_in, request, response
+from benchmarks.runner.http_messages import response
 from benchmarks.runner.programs import Measured
 from benchmarks.runner.report import page
 from benchmarks.runner.run import SIDE_BY_SIDE, Pass
 from benchmarks.runner.scenarios import WIDE
 from benchmarks.runner.server import POISON, Seen
-from benchmarks.runner.stages import run as run_stages
-from benchmarks.runner.stages import run_blocks
 from inferrun.plugins import JsonRecords
 from runner.protocols.tensors.columns import Tensor, tensor_of
 from runner.protocols.tensors.predictions import results_of
@@ -27,15 +21,6 @@ from runner.protocols.v2.grpc_messages import decode_response, infer_request
 from tests.unit.runner.batches import decoded
 
 SIGNATURE = Signature((TensorSpec("input-0"),))
-
-
-def test_a_message_is_complete_with_its_last_byte() -> None:
-    text = request("/v2", b"[1]") + b"next"
-    whole = len(text) - len(b"next")
-    assert [message_in(text[:size]) for size in range(whole)] == [None] * whole
-    message = message_in(text)
-    assert message is not None
-    assert (message.body, text[message.end :]) == (b"[1]", b"next")
 
 
 def test_the_generator_sends_what_the_runner_sends() -> None:
@@ -68,34 +53,12 @@ def test_a_share_of_the_requests_meets_a_fault(fault: str, answer: bytes | None)
     assert 50 < seen.rejected < 150
 
 
-def test_a_share_of_the_requests_is_slow() -> None:
-    seen = Seen(capacity=0.0, seconds=0.5, share=0.1, fault="slow", workers=1000)
-    ends = [seen.completion_of(1, now=0.0) for _ in range(1000)]
-    assert set(ends) == {0.5, 5.0}
-    assert 50 < ends.count(5.0) < 150
-
-
-def test_no_more_requests_are_admitted_than_allowed() -> None:
-    seen = Seen(capacity=1.0, admitted=1, in_progress=1)
-    answer, records = seen.answer(b"POST /", body_of(1))
-    assert answer is not None
-    assert (answer.startswith(b"HTTP/1.1 429"), records, seen.rejected) == (True, 0, 1)
-
-
 def test_a_request_with_a_poisonous_record_is_rejected() -> None:
     good, bad = body_of(3), body_of(3).replace(b"5.1,", POISON + b",", 1)
     seen = Seen(capacity=1.0, poison=True)
     assert [seen.answer(b"POST /", body)[1] for body in (good, bad)] == [3, 0]
     assert (seen.records, seen.rejected) == (3, 1)
     assert Seen(capacity=1.0).answer(b"POST /", bad)[1] == 3
-
-
-@pytest.mark.parametrize("execute", [run_stages, run_blocks])
-def test_the_bare_stages_do_what_the_runner_does(tmp_path: Path, execute: Callable[..., float]) -> None:
-    (tmp_path / "rows.jsonl").write_text("[5.1,3.5,1.4,0.2]\n" * 5)
-    assert execute(tmp_path / "rows.jsonl", tmp_path / "out.jsonl", rows=2) >= 0
-    lines = (tmp_path / "out.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [{"index": index, "prediction": 1} for index in range(5)]
 
 
 def test_the_report_compares_each_pass_with_itself() -> None:

@@ -77,20 +77,6 @@ def test_an_edit_that_has_not_taken_effect_is_progressing() -> None:
     assert kstatus(item) == "InProgress"
 
 
-def test_a_run_that_recovers_from_a_rejection_is_not_stalled_any_more() -> None:
-    item = waiting(Phase.PENDING, Reason.INVALID_SPEC)
-    after = status_after(
-        run(status=item["status"]), phase=Phase.PENDING, reason=Reason.ACCEPTED, message="m", now=NOW, read_generation=3
-    )
-    assert after.condition("Stalled") is None
-
-
-@pytest.mark.parametrize("phase", list(Phase))
-def test_every_phase_has_a_health(phase: Phase) -> None:
-    item = {"metadata": {}, "status": {"phase": str(phase)}}
-    assert argocd_health(item, kind=RUN)[0] in ("Healthy", "Progressing", "Suspended", "Degraded")
-
-
 @pytest.mark.parametrize(("ready", "argocd", "flux"), [("True", "Healthy", "Current"), ("False", "Degraded", "Failed")])
 def test_the_health_of_a_config_is_its_readiness(*, ready: str, argocd: str, flux: str) -> None:
     conditions = [{"type": "Ready", "status": ready, "reason": "Why", "message": "said"}]

@@ -29,7 +29,3 @@ def test_a_missing_reason_gets_a_section_to_fill_in() -> None:
     completed = complete(text)
     assert completed.startswith(text)
     assert completed.removeprefix(text) == f"\n### Ready\n\n- **Cause.** {TO_WRITE}\n- **Fix.** {TO_WRITE}\n"
-
-
-def test_a_complete_page_is_left_alone() -> None:
-    assert complete(REASONS.read_text()) == REASONS.read_text()

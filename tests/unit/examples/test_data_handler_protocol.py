@@ -27,11 +27,6 @@ def protocol() -> ModuleType:
     return module
 
 
-def test_without_a_limit_the_whole_table_is_returned(protocol: ModuleType) -> None:
-    request = protocol.input_request({"input_table_name": "iris"})
-    assert (request.skip, request.limit) == (0, None)
-
-
 @pytest.mark.parametrize("wrong", ["ten", "-1", "1.5", "", [], True])
 def test_an_invalid_limit_is_rejected_with_its_name(protocol: ModuleType, wrong: object) -> None:
     with pytest.raises(protocol.BadRequest, match=r"^limit: expected an integer"):
@@ -46,10 +41,6 @@ def test_a_missing_key_is_rejected_with_its_name(protocol: ModuleType, key: str)
 
 def test_the_offset_of_a_chunk_is_used(protocol: ModuleType) -> None:
     assert protocol.output_request({**STORE, "chunk": 2, "offset": 2000}).first == 2000
-
-
-def test_an_offset_without_a_chunk_is_ignored(protocol: ModuleType) -> None:
-    assert protocol.output_request({**STORE, "offset": "7"}).first == 0
 
 
 @pytest.mark.parametrize("wrong", ["[0, null]", '["1"]', "[true]", "{}", "[0"])

@@ -49,13 +49,3 @@ def test_a_call_in_new_code_is_found(tmp_path: Path, call: str) -> None:
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "worker" / "novelty.py").write_text(f"class New:\n    async def act(self):\n        {call}\n")
     assert written_sites(tmp_path) == {"worker.novelty:New.act"}
-
-
-@pytest.mark.parametrize(
-    "call", ["task.cancel()", "values.update(other)", "text.replace('a', 'b')", "await api.get(JOBS)"]
-)
-def test_what_has_no_side_effect_is_not_taken_for_a_call(tmp_path: Path, call: str) -> None:
-    for folder in SCANNED:
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "worker" / "novelty.py").write_text(f"async def act():\n    {call}\n")
-    assert written_sites(tmp_path) == set()

@@ -8,16 +8,6 @@ from control.run_defaults_folder import DefaultsFolder
 from inferrun.run_defaults import Defaults, parse_defaults, read_folder
 
 
-def test_without_settings_the_documented_defaults_apply() -> None:
-    defaults, problems = parse_defaults({}, last=Defaults())
-    assert problems == ()
-    assert (defaults.backoff_limit, defaults.job_ttl_seconds) == (2, 86_400)
-    assert (defaults.deadline_margin_seconds, defaults.max_disruptions) == (600, 20)
-    assert defaults.krateo_post_limit_bytes == 16 * 1024 * 1024
-    assert defaults.allowed_service_accounts == ()
-    assert not defaults.allow_cross_namespace_config
-
-
 def test_settings_are_parsed_from_text() -> None:
     values = {
         "backoffLimit": " 5\n",

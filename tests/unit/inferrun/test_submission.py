@@ -17,6 +17,7 @@ def test_a_config_is_named_by_a_string_or_an_object() -> None:
 def test_all_fields_of_a_run_are_accepted() -> None:
     asked = {
         "configRef": {"name": "iris", "namespace": "models"},
+        "resources": {"requests": {"cpu": 2}, "limits": {"memory": "1Gi"}},
         "parameters": {"a": "b"},
         "interval": {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z", "timeZone": "Europe/Rome"},
         "timeoutSeconds": 5,

@@ -1,14 +1,12 @@
 """Whatever the cluster has of a launch, it is observed and reported in a legal way, and both ways agree."""
 
-import math
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.judging.pod_end import PodEnd
 from activities.launching.snapshot import Snapshot
 from activities.watching import job_state, pod_state
-from activities.watching.launch_report import OVERLAP, LaunchObjects, period_of, report_on
+from activities.watching.launch_report import LaunchObjects, report_on
 from activities.watching.observation import Before, Doing, is_success, observe, observe_absent
 from activities.watching.trimming import trim_job, trim_pod
 from tests.unit.launches import live_job, live_pod
@@ -156,33 +154,3 @@ def test_what_is_observed_to_run_is_reported_to_run(job: Json, found: list[Json]
         return
     report = report_on(LaunchObjects(job, found), snapshot=None, pod_uid="", node_lost_seconds=NODE_LOST, now=NOW)
     assert (report.stage, report.pod_uid) == (LaunchStage.RUNNING, seen.pod_uid)
-
-
-LIVES = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 100), st.booleans()), max_size=6)
-"""Of the Pods of a launch: when the container started, for how long it ran, and whether it still runs."""
-
-
-@given(lives=LIVES)
-@PROPERTY
-def test_several_shards_run_from_the_first_to_the_last_of_those_that_took_turns(
-    lives: list[tuple[int, int, bool]],
-) -> None:
-    found, groups = [], list[list[float]]()
-    for number, (start, seconds, runs) in enumerate(lives):
-        ended = {"terminated": {"exitCode": 1, "startedAt": at(400 - start), "finishedAt": at(400 - start - seconds)}}
-        state = {"running": {"startedAt": at(400 - start)}} if runs else ended
-        found.append(live_pod(state, uid=f"pod-{number}", phase="Running" if runs else "Failed", age=400 - start))
-    for start, end in sorted((start, math.inf if runs else start + seconds) for start, seconds, runs in lives):
-        if groups and start <= groups[-1][1] - OVERLAP.total_seconds():
-            groups[-1][1] = max(groups[-1][1], end)
-        else:
-            groups.append([start, end])
-    period = period_of(LaunchObjects(None, found))
-    if not groups:
-        assert period is None
-        return
-    begin, end = max(groups, key=lambda group: group[1])
-    assert period is not None
-    assert period.ended_at == (None if end == math.inf else at(400 - end))
-    same_end = [group[0] for group in groups if group[1] == end]
-    assert period.started_at in [at(400 - start) for start in (begin, *same_end)]

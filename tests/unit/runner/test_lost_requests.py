@@ -78,36 +78,17 @@ def test_a_record_that_only_times_out_costs_one_record_if_others_are_answered(
     assert failed_with(Slow(), **limits) == {217: "no_response"}
 
 
-def test_a_record_is_not_blamed_for_the_connections_that_a_server_loses_at_random() -> None:
-    """The server answers the next request after each loss, and loses the one after that, too."""
-
-    class Shaky(Answering):
-        losses, since = 8, 0
-
-        def check(self, indexes: Sequence[int]) -> None:
-            self.since += 1
-            if 217 in indexes and self.losses:
-                self.losses, self.since = self.losses - 1, 0
-            if self.losses < 8 and self.since in (0, 2):
-                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
-
-    assert failed_with(Shaky(), retry_seconds=5) == {}
-
-
-def test_a_server_that_answers_nothing_in_time_any_more_ends_the_attempt() -> None:
-    class Hanging(Answering):
-        is_hanging = False
-
-        def check(self, indexes: Sequence[int]) -> None:
-            self.is_hanging |= 217 in indexes
-            if self.is_hanging:
-                raise Fault(InferenceError("no response within 300 s"), kind=FaultKind.TIMEOUT)
-
-    assert_ends(Hanging(), "within 300 s")
-
-
-@pytest.mark.parametrize("first", [0, 217])
-def test_a_server_that_ends_whatever_it_is_sent_ends_the_attempt(first: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "first", "limits"),
+    [
+        (FaultKind.TIMEOUT, 217, {}),
+        (FaultKind.LOST, 217, {"concurrency": 4}),
+        (FaultKind.LOST, 0, {"concurrency": 4, "batch_rows": 50}),
+    ],
+)
+def test_a_server_that_answers_nothing_any_more_ends_the_attempt(
+    kind: FaultKind, first: int, limits: dict[str, float]
+) -> None:
     class Ending(Answering):
         requests, is_ending = 0, False
 
@@ -115,10 +96,10 @@ def test_a_server_that_ends_whatever_it_is_sent_ends_the_attempt(first: int) -> 
             self.requests += 1
             self.is_ending |= first in indexes
             if self.is_ending:
-                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
+                raise Fault(InferenceError("no response"), kind=kind)
 
     model = Ending()
-    assert_ends(model, "closed", batch_rows=50 if first == 0 else 1, concurrency=4)
+    assert_ends(model, "no response", **limits)
     assert model.requests < 5 * RECORDS
 
 
@@ -183,25 +164,6 @@ def test_an_outage_at_the_start_behind_a_proxy_costs_no_record_and_leaves_the_si
 
 def test_an_outage_behind_a_proxy_that_does_not_end_ends_the_attempt() -> None:
     assert_ends(BehindAProxy(away_for=1_000_000), "returned 503", batch_rows=50, concurrency=2)
-
-
-def test_no_more_requests_than_allowed_are_in_flight_when_the_server_is_back() -> None:
-    """Those that were lost wait for a proof that it answers."""
-
-    class Away(Answering):
-        back_at = float("inf")
-
-        def check(self, indexes: Sequence[int]) -> None:
-            now = asyncio.get_running_loop().time()
-            if 17 in indexes and self.back_at == float("inf"):
-                self.back_at = now + 0.1
-                raise Fault(InferenceError("closed"), kind=FaultKind.LOST)
-            if self.back_at != float("inf") and now < self.back_at:
-                raise Fault(InferenceError("refused"), kind=FaultKind.UNAVAILABLE, was_sent=False)
-
-    model = Away()
-    assert failed_with(model, retry_seconds=5) == {}
-    assert model.most_in_flight == 1
 
 
 class OneByOne(Answering):

@@ -42,26 +42,6 @@ def test_every_built_in_implementation_can_be_loaded() -> None:
     ]
 
 
-def test_the_label_krateo_is_a_package_of_its_own() -> None:
-    found = registry.Registry()
-    assert found.input_store("krateo").__module__ == "inferrun_krateo.input"
-    assert found.output_store("krateo").__module__ == "inferrun_krateo.output"
-
-
-def test_an_unknown_name_is_rejected_with_the_known_ones() -> None:
-    with pytest.raises(
-        ContractError,
-        match=r"^input\.fil: unknown name 'fil'; allowed: delta, file, http, iceberg, krateo, run, s3, sql$",
-    ):
-        registry.Registry().input_store("fil")
-
-
-def test_an_implementation_of_another_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path, group=registry.FORMATS, points="lines = inferrun.formats.jsonl.format:JSONL")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert registry.Registry().record_format("lines", "input.file.format").suffixes == (".jsonl",)
-
-
 def test_a_package_must_not_reuse_a_built_in_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, group=registry.INPUTS, points="file = other:open_input")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol
 import orjson
 import pyarrow
 import pytest
-from pyarrow import ipc, parquet
+from pyarrow import parquet
 
 from inferrun.formats.arrow.format import ARROW
 from inferrun.formats.csv.format import CSV
@@ -150,30 +150,6 @@ def test_results_can_be_read_again_with_ids_columns_and_errors(form: Written) ->
     assert [orjson.loads(b"{%b}" % row.copied) for row in rows] == [orjson.loads(b"{%b}" % one) for one in copied]
 
 
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
-def test_failed_records_have_an_error_and_no_prediction(form: Written) -> None:
-    results = Results(texts(0.5, None, 1.5), {1: REJECTED})
-    content, errors = written(form, results, ids=["a", None, "c"], copied=JsonRecords([b'"n":1', b'"n":2', b'"n":3']))
-    assert predictions(form, content) == {7: b"0.5", 9: b"1.5"}
-    error = {"code": "rejected", "message": "it is bad", "attempts": 2}
-    if form is CSV:
-        assert orjson.loads(errors) == {"index": 8, "n": 2, "error": error}
-    else:
-        source = pyarrow.BufferReader(errors)
-        table = parquet.read_table(source) if form is PARQUET else ipc.open_file(source).read_all()
-        assert table.to_pylist() == [{"index": 8, "custom_id": None, "n": 2, "error": error}]
-
-
-@pytest.mark.parametrize("form", [PARQUET, ARROW], ids=lambda form: form.results_suffix)
-def test_the_error_of_a_prediction_of_another_type_names_its_column(form: Written) -> None:
-    content, _ = written(form, Results(texts(1, "x")), Results(texts(3)), predicted="int32")
-    assert predictions(form, content) == {7: b"1", 9: b"3"}
-    (error,) = (row.error for row in form.read_results(io.BytesIO(content)) if row.error)
-    text = "the value of column 'prediction' is not of type int32, the type that it has in all results of the run; "
-    text += "set types.prediction of the output to another type"
-    assert (error.code, error.message) == ("invalid_prediction", text)
-
-
 def test_pieces_of_a_csv_file_may_have_different_columns() -> None:
     out, form = io.BytesIO(), CSV
     writer = form.writer(out, io.BytesIO())
@@ -182,20 +158,7 @@ def test_pieces_of_a_csv_file_may_have_different_columns() -> None:
         writer.write(Batch(first=first, records=one.values, copied=JsonRecords([copied]) if copied else None), one)
     writer.close()
     assert predictions(form, out.getvalue()) == {0: b"0.5", 1: b"1.5", 2: b"2.5"}
-    assert names_of(form, out.getvalue()) == ["index", "a", "b", "prediction", "error"]
-
-
-def names_of(form: Written, content: bytes) -> list[str]:
-    source = pyarrow.BufferReader(content)
-    if form is CSV:
-        return content.decode().splitlines()[0].split(",")
-    return list((parquet.read_table(source) if form is PARQUET else ipc.open_file(source).read_all()).schema.names)
-
-
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
-def test_a_chunk_may_consist_of_errors(form: Written) -> None:
-    content, _ = written(form, Results(texts(None, None), {0: REJECTED, 1: REJECTED}))
-    assert predictions(form, content) == {}
+    assert out.getvalue().splitlines()[0] == b"index,a,b,prediction,error"
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
@@ -203,34 +166,6 @@ def test_a_chunk_may_consist_of_errors(form: Written) -> None:
 def test_other_files_are_not_taken_for_results(form: Written, content: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
         predictions(form, content)
-
-
-def tables() -> list[tuple[Written, pyarrow.Table]]:
-    results = Results(texts([0.5, 1.0], None), {1: REJECTED})
-    batch: dict[str, Any] = {"ids": ["a", 5], "copied": JsonRecords([b'"city":"Rome","n":1', b'"n":2'])}
-    parquet_file, _ = written(PARQUET, results, predicted="list<double>", **batch)
-    arrow_file, _ = written(ARROW, results, predicted="list<double>", **batch)
-    return [
-        (PARQUET, parquet.read_table(pyarrow.BufferReader(parquet_file))),
-        (ARROW, ipc.open_file(pyarrow.BufferReader(arrow_file)).read_all()),
-    ]
-
-
-def test_tables_have_typed_columns() -> None:
-    for form, table in tables():
-        assert table.schema.names == ["index", "custom_id", "city", "n", "prediction", "error"], form.results_suffix
-        kinds = table.schema.types[:5]
-        assert kinds[:4] == [pyarrow.int64(), pyarrow.string(), pyarrow.string(), pyarrow.int64()]
-        assert kinds[4].value_type == pyarrow.float64()
-        assert table.column("custom_id").to_pylist() == ["a", "5"]
-        assert table.to_pylist()[1] == {
-            "index": 8,
-            "custom_id": "5",
-            "city": None,
-            "n": 2,
-            "prediction": None,
-            "error": {"code": "rejected", "message": "it is bad", "attempts": 2},
-        }
 
 
 def test_csv_has_a_header_and_a_line_per_record() -> None:

@@ -117,6 +117,14 @@ def test_a_cancellation_before_the_next_launch_lists_nothing_more(state: RunStat
     assert [item.launch for item in state.progress.attempts] == [1]
 
 
+def test_an_edit_of_the_timeout_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
+    state.edit_spec(SpecChanged(timeout_seconds=7))
+    assert state.timeout_seconds == 7
+    state.begin_launch()
+    state.accept_launch(launched(timeout_seconds=9))
+    assert state.timeout_seconds == 9
+
+
 def test_continuing_as_new_keeps_the_state(state: RunState) -> None:
     state.add_attempt(launched(), FAILED, Reason.INPUT_FAILED)
     state.next_launch(is_counted=True)

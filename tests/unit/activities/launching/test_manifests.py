@@ -76,6 +76,13 @@ def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> 
     assert "ttlSecondsAfterFinished" not in spec
 
 
+def test_a_job_of_a_queue_waits_in_no_queue_until_it_is_started() -> None:
+    job = job_of(labels={manifests.QUEUE_LABEL: "small"})
+    assert job["spec"]["parallelism"] == 0
+    assert job["metadata"]["labels"][manifests.QUEUE_LABEL] == manifests.NO_QUEUE
+    assert job["spec"]["template"]["metadata"]["labels"][manifests.QUEUE_LABEL] == "small"
+
+
 @pytest.mark.parametrize("queue", [None, "small", manifests.NO_QUEUE])
 def test_a_job_that_is_in_its_own_queue_is_not_created_again(queue: str | None) -> None:
     job = job_of(labels={manifests.QUEUE_LABEL: "small"} if queue else {})

@@ -1,7 +1,6 @@
 """The mounted endpoint Secret: address, credentials and TLS."""
 
 import base64
-import ssl
 from pathlib import Path
 
 import pytest
@@ -23,25 +22,10 @@ def test_a_token_becomes_a_bearer_header_and_paths_are_joined_by_one_slash(tmp_p
     assert endpoint.authorization == "Bearer abc"
 
 
-def test_a_user_name_and_a_password_become_a_basic_header(tmp_path: Path) -> None:
-    endpoint = mounted(tmp_path, username="crate", password="pässword")
-    assert endpoint.authorization == "Basic " + base64.b64encode("crate:pässword".encode()).decode()
-
-
-def test_without_credentials_there_is_no_header(tmp_path: Path) -> None:
-    assert mounted(tmp_path).authorization == ""
-
-
 def test_credentials_do_not_appear_in_the_representation(tmp_path: Path) -> None:
     endpoint = mounted(tmp_path, token="abc-token", proxy_url="http://user:proxy-password@proxy:3128")
     assert "abc-token" not in repr(endpoint)
     assert "proxy-password" not in repr(endpoint)
-
-
-def test_the_certificate_of_an_insecure_endpoint_is_not_verified(tmp_path: Path) -> None:
-    assert mounted(tmp_path).tls.verify_mode is ssl.CERT_REQUIRED
-    endpoint = mounted(tmp_path, server_url="https://handler", insecure="true")
-    assert endpoint.tls.verify_mode is ssl.CERT_NONE
 
 
 @pytest.mark.parametrize(
@@ -63,8 +47,3 @@ def test_the_certificate_of_an_insecure_endpoint_is_not_verified(tmp_path: Path)
 def test_an_invalid_secret_is_reported_with_its_key(tmp_path: Path, keys: dict[str, str], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         mounted(tmp_path, **keys)
-
-
-def test_a_secret_that_is_not_mounted_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="Secret 'handler-endpoint' has no key server-url"):
-        read_endpoint(tmp_path / "nothing", secret="handler-endpoint")

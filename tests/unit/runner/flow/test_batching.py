@@ -39,16 +39,15 @@ def test_every_record_is_in_one_request_in_order(seed: int) -> None:
     ][1:]
 
 
-def test_requests_span_blocks() -> None:
-    assert [len(request) for request in cut([3, 3, 3, 3], wanted=5)] == [5, 5, 2]
-
-
-def test_requests_are_limited_in_bytes() -> None:
-    assert {len(request) for request in cut([10], wanted=100, max_bytes=100)} == {2}
-
-
-def test_a_request_has_at_least_one_record() -> None:
-    assert [len(request) for request in cut([3], wanted=100, max_bytes=1)] == [1, 1, 1]
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "max_bytes", "found"),
+    [([3, 3, 3, 3], 5, 1 << 20, [5, 5, 2]), ([10], 100, 100, [2] * 5), ([3], 100, 1, [1, 1, 1])],
+    ids=["requests span blocks", "they are limited in bytes", "they have at least one record"],
+)
+def test_the_size_of_requests(sizes: list[int], wanted: int, max_bytes: int, found: list[int]) -> None:
+    requests = cut(sizes, wanted=wanted, max_bytes=max_bytes)
+    assert [len(request) for request in requests] == found
+    assert {request.ids for request in requests} == {()}
 
 
 def test_what_is_copied_stays_with_its_record_beside_a_block_without_any() -> None:
@@ -57,10 +56,6 @@ def test_what_is_copied_stays_with_its_record_beside_a_block_without_any() -> No
     batching.add(Block(records([[1], [2]]), copied=JsonRecords([b'"n":1', b'"n":2'])), first=1)
     (request,) = batching.full()
     assert copied_texts(request) == [b"", b'"n":1', b'"n":2']
-
-
-def test_requests_of_an_input_without_ids_have_none() -> None:
-    assert [request.ids for request in cut([3, 3], wanted=4)] == [(), ()]
 
 
 def test_a_gap_between_chunks_is_noticed() -> None:

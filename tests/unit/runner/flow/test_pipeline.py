@@ -26,17 +26,13 @@ from inferrun.plugins import (
     InferenceError,
     InputError,
     InputPlan,
-    JsonRecords,
     Limits,
     Output,
-    OutputError,
     RecordError,
     ResultCounts,
     Results,
     TokenUsage,
 )
-from inferrun.plugins.limits import MIB
-from runner.errors import first_error
 from runner.flow.pipeline import Pipeline
 from tests.unit.runner.batches import decoded, records, results
 from tests.unit.runner.simulated_time import predict
@@ -200,21 +196,6 @@ async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None
     assert counts.completed + counts.failed == RECORDS
 
 
-async def test_an_error_ends_the_pipeline_although_the_reader_is_waiting() -> None:
-    class BrokenModel(FaultyModel):
-        async def predict(self, batch: Batch) -> Results:
-            raise InferenceError(f"broken at {batch.first}")
-
-    chance = random.Random(2)  # noqa: S311  not for security
-    source = Numbers(chance)
-    model = BrokenModel(chance, concurrency=1)
-    pipeline = Pipeline(source, model, Recorder(), limits=Limits(concurrency=1), report=lambda _: None)
-    with pytest.raises(ExceptionGroup) as failed:
-        async with asyncio.timeout(10):
-            await pipeline.run(source.plan(), Checkpoint())
-    assert failed.group_contains(InferenceError, match="broken at 0")
-
-
 class PickyModel(FaultyModel):
     """A model that rejects every request with a record that it does not like."""
 
@@ -251,20 +232,6 @@ async def test_a_rejected_record_costs_one_record(kind: FaultKind) -> None:
     assert model.requests < 60
 
 
-async def test_another_number_of_predictions_than_records_costs_one_record() -> None:
-    class Forgetful(PickyModel):
-        async def predict(self, batch: Batch) -> Results:
-            kept = [index for index in range(batch.first, batch.first + len(batch)) if index not in self._bad]
-            return results(kept)
-
-    sink = Recorder()
-    counts = await predict_with(Forgetful(17, 250), sink)
-    assert (counts.completed, counts.failed) == (RECORDS - 2, 2)
-    assert {index: one for index, one in sink.written.items() if index not in (17, 250)} == {
-        index: index for index in range(RECORDS) if index not in (17, 250)
-    }
-
-
 def errors_of_one_batch(model: PickyModel, count: int) -> dict[int, RecordError]:
     """Send so many records as one batch, without a pipeline around it."""
     found: dict[int, object] = {}
@@ -282,6 +249,15 @@ def test_a_half_is_not_sent_to_be_rejected_after_the_other_half_was_accepted() -
     found = errors_of_one_batch(model, 8)
     assert {at: error.attempts for at, error in found.items()} == {3: 3, 7: 3}
     assert model.requests == 9  # 0 to 7, 0 to 3, 0 and 1, 2, 3, 4 to 7, 4 and 5, 6, 7
+
+
+@pytest.mark.parametrize(("bad", "requests"), [({90}, 10), ({30, 200}, 19), (set(range(200)), 405)])
+def test_the_rest_of_a_batch_is_sent_at_once_unless_many_of_its_records_are_rejected(
+    bad: set[int], requests: int
+) -> None:
+    model = PickyModel(*bad)
+    assert errors_of_one_batch(model, 256).keys() == bad
+    assert model.requests == requests
 
 
 def test_a_retry_counts_and_a_record_that_is_not_sent_does_not() -> None:
@@ -309,30 +285,6 @@ def test_an_error_counts_the_rounds_in_which_the_server_gave_no_valid_response()
     found = errors_of_one_batch(Recovering(1, kind=FaultKind.INVALID), 2)
     assert {at: error.attempts for at, error in found.items()} == {1: sent[1]}
     assert sent[1] > 4
-
-
-async def test_requests_larger_than_the_window_are_sent_as_many_at_a_time_as_the_config_says() -> None:
-    class Wide(Numbers):
-        def read(self, chunk: Chunk) -> Iterator[Block]:
-            for index in range(chunk.start, chunk.end):
-                yield Block(JsonRecords([b'[%d,"%b"]' % (index, b"x" * 100_000)]))
-
-    class Echo(PickyModel):
-        async def predict(self, batch: Batch) -> Results:
-            self._in_flight += 1
-            assert self._in_flight <= 64
-            if self._in_flight == 64:
-                are_in_flight.set()
-            await are_in_flight.wait()
-            self._in_flight -= 1
-            return Results(batch.records)
-
-    are_in_flight = asyncio.Event()
-    limits = Limits(request_seconds=0, batch_rows=1, window_bytes=MIB, concurrency=64)
-    source = Wide(random.Random(4))  # noqa: S311  not for security
-    pipeline = Pipeline(source, Echo(), Recorder(), limits=limits, report=lambda _: None)
-    async with asyncio.timeout(30):
-        await pipeline.run(source.plan(), Checkpoint())
 
 
 @pytest.mark.parametrize("bad", [range(20), range(RECORDS)], ids=["the first", "all"])
@@ -383,9 +335,8 @@ class Together(Recorder):
 
     commits_at_a_time = 3
 
-    def __init__(self, *, fails: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.fails = fails
         self.under_way = 0
         self.most = 0
         self.has_two = asyncio.Event()
@@ -406,40 +357,20 @@ class TogetherWriter(Writer):
             sink.has_two.set()
         if self._chunk.index == 0:
             await sink.has_two.wait()
-            if sink.fails:
-                raise OutputError("test")
         await asyncio.sleep(0)
         commit = await super().commit()
         sink.under_way -= 1
         return commit
 
 
-CHUNKS = 9
-PLAN = InputPlan("numbers", tuple(Chunk(at, 0, 10 * at, 10 * at + 10, 10 * at, 10) for at in range(CHUNKS)))
-
-
-def in_chunks() -> Numbers:
-    source = Numbers(random.Random(1))  # noqa: S311  not for security
-    source.all = PLAN.chunks
-    return source
-
-
 async def test_chunks_are_committed_several_at_a_time() -> None:
-    sink, reports = Together(), list[Counts]()
-    model = FaultyModel(random.Random(1), concurrency=2)  # noqa: S311  not for security
-    pipeline = Pipeline(in_chunks(), model, sink, limits=Limits(concurrency=2), report=reports.append)
+    sink, reports, chance = Together(), list[Counts](), random.Random(1)  # noqa: S311  not for security
+    source = Numbers(chance)
+    source.all = tuple(Chunk(at, 0, 10 * at, 10 * at + 10, 10 * at, 10) for at in range(9))
+    model = FaultyModel(chance, concurrency=2)
+    pipeline = Pipeline(source, model, sink, limits=Limits(concurrency=2), report=reports.append)
     async with asyncio.timeout(60):
-        counts = await pipeline.run(PLAN, Checkpoint())
+        counts = await pipeline.run(source.plan(), Checkpoint())
     assert 2 <= sink.most <= 3
-    assert sorted(sink.committed) == list(range(CHUNKS))
-    assert counts.completed + counts.failed == reports[-1].completed + reports[-1].failed == 10 * CHUNKS
-
-
-async def test_a_commit_that_fails_ends_the_pipeline() -> None:
-    sink = Together(fails=True)
-    model = FaultyModel(random.Random(1), concurrency=2)  # noqa: S311  not for security
-    pipeline = Pipeline(in_chunks(), model, sink, limits=Limits(concurrency=2), report=lambda _: None)
-    with pytest.raises(ExceptionGroup) as raised:
-        async with asyncio.timeout(60):
-            await pipeline.run(PLAN, Checkpoint())
-    assert isinstance(first_error(raised.value), OutputError)
+    assert sorted(sink.committed) == list(range(9))
+    assert counts.completed + counts.failed == reports[-1].completed + reports[-1].failed == 90

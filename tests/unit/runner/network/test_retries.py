@@ -84,19 +84,6 @@ def test_retry_after_is_a_number_or_a_date(header: str | None, seconds: float | 
     assert seconds_of(header, now=datetime(2026, 11, 21, 12, tzinfo=UTC)) == seconds
 
 
-async def test_a_transient_failure_is_retried() -> None:
-    tries: list[int] = []
-
-    async def attempt() -> str:
-        tries.append(1)
-        if len(tries) < 3:
-            raise BUSY
-        return "done"
-
-    assert await with_retries(attempt, budget=1.0, first_wait=0.01) == "done"
-    assert len(tries) == 3
-
-
 async def test_the_error_is_raised_when_the_budget_is_spent() -> None:
     async def attempt() -> str:
         raise BUSY

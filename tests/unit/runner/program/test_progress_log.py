@@ -19,14 +19,6 @@ def test_progress_is_rate_limited_except_on_demand() -> None:
     assert completed == [0, 4, 99]
 
 
-def test_the_control_plane_can_parse_progress_lines() -> None:
-    out = io.StringIO()
-    ProgressLog(out, every=2.0, clock=lambda: 0.0).report(Counts(total=20, completed=4, failed=1))
-    progress = latest_line(ProgressLine, out.getvalue())
-    assert progress
-    assert (progress.records.total, progress.records.completed, progress.records.failed) == (20, 4, 1)
-
-
 def test_the_rate_counts_what_this_attempt_has_done_within_a_minute() -> None:
     now, out = [0.0], io.StringIO()
     log = ProgressLog(out, every=0.0, clock=lambda: now[0])

@@ -60,27 +60,6 @@ def test_images_are_instances_of_pixels() -> None:
         instances(JsonRecords([record]), {"columns": ["content"], "decode": "Image"})
 
 
-@pytest.mark.parametrize(
-    ("column", "expected"),
-    [
-        (pyarrow.array([(1 << 64) - 1], pyarrow.uint64()), (1 << 64) - 1),
-        (pyarrow.array([0.1], pyarrow.float32()), 0.1),
-        (pyarrow.array([True]), True),
-        (pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.int8(), 2)), [1, 2]),
-        (pyarrow.array(["a"]).dictionary_encode(), "a"),
-    ],
-)
-def test_values_of_columns_have_their_type(column: pyarrow.Array, expected: object) -> None:
-    assert instances(ArrowRecords(pyarrow.record_batch({"x": column})), {"columns": ["x"]})[0] == [expected]
-
-
-def test_a_datatype_and_a_shape_that_the_contract_states_are_those_of_the_instances() -> None:
-    records = JsonRecords([b'{"x":[1,2,3,4]}', b'{"x":[1,2,3]}', b'{"x":["5","6","7","8"]}'])
-    found, places, faults = instances(records, {"columns": ["x"], "datatype": "INT32", "shape": [-1, 2, 2]})
-    assert (found, places) == ([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [0, 2])
-    assert "has 3 values, tensors.inputs.0.shape requires 4" in faults[1]
-
-
 def test_wanted_outputs_are_members_of_the_predictions() -> None:
     wanted = Tensors.model_validate({"outputs": [{"name": "p", "resultName": "score"}]})
     signature = signature_of(wanted, None, "", target="model 'm'", default="")

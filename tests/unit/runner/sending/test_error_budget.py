@@ -47,13 +47,6 @@ def test_the_error_after_the_last_one_that_is_allowed_ends_the_run() -> None:
     assert not raised.value.is_retryable
 
 
-def test_without_a_threshold_any_number_may_fail() -> None:
-    one = budget()
-    add(one, 0, 100, 100)
-    one.check_rejections(100, ERROR)
-    assert one.first_error == ERROR
-
-
 def test_errors_of_earlier_attempts_count() -> None:
     one = budget("3", committed={2: 2, 7: 1})
     with pytest.raises(TooManyErrors, match=r"^4 of 100 records failed, more than errorThreshold 3 allows"):

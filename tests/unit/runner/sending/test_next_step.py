@@ -1,5 +1,7 @@
 """What follows a failed request: which batches are sent again, divided or sent alone, and which records are blamed."""
 
+from collections.abc import Callable
+
 import pytest
 
 from inferrun.formats.record_errors import NOT_SENT
@@ -41,53 +43,159 @@ class Requests:
             self.server.cut_off_at = self.now
         self.part.fail(fault, now=self.now, is_after_example=is_after_example, first_wait=0.5)
 
-    @property
-    def needs_example(self) -> bool:
-        return self.part.needed_example is not None
 
-    def step(self) -> NextStep:
-        return next_step(self.part)
+Event = Callable[[Requests], object]
 
 
-@pytest.mark.parametrize(
-    ("sent", "kind", "step"),
-    [
-        *((TWO, kind, NextStep.DIVIDE) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE, *DOUBTFUL)),
-        *((ONE, kind, NextStep.BLAME) for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)),
-        (ONE, FaultKind.FAILED, NextStep.FAIL),
-    ],
-)
-def test_a_batch_that_fails_for_a_reason_of_its_own_is_divided_until_a_record_is_blamed(
-    sent: Batch, kind: FaultKind, step: NextStep
-) -> None:
-    requests = Requests(sent, has_example=step is not NextStep.BLAME)
-    requests.fail(kind)
-    assert requests.step() is step
+def fails(kind: FaultKind, *, was_sent: bool = True, retry_after: float | None = None, example: bool = False) -> Event:
+    return lambda one: one.fail(kind, was_sent=was_sent, retry_after=retry_after, is_after_example=example)
 
 
-@pytest.mark.parametrize("kind", DOUBTFUL)
-def test_an_invalid_response_is_blamed_on_a_record_only_after_another_one_had_a_valid_one(kind: FaultKind) -> None:
-    requests = Requests()
-    requests.fail(kind)
-    assert (requests.step(), requests.needs_example) == (NextStep.SEND, True)
-    requests.fail(FaultKind.UNAVAILABLE, was_sent=False)  # the example has no valid response, either
-    assert (requests.step(), requests.needs_example) == (NextStep.SEND, True)
-    requests.fail(kind, is_after_example=True)
-    assert requests.step() is NextStep.BLAME
+def passes(seconds: float) -> Event:
+    return lambda one: setattr(one, "now", one.now + seconds)
+
+
+def is_alone(one: Requests) -> None:
+    one.part.begin(is_alone=True)
+
+
+def was_up(one: Requests) -> None:
+    one.part.was_up = True
+
+
+def needs_example(one: Requests) -> None:
+    assert one.part.needed_example is not None
+
+
+def needs_none(one: Requests) -> None:
+    assert one.part.needed_example is None
+
+
+def answers_an_earlier_one(one: Requests) -> None:
+    one.answer(started=one.now - 0.5)
+
+
+def step(expected: NextStep) -> Event:
+    def check(one: Requests) -> None:
+        assert next_step(one.part) is expected
+
+    return check
+
+
+SEND, ALONE, DIVIDE = step(NextStep.SEND), step(NextStep.SEND_ALONE), step(NextStep.DIVIDE)
+BLAME, FAIL = step(NextStep.BLAME), step(NextStep.FAIL)
+ANSWERS = Requests.answer
+LOST, TIMES_OUT, BUSY = fails(FaultKind.LOST), fails(FaultKind.TIMEOUT), fails(FaultKind.BUSY)
+AWAY = fails(FaultKind.UNAVAILABLE, was_sent=False)
+ASKS_TO_WAIT = fails(FaultKind.BUSY, retry_after=1.0)
+BLAMED_ALONE = {
+    "is not blamed for a server that is away": AWAY,
+    "is not blamed if a proxy asks to wait": fails(FaultKind.UNAVAILABLE, retry_after=1.0),
+}
+
+CASES: dict[str, tuple[Requests, list[Event]]] = {
+    **{
+        f"{kind} divides a batch of several records": (Requests(TWO), [fails(kind), DIVIDE])
+        for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE, *DOUBTFUL)
+    },
+    **{
+        f"{kind} is the fault of the record": (Requests(has_example=False), [fails(kind), BLAME])
+        for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)
+    },
+    "a request that cannot succeed ends the attempt": (Requests(), [fails(FaultKind.FAILED), FAIL]),
+    **{
+        f"{kind} is blamed on a record only after another one had a valid response": (
+            Requests(),
+            [
+                *(fails(kind), SEND, needs_example),
+                *(AWAY, SEND, needs_example),  # the example has no valid response, either
+                *(fails(kind), SEND, needs_example),
+                *(fails(kind, example=True), BLAME),
+            ],
+        )
+        for kind in DOUBTFUL
+    },
+    "a batch that is lost twice with everything in flight is sent alone": (
+        Requests(),
+        [ANSWERS, LOST, SEND, ANSWERS, LOST, ALONE],
+    ),
+    "losses while others were answered have to be more": (
+        Requests(),
+        [*[ANSWERS, LOST, answers_an_earlier_one, SEND] * 3, ANSWERS, LOST, answers_an_earlier_one, ALONE],
+    ),
+    **{
+        f"a server that answers nothing but {kind} is down": (
+            Requests(),
+            [
+                *(fails(kind), SEND, needs_none),  # the first loss may be one of a connection only
+                *[fails(kind), SEND, needs_example] * 19,
+                *(passes(1000), fails(kind), FAIL),
+            ],
+        )
+        for kind in (FaultKind.LOST, FaultKind.UNAVAILABLE, FaultKind.BUSY)
+    },
+    **{
+        f"failures {at} say nothing about the records": (Requests(), [ANSWERS, event, SEND, needs_none] * 10)
+        for at, event in enumerate((AWAY, ASKS_TO_WAIT, TIMES_OUT))
+    },
+    **{
+        f"failures {at} are suspicious only if retries do not help": (
+            Requests(),
+            [*[ANSWERS, event, SEND] * 10, passes(60), ANSWERS, event, ALONE],
+        )
+        for at, event in enumerate((BUSY, TIMES_OUT))
+    },
+    "a server that restarts is waited for ten times as long": (
+        Requests(),
+        [LOST, passes(500), AWAY, SEND, passes(100), AWAY, FAIL],
+    ),
+    "before any response a server that ends is asked for single records": (
+        Requests(has_example=False),
+        [LOST, SEND, passes(60), LOST, ALONE],
+    ),
+    "before any response a server behind a proxy is asked for single records": (
+        Requests(TWO, has_example=False),
+        [BUSY, SEND, passes(60), BUSY, ALONE],
+    ),
+    "before any response an overload without an end ends the attempt": (
+        Requests(has_example=False),
+        [BUSY, SEND, passes(60), BUSY, FAIL],
+    ),
+    "without time for retries the attempt ends": (Requests(retry_seconds=0), [TIMES_OUT, FAIL]),
+    "a record that is lost alone three times is blamed": (Requests(), [is_alone, *[LOST, SEND] * 2, LOST, BLAME]),
+    "it is blamed later if the server was not away": (Requests(), [is_alone, was_up, *[LOST, SEND] * 6, LOST, BLAME]),
+    **{
+        f"a record alone {what}": (Requests(), [is_alone, *[LOST, SEND, *[event, SEND] * 5] * 2, LOST, BLAME])
+        for what, event in BLAMED_ALONE.items()
+    },
+    "three timeouts of a server that is up are enough": (
+        Requests(),
+        [is_alone, was_up, *[TIMES_OUT, SEND] * 2, TIMES_OUT, BLAME],
+    ),
+    "three losses of a server that is up are enough only if all are timeouts": (
+        Requests(),
+        [is_alone, was_up, *[TIMES_OUT, SEND] * 2, fails(FaultKind.UNAVAILABLE), *[SEND, TIMES_OUT] * 4, BLAME],
+    ),
+    "a batch that is lost alone is divided": (Requests(TWO), [is_alone, fails(FaultKind.UNAVAILABLE), DIVIDE]),
+}
+
+
+@pytest.mark.parametrize(("requests", "events"), CASES.values(), ids=CASES)
+def test_the_step_after(requests: Requests, events: list[Event]) -> None:
+    for event in events:
+        event(requests)
 
 
 def test_before_there_is_a_valid_response_the_other_parts_of_the_batch_are_sent_first() -> None:
     requests = Requests(has_example=False)
     requests.fail(FaultKind.INVALID)
-    assert (requests.step(), requests.needs_example, requests.server.is_broken) == (
-        NextStep.SEND_LATER,
-        False,
-        False,
-    )
+    assert next_step(requests.part) is NextStep.SEND_LATER
+    needs_none(requests)
+    assert not requests.server.is_broken
     for _ in range(15):
         requests.fail(FaultKind.INVALID)
     assert requests.server.is_broken
-    assert requests.step() is NextStep.FAIL  # ten seconds have passed
+    assert next_step(requests.part) is NextStep.FAIL  # ten seconds have passed
 
 
 def test_records_that_have_valid_responses_only_alone_are_counted_until_several_have_one_together() -> None:
@@ -109,74 +217,6 @@ def test_the_example_is_the_first_record_that_was_sent_and_had_a_valid_response(
     assert (server.example.first, decoded(server.example)) == (41, [6])
 
 
-def test_a_batch_that_is_lost_twice_with_everything_in_flight_is_sent_alone() -> None:
-    requests = Requests()
-    for expected in (NextStep.SEND, NextStep.SEND_ALONE):
-        requests.answer()
-        requests.fail(FaultKind.LOST)
-        assert requests.step() is expected
-
-
-def test_losses_while_others_were_answered_have_to_be_more() -> None:
-    requests = Requests()
-    for expected in (NextStep.SEND, NextStep.SEND, NextStep.SEND, NextStep.SEND_ALONE):
-        requests.answer()
-        requests.fail(FaultKind.LOST)
-        requests.answer(started=requests.now - 0.5)
-        assert requests.step() is expected
-
-
-@pytest.mark.parametrize("kind", [FaultKind.LOST, FaultKind.UNAVAILABLE, FaultKind.BUSY])
-def test_a_server_that_answers_nothing_is_down(kind: FaultKind) -> None:
-    requests = Requests()
-    for number in range(20):
-        requests.fail(kind)  # the first loss may be one of a connection only
-        assert (requests.step(), requests.needs_example) == (NextStep.SEND, number > 0)
-    requests.now += 1000
-    requests.fail(kind)
-    assert requests.step() is NextStep.FAIL
-
-
-@pytest.mark.parametrize(
-    ("kind", "was_sent", "retry_after"),
-    [(FaultKind.UNAVAILABLE, False, None), (FaultKind.BUSY, True, 1.0), (FaultKind.TIMEOUT, True, None)],
-)
-def test_other_failures_say_nothing_about_the_records(
-    kind: FaultKind,
-    was_sent: bool,  # noqa: FBT001  a parameter
-    retry_after: float | None,
-) -> None:
-    requests = Requests()
-    for _ in range(10):
-        requests.answer()
-        requests.fail(kind, was_sent=was_sent, retry_after=retry_after)
-        assert (requests.step(), requests.needs_example) == (NextStep.SEND, False)
-
-
-@pytest.mark.parametrize("kind", [FaultKind.BUSY, FaultKind.TIMEOUT])
-def test_overload_and_timeouts_are_suspicious_only_if_retries_do_not_help(kind: FaultKind) -> None:
-    requests = Requests()
-    for _ in range(10):
-        requests.answer()
-        requests.fail(kind)
-        assert requests.step() is NextStep.SEND
-    requests.now += 60
-    requests.answer()
-    requests.fail(kind)
-    assert requests.step() is NextStep.SEND_ALONE
-
-
-def test_a_server_that_restarts_is_waited_for_ten_times_as_long() -> None:
-    requests = Requests()
-    requests.fail(FaultKind.LOST)
-    requests.now += 500
-    requests.fail(FaultKind.UNAVAILABLE, was_sent=False)
-    assert requests.step() is NextStep.SEND
-    requests.now += 100
-    requests.fail(FaultKind.UNAVAILABLE, was_sent=False)
-    assert requests.step() is NextStep.FAIL
-
-
 def test_a_response_to_a_request_that_was_sent_before_does_not_say_that_the_server_is_back() -> None:
     requests = Requests()
     requests.fail(FaultKind.LOST)
@@ -185,75 +225,3 @@ def test_a_response_to_a_request_that_was_sent_before_does_not_say_that_the_serv
     assert requests.server.cut_off_at == lost_at
     requests.answer()
     assert requests.server.cut_off_at is None
-
-
-@pytest.mark.parametrize(
-    ("sent", "kind", "expected"),
-    [
-        (ONE, FaultKind.LOST, NextStep.SEND_ALONE),
-        (TWO, FaultKind.BUSY, NextStep.SEND_ALONE),
-        (ONE, FaultKind.BUSY, NextStep.FAIL),
-    ],
-)
-def test_before_any_response_a_server_that_ends_or_is_behind_a_proxy_is_asked_for_single_records(
-    sent: Batch, kind: FaultKind, expected: NextStep
-) -> None:
-    requests = Requests(sent, has_example=False)
-    requests.fail(kind)
-    assert requests.step() is NextStep.SEND
-    requests.now += 60
-    requests.fail(kind)
-    assert requests.step() is expected
-
-
-def test_without_time_for_retries_the_attempt_ends() -> None:
-    requests = Requests(retry_seconds=0)
-    requests.fail(FaultKind.TIMEOUT)
-    assert requests.step() is NextStep.FAIL
-
-
-@pytest.mark.parametrize(("was_up", "losses"), [(False, 3), (True, 7)])
-def test_a_record_that_is_lost_alone_is_blamed_later_if_the_server_was_not_away(
-    was_up: bool,  # noqa: FBT001  a parameter
-    losses: int,
-) -> None:
-    requests = Requests()
-    requests.part.begin(is_alone=True)
-    requests.part.was_up = was_up
-    for number in range(1, losses + 1):
-        requests.fail(FaultKind.LOST)
-        assert requests.step() is (NextStep.BLAME if number == losses else NextStep.SEND)
-
-
-@pytest.mark.parametrize(("was_sent", "retry_after"), [(True, 1.0), (False, None)])
-def test_a_record_alone_is_not_blamed_for_what_is_no_loss(
-    was_sent: bool,  # noqa: FBT001  a parameter
-    retry_after: float | None,
-) -> None:
-    requests = Requests()
-    requests.part.begin(is_alone=True)
-    for _ in range(2):
-        requests.fail(FaultKind.LOST)
-        assert requests.step() is NextStep.SEND
-        for _ in range(5):
-            requests.fail(FaultKind.UNAVAILABLE, was_sent=was_sent, retry_after=retry_after)
-            assert requests.step() is NextStep.SEND
-    requests.fail(FaultKind.LOST)
-    assert requests.step() is NextStep.BLAME
-
-
-@pytest.mark.parametrize(("third", "losses"), [(FaultKind.TIMEOUT, 3), (FaultKind.UNAVAILABLE, 7)])
-def test_three_losses_of_a_server_that_is_up_are_enough_only_if_all_are_timeouts(third: FaultKind, losses: int) -> None:
-    requests = Requests()
-    requests.part.begin(is_alone=True)
-    requests.part.was_up = True
-    for number in range(1, losses + 1):
-        requests.fail(third if number == 3 else FaultKind.TIMEOUT)
-        assert requests.step() is (NextStep.BLAME if number == losses else NextStep.SEND)
-
-
-def test_a_batch_that_is_lost_alone_is_divided() -> None:
-    requests = Requests(TWO)
-    requests.part.begin(is_alone=True)
-    requests.fail(FaultKind.UNAVAILABLE)
-    assert requests.step() is NextStep.DIVIDE

@@ -94,12 +94,6 @@ def test_the_predictions_in_a_result_file_are_read_as_they_were_written() -> Non
     }
 
 
-def test_the_responses_in_an_output_file_are_read_as_they_were_written() -> None:
-    response = b'{"status_code":200,"request_id":"r","body":{"error":null,"response":1}}'
-    content = b'{"id":"batch_req_000000000007","custom_id":"a,\\"response\\":","response":%b,"error":null}\n' % response
-    assert predictions(OPENAI, content) == {7: response}
-
-
 @pytest.mark.parametrize("content", [b"rubbish\n", b'{"index":"a","prediction":1}\n', b"{}\n"])
 def test_what_is_no_result_file_is_an_error(content: bytes) -> None:
     with pytest.raises(ValueError, match="a line is not a res"):

@@ -1,7 +1,10 @@
 """Slots for requests: limited in number, given out by priority, and adapted to what becomes of the requests."""
 
 import asyncio
+import re
 from dataclasses import replace
+
+import pytest
 
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits
 from inferrun.plugins.limits import MIB
@@ -98,25 +101,27 @@ async def test_only_four_requests_that_fill_the_window_are_sent_at_a_time() -> N
     assert slots.number == 4
 
 
-async def test_a_configured_number_is_kept_while_half_of_the_memory_holds_the_requests() -> None:
-    slots = Slots(Limits(concurrency=64, memory_bytes=512 * MIB, window_bytes=MIB))
-    slots.fit(2 * MIB)
-    assert (slots.number, slots.shortage) == (64, "")
+SHORT = "16 requests are sent at a time instead of 64"
 
 
-async def test_a_configured_number_is_lowered_with_the_reason_if_memory_is_short() -> None:
-    slots = Slots(Limits(concurrency=64, memory_bytes=512 * MIB))
-    slots.fit(8 * MIB)
-    assert slots.number == 16
-    assert "16 requests are sent at a time instead of 64" in slots.shortage
-    assert "requests of 8.0 MiB" in slots.shortage
-    assert "memory of 512 MiB" in slots.shortage
-
-
-async def test_one_request_is_sent_however_large_it_is() -> None:
-    slots = Slots(Limits(concurrency=64, memory_bytes=MIB))
-    slots.fit(8 * MIB)
-    assert slots.number == 1
+@pytest.mark.parametrize(
+    ("limits", "size", "number", "said"),
+    [
+        ({"memory_bytes": 512 * MIB, "window_bytes": MIB}, 2 * MIB, 64, ""),
+        ({"memory_bytes": 512 * MIB}, 8 * MIB, 16, f"{SHORT}.*requests of 8.0 MiB.*memory of 512 MiB"),
+        ({"memory_bytes": MIB}, 8 * MIB, 1, "1 requests? "),
+        ({"window_bytes": MIB}, 1 << 30, 64, ""),
+    ],
+    ids=["half of the memory holds them", "memory is short", "one is always sent", "without a limit of the memory"],
+)
+async def test_a_configured_number_is_lowered_with_the_reason_if_memory_is_short(
+    limits: dict[str, int], size: int, number: int, said: str
+) -> None:
+    slots = Slots(Limits.model_validate({"concurrency": 64, **limits}))
+    slots.fit(size)
+    assert slots.number == number
+    assert re.search(said, slots.shortage)
+    assert bool(slots.shortage) == bool(said)
 
 
 async def test_responses_count_as_well_and_small_changes_of_the_size_change_nothing() -> None:
@@ -129,12 +134,6 @@ async def test_responses_count_as_well_and_small_changes_of_the_size_change_noth
     assert slots.shortage == before
     slots.fit(8 * MIB)
     assert slots.number == 8
-
-
-async def test_without_a_limit_of_the_memory_a_configured_number_is_kept() -> None:
-    slots = Slots(Limits(concurrency=64, window_bytes=MIB))
-    slots.fit(1 << 30)
-    assert slots.number == 64
 
 
 async def test_nothing_is_sent_while_one_is_alone_and_everything_afterwards() -> None:

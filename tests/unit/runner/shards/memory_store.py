@@ -70,15 +70,12 @@ class Handle:
             raise OutputError("this Pod was killed", is_retryable=False)
 
     async def open(self) -> Checkpoint:
-        """Return what is committed."""
         return Checkpoint(committed=dict(self._shared.commits))
 
     async def begin(self, plan: InputPlan) -> InputPlan:
-        """Adopt the plan."""
         return plan
 
     def writer(self, chunk: Chunk) -> "Writer":
-        """Return the writer of a chunk."""
         return Writer(self, self._shared, chunk)
 
     async def finish(self, counts: Counts) -> CommittedRun:
@@ -90,19 +87,16 @@ class Handle:
         return CommittedRun(counts.total, counts.completed, counts.failed, Output())
 
     async def claim(self, claim: Claim) -> bool:
-        """Record a claim."""
         await self.pause()
         won = self._shared.claims.setdefault((claim.chunk, claim.generation), claim) is claim
         await self.pause()
         return won
 
     async def report(self, member: Member) -> None:
-        """Replace a member."""
         await self.pause()
         self._shared.members[member.name] = member
 
     async def survey(self) -> Survey:
-        """Return everything."""
         await self.pause()
         shared = self._shared
         claims: dict[int, Claim] = {}
@@ -112,7 +106,6 @@ class Handle:
         return Survey(frozenset(shared.commits), claims, dict(shared.members), bool(shared.manifests))
 
     async def read_commits(self) -> Mapping[int, ChunkCommit]:
-        """Return all commits."""
         await self.pause()
         return dict(self._shared.commits)
 
@@ -128,7 +121,6 @@ class Writer:
         self._counts = ResultCounts(0)
 
     async def write(self, batch: Batch, results: Results) -> None:
-        """Hold results."""
         assert batch.first == self._chunk.first + len(self._values)
         self._values += decoded(results)
         self._counts += results.counts

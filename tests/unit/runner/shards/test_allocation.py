@@ -77,9 +77,8 @@ def test_a_pod_that_is_much_slower_than_this_one_loses_its_claim() -> None:
 
 
 def test_claims_of_pods_that_cannot_be_alive_are_free_at_once() -> None:
-    assert all_claimed(replace(OTHER, has_ended=True)).next_chunk(now=0) == Claim(5, 1, "own")
-    assert all_claimed(replace(OTHER, launch=1)).next_chunk(now=0) == Claim(5, 1, "own")
-    assert all_claimed(replace(OTHER, shard=OWN.shard)).next_chunk(now=0) == Claim(5, 1, "own")
+    for gone in (replace(OTHER, has_ended=True), replace(OTHER, launch=1), replace(OTHER, shard=OWN.shard)):
+        assert all_claimed(gone).next_chunk(now=0) == Claim(5, 1, "own")
     assert all_claimed(replace(OTHER, launch=3)).next_chunk(now=0) is None
 
 

@@ -59,19 +59,6 @@ def test_a_file_can_be_read_at_any_position(tmp_path: Path, places: list[tuple[i
                 assert file.read(length) == server.contents[unit][start : start + length]
 
 
-def test_small_files_are_read_at_the_same_time(tmp_path: Path) -> None:
-    together = threading.Barrier(100, timeout=30)
-
-    class Slow(Server):
-        def read(self, unit: int, start: int, length: int) -> bytes:
-            together.wait()
-            return super().read(unit, start, length)
-
-    server = Slow(*(b"%d" % number for number in range(100)))
-    with cached(server.files(), context_of(tmp_path)) as files:
-        assert [file.open().read() for file in files] == list(server.contents)
-
-
 def test_few_blocks_of_a_large_file_are_read_that_nobody_asks_for(tmp_path: Path) -> None:
     server = Server(bytes(16 * 100), bytes(16 * 100))
     with cached(server.files(), context_of(tmp_path)) as files, files[0].open() as file:

@@ -39,17 +39,9 @@ def read(kind: str, content: bytes, folder: Path, *, spool_bytes: int = 1 << 20)
     return found
 
 
-def test_a_compressed_file_is_read_as_its_content(kind: str, tmp_path: Path) -> None:
-    assert read(kind, COMPRESSIONS[kind](TEXT), tmp_path) == TEXT
-
-
 def test_several_compressed_parts_are_one_file(kind: str, tmp_path: Path) -> None:
     compress = COMPRESSIONS[kind]
     assert read(kind, compress(TEXT[:1000]) + compress(TEXT[1000:]), tmp_path) == TEXT
-
-
-def test_an_empty_file_is_empty(kind: str, tmp_path: Path) -> None:
-    assert read(kind, COMPRESSIONS[kind](b""), tmp_path) == b""
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[:-5], lambda text: text[: len(text) // 2], lambda _: b"[1.0]\n"])

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferrun.contract import Contract
 from inferrun.formats.csv.format import CSV
 from inferrun.formats.dataset import Dataset
 from inferrun.formats.jsonl.format import JSONL
@@ -16,7 +15,6 @@ from inferrun.plugins.limits import KIB, MIB
 from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges, chunk_size
-from runner.stores.run_folder.documents import RunDocument, document_of
 from tests.unit.runner.batches import decoded
 
 
@@ -50,22 +48,6 @@ def ranges(
     return FileRanges(dataset, record_format=record_format, limits=limits or Limits())
 
 
-def test_files_are_divided_one_after_the_other_without_gaps(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("[1]\n[2]\n[3]\n")
-    (tmp_path / "b.jsonl").write_text("")
-    (tmp_path / "c.jsonl").write_text("[4]\n[5]")
-    source = ranges(tmp_path, "a.jsonl", "b.jsonl", "c.jsonl", limits=Limits(chunk_bytes=5))
-    plan = source.plan()
-    chunks = plan.chunks
-    assert plan.total == 5
-    assert [(chunk.index, chunk.unit, chunk.start, chunk.end, chunk.first, chunk.records) for chunk in chunks] == [
-        (0, 0, 0, 5, 0, 2), (1, 0, 5, 10, 2, 1), (2, 2, 0, 5, 3, 2),
-    ]  # fmt: skip
-    assert [row for chunk in chunks for block in source.read(chunk) for row in decoded(block)] == [
-        [1], [2], [3], [4], [5],
-    ]  # fmt: skip
-
-
 def rows_of(source: FileRanges) -> list[object]:
     return [row for chunk in source.plan().chunks for block in source.read(chunk) for row in decoded(block)]
 
@@ -96,17 +78,6 @@ def test_every_record_is_in_one_chunk_whatever_the_sizes(counts: list[int], chun
         assert first is None if not expected else first is not None and expected[0] in decoded(next(source.read(first)))
 
 
-def test_a_group_stored_in_a_plan_is_read_in_the_same_way(tmp_path: Path) -> None:
-    for number in range(3):
-        (tmp_path / f"{number}.jsonl").write_text(f"[{number}]\n")
-    source = ranges(tmp_path, "0.jsonl", "1.jsonl", "2.jsonl")
-    contract = Contract(job_id="uid", job_name="inf-run")
-    stored = RunDocument.model_validate_json(document_of(source.plan(), contract).text()).plan()
-    assert stored == source.plan()
-    (chunk,) = stored.chunks
-    assert [row for block in source.read(chunk) for row in decoded(block)] == [[0], [1], [2]]
-
-
 def test_records_of_different_widths_are_rejected_across_grouped_files(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("[1]\n")
     (tmp_path / "b.jsonl").write_text("[2, 3]\n")
@@ -114,24 +85,6 @@ def test_records_of_different_widths_are_rejected_across_grouped_files(tmp_path:
     (chunk,) = source.plan().chunks
     with pytest.raises(InputError, match=r"b\.jsonl: record 1 has 2 numbers, previous records have 1"):
         list(source.read(chunk))
-
-
-def test_records_of_different_widths_are_rejected_across_chunks(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("[1]\n[2, 3]\n")
-    source = ranges(tmp_path, "a.jsonl", limits=Limits(chunk_bytes=4))
-    first, second, *_ = source.plan().chunks
-    list(source.read(first))
-    with pytest.raises(InputError, match=r"a\.jsonl: record 1 has 2 numbers, previous records have 1"):
-        list(source.read(second))
-
-
-def test_a_change_of_the_input_is_detected(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("[1]\n")
-    source = ranges(tmp_path, "a.jsonl")
-    source.verify()
-    (tmp_path / "a.jsonl").write_text("[1]\n[2]\n")
-    with pytest.raises(InputError, match="changed while it was being read"):
-        source.verify()
 
 
 def test_a_file_that_another_pod_begins_with_must_have_the_form_of_the_first(tmp_path: Path) -> None:

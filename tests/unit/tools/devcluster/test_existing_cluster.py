@@ -3,60 +3,46 @@
 import pytest
 
 from tools.devcluster.errors import DevClusterError
-from tools.devcluster.existing_cluster import (
-    OWN_TEMPORAL,
-    Configured,
-    check_temporal,
-    from_environment,
-    host_and_port,
-    starts_temporal,
+from tools.devcluster.existing_cluster import OWN_TEMPORAL, check_temporal, from_environment, starts_temporal
+
+KIND = {"INFERRUN_CONTEXT": "kind-demo"}
+
+
+@pytest.mark.parametrize(
+    "environment", [{"KUBECONFIG": "/home/user/.kube/config"}, {"TEMPORAL_ADDRESS": OWN_TEMPORAL}], ids=str
 )
-
-KIND = from_environment({"INFERRUN_CONTEXT": "kind-demo"})
-OTHER = from_environment({"INFERRUN_CONTEXT": "team"})
-
-
-def test_a_kubeconfig_alone_configures_nothing() -> None:
-    configured = from_environment({"KUBECONFIG": "/home/user/.kube/config"})
+def test_a_kubeconfig_and_our_own_address_configure_nothing(environment: dict[str, str]) -> None:
+    configured = from_environment(environment)
     assert not configured.context
     assert not configured.temporal
 
 
-def test_our_own_address_from_the_env_file_configures_nothing() -> None:
-    assert not from_environment({"TEMPORAL_ADDRESS": OWN_TEMPORAL, "TEMPORAL_NAMESPACE": "other"}).temporal
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:7233", "which Pods cannot reach"),
+        ("temporal.example", r"TEMPORAL_ADDRESS is .* expected host:port"),
+        (":7233", r"TEMPORAL_ADDRESS is .* expected host:port"),
+        ("temporal.example:grpc", r"TEMPORAL_ADDRESS is .* expected host:port"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_rejected(address: str, message: str) -> None:
+    with pytest.raises(DevClusterError, match=message):
+        check_temporal(from_environment({"TEMPORAL_ADDRESS": address}))
 
 
-def test_a_loopback_address_is_rejected_because_pods_cannot_reach_it() -> None:
-    with pytest.raises(DevClusterError, match="which Pods cannot reach") as caught:
-        check_temporal(from_environment({"TEMPORAL_ADDRESS": "127.0.0.1:7233"}))
-    assert "unset TEMPORAL_ADDRESS" in caught.value.fix
+@pytest.mark.parametrize(("more", "starts"), [({}, True), ({"TEMPORAL_ADDRESS": "temporal.example:7233"}, False)])
+def test_a_server_is_started_for_a_kind_cluster_unless_one_is_configured(more: dict[str, str], *, starts: bool) -> None:
+    assert starts_temporal(from_environment(KIND | more), has_cli=True, is_linux=True) is starts
 
 
-@pytest.mark.parametrize("address", ["temporal.example", ":7233", "temporal.example:grpc"])
-def test_a_malformed_address_is_rejected_with_the_expected_form(address: str) -> None:
-    with pytest.raises(DevClusterError, match=r"TEMPORAL_ADDRESS is .* expected host:port"):
-        host_and_port(address)
-
-
-def test_a_server_is_started_for_a_kind_cluster_if_the_cli_is_on_path() -> None:
-    assert starts_temporal(KIND, has_cli=True, is_linux=True)
-
-
-def test_a_configured_server_is_used_instead_of_starting_one() -> None:
-    configured = from_environment({"INFERRUN_CONTEXT": "kind-demo", "TEMPORAL_ADDRESS": "temporal.example:7233"})
-    assert not starts_temporal(configured, has_cli=True, is_linux=True)
-
-
-def test_without_a_server_and_a_cli_the_message_names_both_choices() -> None:
-    with pytest.raises(DevClusterError, match=r"no Temporal server .* kind-demo") as caught:
-        starts_temporal(KIND, has_cli=False, is_linux=True)
+@pytest.mark.parametrize(
+    ("context", "has_cli", "is_linux"),
+    [("kind-demo", False, True), ("team", True, True), ("kind-demo", True, False)],
+    ids=["no CLI", "not kind", "not Linux"],
+)
+def test_the_cli_is_offered_only_if_pods_could_reach_its_server(context: str, *, has_cli: bool, is_linux: bool) -> None:
+    with pytest.raises(DevClusterError, match="no Temporal server") as caught:
+        starts_temporal(from_environment({"INFERRUN_CONTEXT": context}), has_cli=has_cli, is_linux=is_linux)
     assert "TEMPORAL_ADDRESS=" in caught.value.fix
-    assert "install the temporal CLI" in caught.value.fix
-
-
-@pytest.mark.parametrize(("configured", "is_linux"), [(OTHER, True), (KIND, False)], ids=["not-kind", "not-linux"])
-def test_a_server_that_pods_could_not_reach_is_not_offered(configured: Configured, *, is_linux: bool) -> None:
-    with pytest.raises(DevClusterError) as caught:
-        starts_temporal(configured, has_cli=True, is_linux=is_linux)
-    assert "TEMPORAL_ADDRESS=" in caught.value.fix
-    assert "CLI" not in caught.value.fix
+    assert ("install the temporal CLI" in caught.value.fix) is not has_cli

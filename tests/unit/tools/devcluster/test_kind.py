@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.devcluster import images, kind
+from tools.devcluster import images
 from tools.devcluster.errors import DevClusterError
 from tools.devcluster.images import Image
 
@@ -61,19 +61,3 @@ def test_images_cannot_be_loaded_into_other_clusters(
         images.load_all([_image(tmp_path / "image")])
     assert "registry" in caught.value.fix
     assert not calls.exists()
-
-
-def test_missing_programs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DevClusterError, match="not on PATH: docker, kind"):
-        kind.require_programs()
-
-
-def test_the_gateway_is_the_ipv4_one() -> None:
-    assert kind.gateways("fc00:f853:ccd:e793::1 172.18.0.1 ") == ["172.18.0.1"]
-
-
-def test_docker_reports_the_host_address(calls: Path) -> None:
-    with pytest.raises(DevClusterError, match="no IPv4 gateway"):
-        kind.host_address()
-    assert calls.read_text().startswith("docker network inspect --format ")

@@ -38,9 +38,3 @@ def test_a_process_that_reuses_a_recorded_id_is_not_stopped(tmp_path: Path) -> N
     assert records.running("etcd") is None
     assert not stop("etcd", records=records, sig=signal.SIGKILL)
     assert records.names() == []
-
-
-def test_an_incomplete_record_is_ignored(tmp_path: Path) -> None:
-    records = ProcessRecords(tmp_path)
-    records.path("etcd").write_text('{"identity": {"pid": 1')
-    assert records.running("etcd") is None

@@ -49,12 +49,6 @@ def distribution(name: str, version: str, license_: str = "") -> str:
     return f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n{stated}\nA description\n"
 
 
-def test_python_and_debian_packages_are_found(tmp_path: Path) -> None:
-    metadata = {f"{SITE}/orjson-3.dist-info/METADATA": distribution("orjson", "3.0", "MIT")}
-    archive = archive_of(tmp_path / "a.tar", {"var/lib/dpkg/status": STATUS}, metadata)
-    assert packages_in(archive) == (Package("deb", "libc6", "2.36-9"), Package("pypi", "orjson", "3.0", "MIT"))
-
-
 def test_a_later_layer_replaces_and_removes(tmp_path: Path) -> None:
     first = {
         f"{SITE}/a-1.dist-info/METADATA": distribution("a", "1"),

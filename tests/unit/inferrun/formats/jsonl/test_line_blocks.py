@@ -54,6 +54,8 @@ def test_a_line_number_is_found_by_offset_and_by_count(tmp_path: Path) -> None:
     path.write_bytes(b"[1]\n\n[2]\n[3]\n")
     assert [line_number(file_of(path), place) for place in (0, 4, 5, 9)] == [1, 3, 3, 4]
     assert [line_number(file_of(path), 0, records=count) for count in (0, 1, 2)] == [1, 3, 4]
+    path.write_bytes(b"\xef\xbb\xbf\n[1]\n")
+    assert line_number(file_of(path), 0) == 2, "a byte order mark is no record"
 
 
 def test_a_line_number_is_found_after_long_lines(tmp_path: Path) -> None:
@@ -66,7 +68,7 @@ def test_a_line_number_is_found_after_long_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("piece", [1, 10, 64, 1000])
 def test_a_line_over_the_limit_is_reported_with_its_number(tmp_path: Path, piece: int) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(b"[1]\n[2]\n" + b"x" * 200 + b"\n[3]\n")
+    path.write_bytes(b"[1]\n[2]\n" + b"x" * 101 + b"\n[3]\n")
     with pytest.raises(InputError, match=r"rows\.jsonl line 3: the record is longer than 100 bytes"):
         list(line_blocks(file_of(path), start=0, end=999, line_limit=100, piece=piece))
 

@@ -19,10 +19,10 @@ from runner.protocols.openai.requests import (
     reason_of,
     result_text,
 )
+from runner.stores.file.local_files import MemoryFile
 
 DEEP = b"[" * 300 + b"]" * 300
 DEEPER = b"[" * 5000 + b"]" * 5000
-REQUEST = b'{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": %b}}'
 LINE = b'{"custom_id":"a","url":"/v1/completions","body":%b}'
 
 NO_VALUES_OF_PYTHON = (
@@ -36,11 +36,6 @@ NO_VALUES_OF_PYTHON = (
     b"[1.0, 1e0, 10E-1 ]",
 )
 """JSON that changes, or is refused, if it is decoded and encoded again."""
-
-
-def test_a_request_that_is_nested_too_deeply_is_invalid() -> None:
-    with pytest.raises(InvalidRequest, match="nested too deeply"):
-        parse_request(REQUEST % DEEPER, model="m")
 
 
 @pytest.mark.parametrize("value", NO_VALUES_OF_PYTHON)
@@ -110,6 +105,7 @@ def test_every_byte_of_any_body_but_its_model_arrives(
         (b'{"custom_id":1,"url":"/v1/completions","body":{}}', "custom_id must be a string"),
         (b'{"custom_id":"\\ud800","url":"/v1/completions","body":{}}', "custom_id must be a string"),
         (b'{"custom_id":"a","method":"GET","url":"/v1/completions","body":{}}', "method must be POST"),
+        (LINE % (b'{"prompt": %b}' % DEEPER), "nested too deeply"),
     ],
 )
 def test_a_line_that_is_no_request_is_described(line: bytes, why: str) -> None:
@@ -128,24 +124,11 @@ def test_requests_of_other_tasks_are_sent(url: str) -> None:
     assert parse_request(line, model="")[0] == url
 
 
-class _File:
-    """A file in memory."""
-
-    name = "batch.jsonl"
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self.size = len(content)
-
-    def open(self) -> io.BytesIO:
-        return io.BytesIO(self._content)
-
-
 @pytest.mark.parametrize("value", NO_VALUES_OF_PYTHON)
 def test_the_id_of_a_request_is_found_whatever_its_body_has(value: bytes) -> None:
     line = LINE % (b'{"seed":%b}' % value)
     chunk = Chunk(index=0, unit=0, start=0, end=len(line), first=0, records=1)
-    (block,) = OPENAI.read(_File(line), chunk, limits=Limits())
+    (block,) = OPENAI.read(MemoryFile("batch.jsonl", line), chunk, limits=Limits())
     assert list(block.ids) == ["a"]
 
 
@@ -179,16 +162,15 @@ def test_the_reason_of_a_rejection_is_found(body: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", [b'"Alice, 4711"', b'["alice", 4711]', b'[{"content":[{"text":"for ALICE: 4711"}]}]']
+    "prompt",
+    [
+        *(b'"Alice, 4711"', b'["alice", 4711]', b'[{"content":[{"text":"for ALICE: 4711"}]}]'),
+        b'"Alice 4711 \\ud800","top_p":1e400',
+    ],
 )
 def test_the_reason_of_a_rejection_repeats_no_word_of_the_record(prompt: bytes) -> None:
     body = b'{"error":{"message":"invalid text \'Alice 4711\' for the model","code":"alice"}}'
     assert reason_of(body, request=b'{"model":"m","prompt":%b}' % prompt) == "…: invalid text '… …' for the model"
-
-
-def test_the_reason_of_a_rejection_repeats_no_word_of_a_body_that_has_no_value_in_python() -> None:
-    request = b'{"prompt":"Alice \\ud800","top_p":1e400}'
-    assert reason_of(b'{"error":"not Alice"}', request=request) == "not …"
 
 
 @pytest.mark.parametrize("said", ["'My name is Al...fghijkl'", "'for abcdefgh", "ABCDEFGHI..."])

@@ -4,8 +4,6 @@ import orjson
 import pytest
 
 from inferrun.plugins import JsonRecords, RecordError, Results
-from runner.protocols.tensors.answers import Output
-from runner.protocols.tensors.datatypes import from_raw, raw_of
 from runner.protocols.tensors.predictions import results_of
 from runner.protocols.tensors.signature import Signature, TensorSpec
 from runner.protocols.v2 import rest_messages
@@ -137,9 +135,3 @@ def test_a_byte_order_mark_before_a_response_is_ignored() -> None:
     body = b'\xef\xbb\xbf{"outputs":[{"name":"y","shape":[2],"datatype":"FP32","data":[1.5,NaN]}]}'
     results = decode(body, records=2)
     assert set(results.errors) == {1}
-
-
-def test_bytes_that_are_no_text_are_their_base64() -> None:
-    values = from_raw(raw_of([b"text", b"\xff\x00", b""], "BYTES"), "BYTES", count=3)
-    results = results_of([Output("o", "BYTES", [3], values)], SIGNATURE, records=3)
-    assert decoded(results) == ["text", {"b64": "/wA="}, ""]

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from inferrun.contract import OutputTensor
-from inferrun.formats.json_text import prediction_texts
-from inferrun.formats.record_errors import not_sent, with_record_errors
-from inferrun.plugins import ArrowRecords, RecordError, Results, Tensors
-from inferrun.plugins.values import failed, join_results
+from inferrun.plugins import ArrowRecords, Results, Tensors
 from runner.protocols.tensors.answers import Output
 from runner.protocols.tensors.arrow_answers import type_of
 from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
@@ -127,13 +124,6 @@ def test_bytes_that_are_no_text_name_the_field_that_takes_them() -> None:
     assert column_of(results).to_pylist() == [{"y": b"text"}, {"y": b"\xff"}]
 
 
-def test_without_a_known_type_the_response_has_one() -> None:
-    output = Output("y", "UINT8", [2, 3], numpy.arange(6, dtype=numpy.uint8))
-    results = results_of([output], signature(), records=2, is_typed=True)
-    assert column_of(results).type == pyarrow.list_(pyarrow.uint8())
-    assert prediction_texts(results.values) == [b"[0,1,2]", b"[3,4,5]"]
-
-
 def test_a_model_without_a_dimension_for_records_returns_the_value_of_one() -> None:
     metadata = {"outputs": [{"name": "y", "datatype": "FP32", "shape": [3]}]}
     tensors = Tensors.model_validate({"inputs": [{"name": "x", "columns": ["x"], "shape": []}]})
@@ -142,16 +132,3 @@ def test_a_model_without_a_dimension_for_records_returns_the_value_of_one() -> N
     output = Output("y", "FP32", [3], numpy.array([1, 2, 3], numpy.float32))
     results = results_of([output], described, records=1, is_typed=True, stored=type_of(described))
     assert column_of(results).to_pylist() == [[1, 2, 3]]
-
-
-def test_columns_are_joined_with_records_that_have_no_prediction() -> None:
-    output = Output("y", "INT64", [2], numpy.array([1, 2]))
-    found = results_of([output], signature(), records=2, is_typed=True, stored=pyarrow.int64())
-    placed = with_record_errors(found, {1: not_sent("null")}, total=3)
-    assert column_of(placed).to_pylist() == [1, None, 2]
-    lost = failed(RecordError("lost", ""))
-    for parts in ([lost, placed], [placed, lost]):
-        joined = join_results(parts)
-        assert len(joined) == 4
-        assert sorted(filter(None, column_of(joined).to_pylist())) == [1, 2]
-        assert len(joined.errors) == 2

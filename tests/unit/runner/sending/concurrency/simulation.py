@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import ConcurrencyLimit, Ticket
 
 Times = Callable[[random.Random], float]
@@ -63,20 +62,6 @@ class Sent:
 
     ticket: Ticket
     at: float
-    records: int
-
-
-class Fixed(ConcurrencyLimit):
-    """A limit that stays as it is."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(start=number, maximum=number)
-
-    def measured(self, ticket: Ticket, *, records: int, seconds: float) -> None:
-        """Ignore it."""
-
-    def rejected(self, ticket: Ticket) -> bool:  # noqa: ARG002  as in the class
-        return False
 
 
 @dataclass
@@ -86,9 +71,6 @@ class Client:
     limit: ConcurrencyLimit
     server: Server
     seed: int = 1
-    sizer: BatchSizer | None = None
-    """If there is one, `Server.time` is that of a record, and a request has as many records as it says."""
-
     jitter: float = 0.0
     """Mean of the seconds by which a message may be late, as on a machine that has too much to do."""
 
@@ -96,13 +78,7 @@ class Client:
     in_flight: int = 0
     completed: int = 0
     refused: int = 0
-    waiting_to_retry: int = 0
     limits: list[int] = field(default_factory=list)
-    records: int = 0
-    """Records of the completed requests."""
-
-    longest: float = 0.0
-    """Seconds of the slowest request."""
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)  # noqa: S311  not for security
@@ -124,8 +100,7 @@ class Client:
     def _send(self) -> None:
         while self.in_flight < self.limit.number:
             self.in_flight += 1
-            records = self.sizer.rows if self.sizer else 1
-            sent = Sent(self.limit.ticket(self.in_flight), self.now, records)
+            sent = Sent(self.limit.ticket(self.in_flight), self.now)
             self._after(self._late(LINK_SECONDS / 2), self._arrival(sent))
 
     def _arrival(self, sent: Sent) -> Callable[[], None]:
@@ -146,7 +121,7 @@ class Client:
         while server.queue and (server.slowdown is not None or server.busy < server.workers):
             sent = server.queue.pop(0)
             server.busy += 1
-            seconds = server.time(self._chance) * sent.records
+            seconds = server.time(self._chance)
             if server.slowdown is not None:
                 seconds *= 1 + server.busy / server.slowdown
             self._after(seconds, self._completion(sent))
@@ -160,12 +135,8 @@ class Client:
         def receive() -> None:
             self.in_flight -= 1
             self.completed += 1
-            self.records += sent.records
             seconds = self.now - sent.at
-            self.longest = max(self.longest, seconds)
-            if self.sizer:
-                self.sizer.observe(sent.records, seconds)
-            self.limit.measured(sent.ticket, records=sent.records, seconds=seconds)
+            self.limit.measured(sent.ticket, records=1, seconds=seconds)
             self.limits.append(self.limit.number)
             self._pace(min(max(seconds / 16, 0.002), 0.05))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.stores.file.beneath import LinkOutside, opened_folder, split_last
+from runner.stores.file.beneath import opened_folder
 
 
 @pytest.fixture
@@ -16,28 +16,6 @@ def claim(tmp_path: Path) -> Path:
     (root / "2026" / "november").mkdir(parents=True)
     (root / "2026" / "november" / "a.jsonl").write_text("[1]\n")
     return root
-
-
-@pytest.mark.parametrize("target", ["{claim}/../secret", "../secret", "2026/../../secret", "way", "../claim/2026"])
-def test_a_link_out_of_the_claim_is_refused(claim: Path, target: str) -> None:
-    (claim / "way").symlink_to(target.format(claim=claim))
-    for path in ("way", "way/deeper"):
-        with pytest.raises(LinkOutside), opened_folder(claim, path):
-            pass
-        with pytest.raises(LinkOutside), opened_folder(claim, path, create=True):
-            pass
-    with pytest.raises(LinkOutside):
-        split_last(claim, "way/token")
-
-
-def test_a_link_within_the_claim_is_followed(claim: Path) -> None:
-    (claim / "2026" / "latest").symlink_to("../2026/november")
-    (claim / "newest.jsonl").symlink_to("2026/latest/a.jsonl")
-    with opened_folder(claim, "2026/latest") as folder:
-        assert [path.name for path in folder.iterdir()] == ["a.jsonl"]
-    folder_path, name = split_last(claim, "newest.jsonl")
-    with opened_folder(claim, folder_path) as folder:
-        assert (folder / name).read_text() == "[1]\n"
 
 
 def test_an_opened_folder_stays_the_same_when_its_name_is_replaced(claim: Path) -> None:

@@ -13,13 +13,10 @@ from inferrun.formats.jsonl.format import JSONL
 from inferrun.plugins import (
     Checkpoint,
     Chunk,
-    ChunkCommit,
     Counts,
     InputPlan,
     OutputError,
-    RecordError,
     RecordFormat,
-    ResultCounts,
     RetriedRun,
     RetriedStore,
     SharedStore,
@@ -55,26 +52,6 @@ async def predict(folder: Path, *, pod: str, chunks: Sequence[int], value: objec
 
 def run_folder(folder: Path) -> Path:
     return folder / "out" / "inf-a"
-
-
-async def test_a_commit_says_what_is_stored_and_who_won(tmp_path: Path) -> None:
-    async def commit(pod: str, value: object) -> ChunkCommit:
-        async with open_output(SPEC, context(tmp_path, JSONL, pod=pod)) as store:
-            await store.open()
-            await store.begin(PLAN)
-            writer = store.writer(CHUNKS[1])
-            await writer.write(batch([[1.0]], first=1), results([value]))
-            return await writer.commit()
-
-    first = await commit("pod-1", RecordError("rejected", "no"))
-    second = await commit("pod-2", 7.25)
-    assert (first.won, second.won) == (True, False)
-    assert first.counts == second.counts == ResultCounts(completed=0, failed=1)
-    assert (first.bytes, first.sha256) == (second.bytes, second.sha256)
-    (stored,) = [path.read_bytes() for path in (run_folder(tmp_path) / "predictions").iterdir()]
-    assert orjson.loads(stored)["error"]["code"] == "rejected"
-    assert len(stored) == first.bytes
-    assert [path.read_bytes() for path in (run_folder(tmp_path) / "errors").iterdir()] == [stored]
 
 
 async def test_what_pods_that_died_have_left_behind_is_deleted_with_the_commit(tmp_path: Path) -> None:
@@ -117,20 +94,11 @@ def assert_has_only_the_first_commit(claim: Path, *, late: int = 0) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["commits", "manifest.json", "predictions", "run.json"]
 
 
-async def test_a_run_with_a_changed_part_is_not_committed(tmp_path: Path) -> None:
+async def test_a_run_with_a_changed_part_is_not_continued(tmp_path: Path) -> None:
     await predict(tmp_path, pod="pod-1", chunks=range(3))
     next((run_folder(tmp_path) / "predictions").glob("part-000000-*")).write_bytes(b"")
     with pytest.raises(OutputError, match="is missing or has changed since it was committed"):
         await predict(tmp_path, pod="pod-2", chunks=[3])
-
-
-async def test_a_volume_that_cannot_publish_exclusively_is_rejected_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "link", os.replace)
-    with pytest.raises(OutputError, match="the volume of claim 'claim' supports neither hard links nor") as rejected:
-        await predict(tmp_path, pod="pod-1", chunks=[0])
-    assert not rejected.value.is_retryable
 
 
 DOCUMENTS = ("run.json", "manifest.json", "commits/000000.json")

@@ -76,22 +76,18 @@ class MortalFiles(ClaimFiles):
         self._act = act
 
     def create(self, name: str, content: bytes) -> bool:
-        """Create a file."""
         self._act("create", name)
         return super().create(name, content)
 
     def put(self, name: str, content: bytes | Path) -> None:
-        """Store a file."""
         self._act("put", name)
         super().put(name, content)
 
     def list_below(self, folder: str) -> list[ListedFile]:
-        """List files."""
         self._act("list", folder)
         return super().list_below(folder)
 
     def pieces(self, name: str, size: int) -> Iterator[bytes]:
-        """Read a file."""
         self._act("pieces", name)
         return super().pieces(name, size)
 
@@ -175,14 +171,7 @@ def assert_whole(folder: Path, form: ReadableResults = JSONL, *, add: float = 0.
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_a_run_has_one_file_by_default(tmp_path: Path, form: str) -> None:
-    await predict(tmp_path, form=FORMATS[form])
-    assert len(listed(tmp_path)) == 1
-    assert_whole(tmp_path, FORMATS[form])
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize(("layout", "files"), [({"partSize": 1}, 5), ({"partSize": 1, "single": True}, 1)])
+@pytest.mark.parametrize(("layout", "files"), [({}, 1), ({"partSize": 1}, 5), ({"partSize": 1, "single": True}, 1)])
 async def test_the_layout_says_how_many_files_there_are(
     tmp_path: Path, form: str, layout: dict[str, Any], files: int
 ) -> None:
