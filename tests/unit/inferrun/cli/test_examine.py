@@ -234,3 +234,9 @@ async def test_another_installation_that_serves_the_same_namespaces_is_reported(
     assert where in found.what
     assert "release second in namespace team-b-system" in found.detail
     assert "watchNamespace" in found.fix
+
+
+async def test_another_installation_that_serves_other_namespaces_is_no_problem(site: Site) -> None:
+    site.cluster.deployments = [deployment(name, watch="team-a") for name in ("shim", "worker")]
+    site.cluster.other_shims = [deployment("shim", watch="team-b", namespace="team-b-system")]
+    assert exit_code(await site.findings()) == 0
