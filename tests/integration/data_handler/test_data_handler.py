@@ -17,7 +17,6 @@ from tests.integration.runner.servers import CountingModel
 
 pytestmark = pytest.mark.thorough
 
-PODS: Final = "pod-1", "pod-2"
 FAILURES: Final = {"input": (3, "InputFailed"), "output": (5, "OutputFailed")}
 """The exit code and reason of a run that fails on this side."""
 
@@ -32,16 +31,6 @@ async def test_the_predictions_of_150_irises_are_in_the_table_with_their_job_and
     assert database.predictions(job) == [Prediction(job, "pod-1", i, sum(row)) for i, row in enumerate(irises)]
 
 
-async def test_the_predictions_of_a_second_pod_are_stored_in_addition_to_those_of_the_first(
-    run: Machine, database: Database
-) -> None:
-    for _ in PODS:
-        ended = await run.pod()
-        assert (ended.code, ended.result.delivery) == (0, "AtLeastOnce")
-    stored = database.predictions(run.contract["jobId"])
-    assert [(row.pod_uid, row.counter) for row in stored] == [(pod, i) for pod in PODS for i in range(150)]
-
-
 async def test_skip_and_limit_select_rows_of_the_table(
     run: Machine, database: Database, irises: list[list[float]]
 ) -> None:
@@ -49,20 +38,6 @@ async def test_skip_and_limit_select_rows_of_the_table(
     ended = await run.pod()
     assert ended.message == "7 of 7 records predicted"
     assert [row.value for row in database.predictions(run.contract["jobId"])] == [sum(row) for row in irises[20:27]]
-
-
-async def test_a_table_larger_than_one_batch_is_predicted_completely_and_in_order(
-    run: Machine, database: Database
-) -> None:
-    database.run(
-        "drop table if exists many;"  # a first attempt may have left it
-        "create table many as select i as id, i::double precision as a, 0.5::double precision as b"
-        " from generate_series(0, 4999) i; grant select on many to data_handler"
-    )
-    run.contract["parameters"]["input_table_name"] = "many"
-    ended = await run.pod()
-    assert ended.message == "5000 of 5000 records predicted"
-    assert [row.value for row in database.predictions(run.contract["jobId"])] == [i + 0.5 for i in range(5000)]
 
 
 async def test_a_wrong_token_is_reported_with_the_side_that_uses_it(run: Machine, database: Database) -> None:
@@ -94,13 +69,6 @@ async def test_an_inaccessible_table_is_reported_without_the_handlers_text(
     assert f"/compute/sklearn{side} returned 400 with a body of" in ended.message
     assert table not in ended.message
     assert database.run("select count(*) from iris") == [["150"]]
-
-
-async def test_a_missing_table_name_is_reported_with_its_key(run: Machine) -> None:
-    del run.contract["parameters"]["output_table_name"]
-    ended = await run.pod()
-    assert ended.code == 5
-    assert "returned 400 with a body of" in ended.message
 
 
 @pytest.mark.parametrize("side", FAILURES)

@@ -1,5 +1,6 @@
 """A certificate authority for servers of tests."""
 
+import ssl
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,14 @@ def make_authority(folder: Path) -> None:
         (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
         signing = "-CA authority.pem -CAkey authority.key -CAcreateserial -days 2 -extfile names"
         _openssl(folder, f"x509 -req -in {name}.csr {signing} -out {name}.pem")
+
+
+def server_context(authority: Path, *, asks_client: bool = False) -> ssl.SSLContext:
+    """TLS of a server with a certificate of the authority, which may require one of the client."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority / "authority.pem"))
+    context.load_cert_chain(authority / "server.pem", authority / "server.key")
+    context.verify_mode = ssl.CERT_REQUIRED if asks_client else ssl.CERT_NONE
+    return context
 
 
 def _openssl(folder: Path, arguments: str) -> None:

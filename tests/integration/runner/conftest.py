@@ -1,12 +1,15 @@
-"""The folders of a run, a model server and a data handler."""
+"""The folders of a run, and the servers that it uses."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.runner.authority import make_authority
+from tests.integration.runner.openai_server import OpenAiServer, openai_server
 from tests.integration.runner.pods import Machine
+from tests.integration.runner.postgres_server import Postgres, postgres_server
+from tests.integration.runner.s3_server import S3Server, s3_server
 from tests.integration.runner.servers import CountingModel, Handler, counting_model, data_handler
 
 
@@ -29,6 +32,27 @@ async def model() -> AsyncIterator[CountingModel]:
 async def handler() -> AsyncIterator[Handler]:
     """A data handler."""
     async with data_handler() as server:
+        yield server
+
+
+@pytest.fixture
+async def llm() -> AsyncIterator[OpenAiServer]:
+    """A server with OpenAI's API."""
+    async with openai_server() as server:
+        yield server
+
+
+@pytest.fixture
+async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
+    """An S3 server with an empty bucket."""
+    async with s3_server(tmp_path / "s3") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """A database server for all tests of a file."""
+    with postgres_server() as server:
         yield server
 
 

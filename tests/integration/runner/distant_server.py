@@ -11,6 +11,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from tests.integration.runner.servers import serving
+
 
 @dataclass
 class Distance:
@@ -61,13 +63,5 @@ async def at_a_distance(
 
         app = web.Application(client_max_size=1 << 30)
         app.router.add_route("*", "/{path:.*}", forward)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        distance.url = f"http://{host}:{port}"
-        try:
+        async with serving(app) as distance.url:
             yield distance
-        finally:
-            await runner.cleanup()

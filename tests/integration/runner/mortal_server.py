@@ -109,9 +109,7 @@ class _Model:
         return [sum(row) for row in rows]
 
 
-def _rows(values: list[Any], count: int, width: int) -> list[list[float]]:  # Any: rows, or all their numbers
-    if values and isinstance(values[0], list):
-        return values
+def _rows(values: list[float], count: int, width: int) -> list[list[float]]:
     return [values[start : start + width] for start in range(0, count * width, width)]
 
 
@@ -133,14 +131,6 @@ def _serve_http(port: int, model: _Model, arguments: argparse.Namespace) -> None
 
         def do_POST(self) -> None:
             document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.path.startswith("/v1/models"):
-                self._respond({"predictions": model.sums(document["instances"])})
-                return
-            if self.path == "/v1/chat/completions":
-                model.sums([[float(document["messages"][0]["content"])]])
-                message = {"role": "assistant", "content": "done"}
-                self._respond({"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]})
-                return
             tensor = document["inputs"][0]
             data = model.sums(_rows(tensor["data"], *tensor["shape"]))
             self._respond({"outputs": [{"name": "sum", "datatype": "FP64", "shape": [len(data)], "data": data}]})

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.integration.runner.servers import Hook, nothing
+from tests.integration.runner.servers import Hook, nothing, serving
 from tools.devcluster.servers_for_tests import llama_python
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "llm-server"
@@ -75,15 +75,8 @@ async def openai_server() -> AsyncIterator[OpenAiServer]:
     app = web.Application()
     app.router.add_get("/v1/models", server.list_models)
     app.router.add_post("/v1/chat/completions", server.complete)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    server.url = f"http://{host}:{port}"
-    try:
+    async with serving(app) as server.url:
         yield server
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager
@@ -91,13 +84,8 @@ async def posted(path: str, answer: Callable[[web.Request], Awaitable[web.Stream
     """Start a server that answers what is posted to a path, and return its URL."""
     app = web.Application()
     app.router.add_post(path, answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serving(app) as url:
+        yield url
 
 
 @asynccontextmanager

@@ -9,7 +9,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +75,41 @@ class Machine:
         """The output claim."""
         return self.folder / "output"
 
+    @property
+    def run_folder(self) -> Path:
+        """The folder of the run on the output claim."""
+        return self.output / str(self.contract["output"]["file"]["path"]) / str(self.contract["jobName"])
+
+    @property
+    def manifest(self) -> dict[str, Any]:  # Any: JSON
+        """The manifest on the output claim."""
+        found: dict[str, Any] = json.loads((self.run_folder / "manifest.json").read_text())  # Any: JSON
+        return found
+
+    @property
+    def results(self) -> list[dict[str, Any]]:  # Any: JSON
+        """The results on the output claim, which are JSON lines."""
+        return lines_in(self.run_folder / "predictions")
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:  # Any: JSON
+        """The error files on the output claim."""
+        return lines_in(self.run_folder / "errors")
+
+    def write_rows(self, rows: Iterable[object], name: str = "data/rows.jsonl") -> None:
+        """Write JSON lines to the input claim."""
+        (self.input / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.input / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    def retry(self, ended: "Ended | None", *, number: int = 2) -> None:
+        """Make the next Pod one of a new run that retries the last one."""
+        before = self.contract
+        retried = {"name": "sums", "runId": before["runId"], "jobName": before["jobName"]}
+        if ended is not None and ended.code == 0:
+            retried["manifestSha256"] = ended.result.output.sha256
+        uid = str(uuid.uuid4())
+        self.contract = {**before, "jobId": uid, "runId": uid, "jobName": f"inf-again-{number}", "retryOf": retried}
+
     def endpoint(self, side: str, keys: Mapping[str, str]) -> None:
         """Mount an endpoint Secret."""
         folder = self.folder / "endpoints" / side
@@ -99,19 +135,25 @@ class Machine:
         write_result(results[0], settings.termination_log)
         return _ended(0, settings.termination_log)
 
-    async def process(self, **environment: str) -> Ended:
-        """Run the program and wait for its end."""
-        started = await self.start(environment=environment)
+    async def process(self, *program: str, **environment: str) -> Ended:
+        """Run the program, or another module with its arguments, and wait for its end."""
+        started = await self.start(program or ("runner",), environment=environment)
         return await started.end()
 
-    async def start(self, *, environment: Mapping[str, str] | None = None, before: Sequence[str] = ()) -> "Pod":
+    async def start(
+        self,
+        program: Sequence[str] = ("runner",),
+        *,
+        environment: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
+    ) -> "Pod":
         """Start the program, optionally through the command `before`."""
         variables = self._environment(environment or {})
         process = await asyncio.create_subprocess_exec(
             *before,
             sys.executable,
             "-m",
-            "runner",
+            *program,
             cwd=REPOSITORY,
             env=variables,
             stdout=asyncio.subprocess.PIPE,
@@ -170,6 +212,11 @@ class Pod:
         code = self.process.returncode
         assert code is not None
         return _ended(code, self.log, stdout=out.decode(), stderr=err.decode())
+
+
+def lines_in(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
+    """The JSON lines of all files of a folder, in the order of their names."""
+    return [json.loads(line) for path in sorted(folder.glob("[!.]*")) for line in path.read_bytes().splitlines()]
 
 
 async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:

@@ -6,7 +6,7 @@ The model's prediction is the sum of a row, so a test knows the expected predict
 import asyncio
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +39,22 @@ class CountingModel:
     def address(self) -> str:
         """The model URL without a scheme, as Krateo's users write it."""
         return f"{self.url.removeprefix('http://')}/v2/models/sum/infer"
+
+    def reject(self, bad: Iterable[float]) -> None:
+        """Reject every request that contains one of these records."""
+        rejected = set(bad)
+
+        async def hook(request: web.Request) -> web.StreamResponse | None:
+            tensor = orjson.loads(await request.read())["inputs"][0]
+            return web.Response(status=422) if rejected & set(tensor["data"][:: tensor["shape"][1]]) else None
+
+        self.before = hook
+
+    def accept(self) -> None:
+        """Answer every request again, and forget those so far."""
+        self.before = nothing
+        self.rows.clear()
+        self.requests.clear()
 
     async def describe(self, _: web.Request) -> web.StreamResponse:
         """Return the model's metadata."""

@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from runner.protocols.v2.rest_messages import HEADER_LENGTH
+from tests.integration.runner.servers import serving
 
 METADATA: dict[str, Any] = {  # Any: JSON
     "name": "two",
@@ -120,11 +121,5 @@ async def tensor_server(*, is_binary: bool) -> AsyncIterator[TensorServer]:
     app.router.add_get("/v2/models/two", describe)
     app.router.add_get("/v2/models/two/ready", describe)
     app.router.add_get("/v2", describe_server)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serving(app) as server.url:
         yield server
-    finally:
-        await runner.cleanup()

@@ -103,7 +103,7 @@ async def test_a_host_name_that_the_installation_refuses_is_resolved() -> None:
 async def test_a_run_whose_model_is_on_a_refused_address_fails_with_the_setting_in_its_message(
     file: Machine, model: CountingModel
 ) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("[1.0]\n")
+    file.write_rows([[1.0]])
 
     ended = await file.pod(INFERRUN_ALLOWED_ADDRESSES="")
 
@@ -130,7 +130,7 @@ async def test_predictions_are_not_posted_to_a_refused_address(
     file: Machine, krateo: Machine, handler: Handler
 ) -> None:
     krateo.contract["input"] = {"file": {"claimName": "given", "path": "data/rows.jsonl"}}
-    (krateo.input / "data" / "rows.jsonl").write_text("[1.0]\n")
+    krateo.write_rows([[1.0]])
     allowed = krateo.contract["kserve"]["modelUrl"].partition("/")[0]
 
     ended = await krateo.pod(INFERRUN_ALLOWED_ADDRESSES=allowed, INFERRUN_RETRY_SECONDS="30")

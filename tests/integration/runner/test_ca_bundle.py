@@ -1,27 +1,22 @@
 """The config's CA bundle, against servers whose certificates a private authority has signed."""
 
-import asyncio
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from runner.warm_up import IN_A_ROW
-from tests.integration.runner.pods import REPOSITORY, Machine
+from tests.integration.runner.authority import server_context
+from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import credentials, s3_server
 from tests.integration.runner.servers import CountingModel, counting_model, data_handler
 from tests.integration.runner.test_warm_up import server
 
-WARM_UP_SECONDS = 60
-
 
 @pytest.fixture
 def tls(authority: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(authority / "server.pem", authority / "server.key")
-    return context
+    return server_context(authority)
 
 
 @pytest.fixture
@@ -57,7 +52,7 @@ async def test_the_model_server_and_the_data_handler_are_trusted(
 async def test_an_s3_server_is_trusted(file: Machine, secured: CountingModel, authority: Path, tmp_path: Path) -> None:
     use(file, secured)
     credentials(file.folder / "endpoints" / "output")
-    (file.input / "data" / "rows.jsonl").write_text("[1.0, 2.0]\n")
+    file.write_rows([[1.0, 2.0]])
     async with s3_server(tmp_path / "s3", certificate=authority / "server.pem") as server:
         file.contract["output"] = {"s3": server.spec("out")}
         without = await file.process()
@@ -69,16 +64,8 @@ async def test_an_s3_server_is_trusted(file: Machine, secured: CountingModel, au
 async def test_the_warm_up_trusts_the_model_server(krateo: Machine, tls: ssl.SSLContext, authority: Path) -> None:
     async with server(lambda _: (200, ""), tls=tls) as (url, paths):
         krateo.contract["kserve"]["modelUrl"] = f"{url}/v2/models/sum/infer"
-        environment = {**krateo.environment_of_next_pod(), **bundle(authority)}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "runner.warm_up"),
-            cwd=REPOSITORY,
-            env={**environment, "INFERRUN_WARM_UP_SECONDS": str(WARM_UP_SECONDS)},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, _ = await process.communicate()
-    assert process.returncode == 0, out
+        ended = await krateo.process("runner.warm_up", INFERRUN_WARM_UP_SECONDS="60", **bundle(authority))
+    assert ended.code == 0, ended.stdout
     assert paths == ["/v2/models/sum/ready"] * IN_A_ROW
 
 

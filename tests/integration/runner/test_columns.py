@@ -16,8 +16,6 @@ from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
 from tests.integration.runner.ml_server import MlServer, ml_server
 from tests.integration.runner.pods import REPOSITORY, Ended, Machine
-from tests.integration.runner.postgres_server import postgres_server
-from tests.integration.runner.s3_server import credentials, s3_server
 from tests.integration.runner.tables import FORMATS, content_of
 from tests.integration.runner.tensor_server import TensorServer, tensor_server
 
@@ -59,11 +57,6 @@ def machine_of(
     return machine
 
 
-def results_of(machine: Machine) -> list[dict[str, Any]]:  # Any: JSON
-    parts = sorted((machine.output / "out" / machine.contract["jobName"] / "predictions").iterdir())
-    return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
-
-
 def expected(index: int) -> dict[str, Any]:  # Any: JSON
     return {"label": f"{TABLE['city'][index]}!", "total": TABLE["first"][index] + TABLE["second"][index]}
 
@@ -73,7 +66,7 @@ async def test_columns_feed_tensors_and_are_copied(tmp_path: Path, two: TensorSe
     machine = machine_of(tmp_path / "run", two, name, tensors=TENSORS, passThroughColumns=["region", "second"])
     ended = await machine.pod(INFERRUN_CHUNK_BYTES="300", INFERRUN_BATCH_ROWS="7")
     assert (ended.code, ended.message) == (0, "40 of 40 records predicted")
-    assert results_of(machine) == [
+    assert machine.results == [
         {
             "index": index,
             "custom_id": TABLE["custom_id"][index],
@@ -102,7 +95,7 @@ async def test_an_output_can_be_classes(tmp_path: Path, two: TensorServer, form:
         for index, one in enumerate(sums)
     ]
     if form == "jsonl":
-        assert [one["prediction"] for one in results_of(machine)] == found
+        assert [one["prediction"] for one in machine.results] == found
         return
     table = parquet.read_table(machine.output / "out" / "inf-two" / "predictions")
     assert table["prediction"].to_pylist() == found
@@ -126,7 +119,7 @@ async def test_predictions_are_columns_of_the_types_of_the_metadata(tmp_path: Pa
 async def test_the_whole_input_can_be_copied(tmp_path: Path, plain: TensorServer, name: str) -> None:
     machine = machine_of(tmp_path / "run", plain, name, tensors=TENSORS, joinSource="Input")
     assert (await machine.pod()).code == 0
-    first, *_ = results_of(machine)
+    first, *_ = machine.results
     assert list(first) == ["index", "custom_id", "region", "first", "city", "second", "prediction"]
     assert (first["region"], first["city"]) == ("north", "Rome")
 
@@ -142,22 +135,7 @@ async def test_columns_that_are_copied_do_not_feed_the_model(tmp_path: Path, mac
     (machine.input / f"rows.{name}").write_bytes(content_of(table, name=name))
     ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
-    assert [(one["note"], one["prediction"]) for one in results_of(machine)] == [("x", 2.5), ("y", 4.5)]
-
-
-async def test_members_beside_the_inputs_of_an_object_are_copied(tmp_path: Path, machine: Machine) -> None:
-    machine.contract |= {
-        "input": {"file": {"claimName": "given", "path": "rows.jsonl"}},
-        "output": {"file": {"claimName": "made", "path": "out"}},
-        "passThroughColumns": ["meta"],
-    }
-    rows: list[dict[str, Any]] = [
-        {"inputs": [1, 2], "meta": {"prediction": [1], "error": None}},
-        {"meta": None, "inputs": [3, 4]},
-    ]  # Any: JSON
-    (machine.input / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert (await machine.pod()).code == 0
-    assert [(one["meta"], one["prediction"]) for one in results_of(machine)] == [(rows[0]["meta"], 3.0), (None, 7.0)]
+    assert [(one["note"], one["prediction"]) for one in machine.results] == [("x", 2.5), ("y", 4.5)]
 
 
 async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two: TensorServer) -> None:
@@ -165,7 +143,7 @@ async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two
     machine = machine_of(tmp_path / "run", two, "jsonl", table, tensors=TENSORS, passThroughColumns=["region"])
     ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "38 of 40 records predicted; 2 failed, with their errors in the output")
-    found = results_of(machine)
+    found = machine.results
     assert found[0]["prediction"] == {"label": "Rome!", "total": 0.5}
     assert found[1] == {
         "index": 1,
@@ -178,20 +156,6 @@ async def test_a_record_with_a_wrong_value_costs_that_record(tmp_path: Path, two
         },
     }
     assert found[39]["error"]["message"].startswith("column 'city' has null, which datatype BYTES")
-
-
-async def test_a_column_of_arrays_is_a_tensor(tmp_path: Path, plain: TensorServer) -> None:
-    pairs = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-    table: dict[str, list[Any]] = {"pairs": pairs, "city": ["a", "b", "c"]}  # Any: values of a column
-    tensors = {"inputs": [{"name": "pair", "columns": ["pairs"]}, {"name": "city", "columns": ["city"]}]}
-    for name in ("parquet", "jsonl"):
-        machine = machine_of(tmp_path / name, plain, name, table, tensors=tensors)
-        assert (await machine.pod()).code == 0
-        assert [one["prediction"] for one in results_of(machine)] == [3.0, 7.0, 11.0]
-
-
-def input_of(*names: str, columns: tuple[str, ...] = ("first", "second")) -> dict[str, Any]:  # Any: JSON
-    return {"inputs": [{"name": name, "columns": list(columns)} for name in names]}
 
 
 PAIR, CITY = {"name": "pair", "columns": ["first", "second"]}, {"name": "city", "columns": ["city"]}
@@ -283,28 +247,6 @@ async def test_a_table_without_a_header_is_not_shown(tmp_path: Path, plain: Tens
     assert "c4nary" not in ended.message
 
 
-STRICT: dict[str, tuple[dict[str, Any], str]] = {  # Any: JSON
-    "an input that no column feeds": (
-        {"inputs": [PAIR]},
-        "the model's inputs 'city' are fed by no column; add them to tensors.inputs",
-    ),
-    "a tensor of another width": (
-        {"inputs": [{**PAIR, "columns": ["first", "second", "first"]}, CITY]},
-        "the record (columns 'first', 'second', 'first') has 3 values, the model's metadata requires 2 for the tensor 'pair'",
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", STRICT)
-async def test_a_dry_run_compares_the_tensors_with_the_metadata(
-    tmp_path: Path, plain: TensorServer, mistake: str
-) -> None:
-    tensors, message = STRICT[mistake]
-    ended = await machine_of(tmp_path / "run", plain, "csv", tensors=tensors, dryRun=True).pod()
-    assert message in ended.message
-    assert (ended.code, plain.requests) == (4, [])
-
-
 async def test_a_valid_mapping_passes_the_dry_run(tmp_path: Path, plain: TensorServer) -> None:
     ended = await machine_of(tmp_path / "run", plain, "parquet", tensors=TENSORS, joinSource="Input", dryRun=True).pod()
     assert ended.code == 0, ended.message
@@ -320,41 +262,6 @@ async def test_a_data_handler_stores_no_columns(krateo: Machine, machine: Machin
     assert "output.krateo: it does not store columns of the input; use file, s3 or sql" in ended.message
 
 
-async def test_columns_are_copied_from_and_to_a_bucket_and_a_table(tmp_path: Path, plain: TensorServer) -> None:
-    async with s3_server(tmp_path / "s3") as s3:
-        with postgres_server() as postgres:
-            machine = machine_of(tmp_path / "run", plain, "csv", tensors=TENSORS, passThroughColumns=["region"])
-            (s3.bucket / "rows.parquet").write_bytes(content_of(TABLE, name="parquet"))
-            machine.contract["input"] = {"s3": s3.spec("rows.parquet", format="parquet")}
-            credentials(machine.folder / "endpoints" / "input")
-            machine.contract["output"] = {"sql": {"credentialsRef": {"name": "db"}, "table": "predicted"}}
-            postgres.mount(machine.folder / "endpoints" / "output")
-            ended = await machine.pod()
-            assert ended.code == 0, ended.message
-            rows = postgres.execute("select index, region, prediction from predicted order by index")
-            assert rows[1] == (1, 'so"uth', expected(1))
-            assert len(rows) == 40
-
-
-async def test_what_failed_is_retried_with_its_copied_columns(tmp_path: Path, plain: TensorServer) -> None:
-    table = {
-        **TABLE,
-        "first": ["0.5", "n/a", *TABLE["first"][2:]],
-        "meta": [{"prediction": index} for index in range(40)],
-    }
-    copied = ["region", "meta"]
-    machine = machine_of(tmp_path / "run", plain, "jsonl", table, tensors=TENSORS, passThroughColumns=copied)
-    machine.contract |= {"runId": "uid"}
-    first = await machine.pod()
-    before = results_of(machine)
-    retried = {"name": "two", "runId": "uid", "jobName": "inf-two", "manifestSha256": first.result.output.sha256}
-    machine.contract |= {"runId": "other", "jobId": "other", "jobName": "inf-again", "retryOf": retried}
-    plain.requests.clear()
-    assert (await machine.pod()).code == 0
-    assert results_of(machine) == before
-    assert plain.requests == [], "the only record without a prediction cannot be sent"
-
-
 async def test_the_documented_config_works(tmp_path: Path, plain: TensorServer) -> None:
     text = (REPOSITORY / "docs" / "how-to" / "columns.md").read_text()
     manifest, rows, results = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)[:3]
@@ -366,7 +273,7 @@ async def test_the_documented_config_works(tmp_path: Path, plain: TensorServer) 
     machine.contract["output"]["file"]["path"] = "out"
     (machine.input / "customers.csv").write_text(rows)
     assert (await machine.pod()).code == 0
-    assert results_of(machine) == [json.loads(line) for line in results.splitlines()]
+    assert machine.results == [json.loads(line) for line in results.splitlines()]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -394,7 +301,7 @@ async def run_customers(folder: Path, server: MlServer, protocol: str, name: str
     machine = machine_of(folder, TensorServer(), name, CUSTOMERS, tensors=tensors, passThroughColumns=["name"])
     machine.contract["kserve"] = {**kserve, "protocolVersion": protocol}
     ended = await machine.pod(INFERRUN_RETRY_SECONDS="30")
-    return ended, results_of(machine) if ended.code == 0 else []
+    return ended, machine.results if ended.code == 0 else []
 
 
 @pytest.mark.parametrize("protocol", ["v2", "grpc-v2"])

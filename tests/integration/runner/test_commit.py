@@ -17,7 +17,7 @@ SLOW, HANGING = 0.5, 3600.0
 
 @pytest.fixture(autouse=True)
 def rows(file: Machine) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(100)))
+    file.write_rows([index, 1] for index in range(100))
 
 
 def manifest(machine: Machine) -> Path:

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.integration.runner.pods import Ended, Machine, Pod, until
-from tests.integration.runner.postgres_server import Postgres, postgres_server
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.postgres_server import Postgres
+from tests.integration.runner.s3_server import S3Server, credentials
 from tests.integration.runner.servers import passed_on
 
 SLOW, HANGING = 0.5, 3600.0
@@ -71,20 +71,8 @@ obstore.put = late_put
 """A `sitecustomize` module that commits half a second before the deadline."""
 
 
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    with postgres_server() as server:
-        yield server
-
-
 def write_rows(machine: Machine) -> None:
-    (machine.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(100)))
+    machine.write_rows([index, 1] for index in range(100))
 
 
 def assert_consistent(ended: Ended, *, is_committed: bool, code: int) -> None:
@@ -194,15 +182,6 @@ async def test_sigterm_during_the_commit_to_a_bucket(
     assert ended.code == 0 or (step, seconds) == ("before", HANGING)
 
 
-@pytest.mark.thorough
-async def test_the_deadline_during_the_commit_to_a_bucket(file: Machine, s3: S3Server, tmp_path: Path) -> None:
-    environment = to_bucket(file, s3, tmp_path, step="after", seconds=HANGING)
-    ended = await file.process(INFERRUN_SECONDS_LEFT="20", **environment)
-    assert (tmp_path / "paused").exists()
-    assert_consistent(ended, is_committed=is_in_bucket(file, s3), code=6)
-    assert ended.code == 0
-
-
 async def to_table(machine: Machine, postgres: Postgres, *, seconds: float) -> None:
     """Write to a table of a database that takes so long to store the manifest."""
     write_rows(machine)
@@ -245,12 +224,3 @@ async def test_sigterm_during_the_commit_to_a_table(file: Machine, postgres: Pos
     end_sleep(postgres)
     assert_consistent(ended, is_committed=is_in_table(file, postgres), code=143)
     assert (ended.code == 0) == (seconds == SLOW)
-
-
-@pytest.mark.thorough
-async def test_the_deadline_during_the_commit_to_a_table(file: Machine, postgres: Postgres) -> None:
-    await to_table(file, postgres, seconds=HANGING)
-    ended = await file.process(INFERRUN_SECONDS_LEFT="20")
-    end_sleep(postgres)
-    assert_consistent(ended, is_committed=is_in_table(file, postgres), code=6)
-    assert ended.code == 6

@@ -26,11 +26,6 @@ def store(machine: Machine, name: str, **columns: Any) -> None:  # Any: values o
     parquet.write_table(pyarrow.table(columns), path)
 
 
-def results_of(machine: Machine) -> list[dict[str, Any]]:  # Any: JSON
-    folder = machine.output / "results" / machine.contract["jobName"] / "predictions"
-    return [json.loads(line) for part in sorted(folder.iterdir()) for line in part.read_text().splitlines()]
-
-
 def fail_after(model: CountingModel, rows: int) -> None:
     """Let the model server be unavailable after it has predicted so many rows."""
 
@@ -46,7 +41,7 @@ async def test_partitions_are_columns_that_can_be_copied(dataset: Machine) -> No
     dataset.contract["joinSource"] = "Input"
     ended = await dataset.pod()
     assert (ended.code, ended.message) == (0, "3 of 3 records predicted")
-    assert [(one["prediction"], one["x"], one["dt"], one["hour"]) for one in results_of(dataset)] == [
+    assert [(one["prediction"], one["x"], one["dt"], one["hour"]) for one in dataset.results] == [
         (1.0, 1, "2026-11-23", 1),
         (2.0, 2, "2026-11-23", 1),
         (3.0, 3, "2026-11-24", 2),
@@ -65,7 +60,7 @@ async def test_partitions_of_files_of_text_are_columns_too(file: Machine, form: 
     file.contract["passThroughColumns"] = ["k"]
     ended = await file.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
-    assert [(one["k"], one["prediction"]) for one in results_of(file)] == [(1, 1.0), (2, 2.0)]
+    assert [(one["k"], one["prediction"]) for one in file.results] == [(1, 1.0), (2, 2.0)]
 
 
 async def test_a_conflict_is_found_before_the_first_request(dataset: Machine, model: CountingModel) -> None:
@@ -86,7 +81,7 @@ async def test_types_solve_a_conflict_and_a_value_that_does_not_fit_fails_its_re
     dataset.contract["input"]["file"]["types"] = {"x": "double"}
     ended = await dataset.pod()
     assert (ended.code, ended.message.partition(",")[0]) == (0, "3 of 4 records predicted; 1 failed")
-    *_, last = results_of(dataset)
+    *_, last = dataset.results
     assert last["error"]["message"] == "b.parquet, row 2: the value of column 'x' is not of type double"
 
 
@@ -110,17 +105,6 @@ async def test_a_setting_that_cannot_apply_is_reported(dataset: Machine, setting
     assert ended.message.startswith(text)
 
 
-async def test_a_column_that_a_file_lacks_may_be_null(dataset: Machine) -> None:
-    store(dataset, "a.parquet", x=[1], note=["n"])
-    store(dataset, "b.parquet", x=[2])
-    dataset.contract["passThroughColumns"] = ["note"]
-    ended = await dataset.pod()
-    assert (ended.code, "has no column 'note'" in ended.message) == (3, True)
-    dataset.contract["input"]["file"]["missingColumns"] = "Null"
-    assert (await dataset.pod()).code == 0
-    assert [one["note"] for one in results_of(dataset)] == ["n", None]
-
-
 async def test_an_empty_input_fails_unless_it_may_be_empty(dataset: Machine) -> None:
     (dataset.input / "data" / "a.parquet").touch()
     store(dataset, "b.parquet", x=pyarrow.array([], pyarrow.float64()))
@@ -132,13 +116,6 @@ async def test_an_empty_input_fails_unless_it_may_be_empty(dataset: Machine) -> 
     assert (ended.code, ended.message.partition(";")[0]) == (0, "0 of 0 records predicted")
 
 
-async def test_a_file_of_zero_bytes_is_skipped(dataset: Machine) -> None:
-    store(dataset, "a.parquet", x=[1])
-    (dataset.input / "data" / "b.parquet").touch()
-    ended = await dataset.pod()
-    assert (ended.code, ended.message) == (0, "1 of 1 records predicted; not read: empty 1 (b.parquet)")
-
-
 async def test_the_files_are_fixed_when_the_run_begins(dataset: Machine, model: CountingModel) -> None:
     store(dataset, "b.parquet", x=list(range(100)))
     store(dataset, "c.parquet", x=list(range(100, 200)))
@@ -148,7 +125,7 @@ async def test_the_files_are_fixed_when_the_run_begins(dataset: Machine, model: 
     store(dataset, "a.parquet", x=["another type"])
     ended = await dataset.pod(INFERRUN_BATCH_ROWS="10")
     assert (ended.code, ended.message) == (0, "200 of 200 records predicted")
-    assert [one["prediction"] for one in results_of(dataset)] == list(range(200))
+    assert [one["prediction"] for one in dataset.results] == list(range(200))
     run = json.loads((dataset.output / "results" / "inf-sums-5be07ada" / "run.json").read_text())
     assert [(name, partition) for name, _, _, partition in run["objects"]] == [("b.parquet", {}), ("c.parquet", {})]
 

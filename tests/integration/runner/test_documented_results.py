@@ -1,11 +1,9 @@
 """The page about results shows how other tools open them: its lines are executed on the output of a run."""
 
 import asyncio
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +23,6 @@ SHOWN = {
     "pandas": "json.loads(frame.to_json(orient='records'))",
     "polars": "frame.sort('index').to_dicts()",
     "duckdb": "[{'index': row[0], 'prediction': row[columns.index('prediction')]} for row in rows]",
-    "pyspark": "[row.asDict() for row in frame.collect()]",
 }
 
 
@@ -82,7 +79,7 @@ async def test_data_frames_and_duckdb_open_the_results_as_the_page_shows(file: M
         check_rows(tool, place=place)
 
 
-@pytest.mark.parametrize("copied", [["country"], ["country", "dt"]])
+@pytest.mark.parametrize("copied", [pytest.param(["country"], marks=pytest.mark.thorough), ["country", "dt"]])
 async def test_other_programs_read_the_folders_of_the_input_as_the_page_shows(file: Machine, copied: list[str]) -> None:
     expected = list[tuple[int, float, str]]()
     for day in ("2026-11-23", "2026-11-24"):
@@ -116,9 +113,3 @@ async def test_other_programs_read_the_folders_of_the_input_as_the_page_shows(fi
         assert [row["dt"] for row in found if "dt" in row] in ([day for *_, day in expected], [])
         assert "dt" in found[0] or block is blocks[-1]
     assert sorted(one.name for one in (file.output / "by-country").iterdir()) == ["country=fr", "country=it"]
-
-
-@pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
-@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
-async def test_spark_opens_the_results_as_the_page_shows(file: Machine) -> None:
-    check_rows("pyspark", place=await results_of(file))

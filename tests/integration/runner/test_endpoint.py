@@ -2,13 +2,13 @@
 
 import asyncio
 import base64
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.integration.runner.authority import server_context
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import Handler, data_handler
 
@@ -16,10 +16,7 @@ from tests.integration.runner.servers import Handler, data_handler
 @pytest.fixture
 async def secured(authority: Path) -> AsyncIterator[Handler]:
     """A data handler that uses TLS and requires a client certificate."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority / "authority.pem"))
-    context.load_cert_chain(authority / "server.pem", authority / "server.key")
-    context.verify_mode = ssl.CERT_REQUIRED
-    async with data_handler(tls=context) as handler:
+    async with data_handler(tls=server_context(authority, asks_client=True)) as handler:
         handler.rows = [[1.0, 2.0]]
         yield handler
 

@@ -2,18 +2,14 @@
 
 import asyncio
 import hashlib
-import json
 import os
 import shutil
 import signal
 from importlib.metadata import version
-from pathlib import Path
 
 import orjson
-import pyarrow
 import pytest
 from aiohttp import web
-from pyarrow import parquet
 
 from inferrun.contract import dump_contract
 from runner.contract_file import read_contract
@@ -27,36 +23,22 @@ SMALL = {"INFERRUN_CHUNK_BYTES": "1024", "INFERRUN_BATCH_ROWS": "50"}
 
 @pytest.fixture(autouse=True)
 def rows(file: Machine) -> None:
-    write_rows(file)
-
-
-def write_rows(machine: Machine, count: int = COUNT, name: str = "rows.jsonl") -> None:
-    text = "".join(f"[{index}, 0.5]\n" for index in range(count))
-    (machine.input / "data" / name).write_text(text)
-
-
-def run_folder(machine: Machine) -> Path:
-    return machine.output / "results" / str(machine.contract["jobName"])
-
-
-def results(machine: Machine) -> list[dict[str, object]]:
-    parts = sorted((run_folder(machine) / "predictions").glob("[!.]*"))
-    return [orjson.loads(line) for part in parts for line in part.read_bytes().splitlines()]
+    file.write_rows([index, 0.5] for index in range(COUNT))
 
 
 def committed(machine: Machine) -> set[int]:
     """The indices of the records in committed parts; a killed Pod may leave others."""
-    commits = [orjson.loads(path.read_bytes()) for path in (run_folder(machine) / "commits").glob("[!.]*")]
-    lines = (line for one in commits for line in (run_folder(machine) / one["part"]["file"]).read_bytes().splitlines())
+    commits = [orjson.loads(path.read_bytes()) for path in (machine.run_folder / "commits").glob("[!.]*")]
+    lines = (line for one in commits for line in (machine.run_folder / one["part"]["file"]).read_bytes().splitlines())
     return {orjson.loads(line)["index"] for line in lines}
 
 
 def is_whole(machine: Machine, count: int = COUNT) -> bool:
-    return results(machine) == [{"index": index, "prediction": index + 0.5} for index in range(count)]
+    return machine.results == [{"index": index, "prediction": index + 0.5} for index in range(count)]
 
 
 def parts(machine: Machine) -> list[str]:
-    folder = run_folder(machine) / "predictions"
+    folder = machine.run_folder / "predictions"
     return sorted(path.name for path in folder.glob("[!.]*"))
 
 
@@ -67,7 +49,7 @@ async def test_every_record_is_predicted_once_and_committed_by_a_manifest(file: 
     assert set(model.rows.values()) == {1}
     assert ended.result.delivery == "ExactlyOnce"
     assert ended.progress()[-1] == {"total": COUNT, "completed": COUNT, "failed": 0}
-    manifest = (run_folder(file) / "manifest.json").read_bytes()
+    manifest = (file.run_folder / "manifest.json").read_bytes()
     assert ended.result.output.location == "made/results/inf-sums-5be07ada"
     assert ended.result.output.manifest == "made/results/inf-sums-5be07ada/manifest.json"
     assert ended.result.output.sha256 == hashlib.sha256(manifest).hexdigest()
@@ -76,7 +58,7 @@ async def test_every_record_is_predicted_once_and_committed_by_a_manifest(file: 
 async def test_the_manifest_lists_every_part_and_its_counts_add_up(file: Machine) -> None:
     file.contract["output"]["file"]["layout"] = {"partSize": "5Ki"}
     await file.pod(**SMALL)
-    manifest = json.loads((run_folder(file) / "manifest.json").read_text())
+    manifest = file.manifest
     assert manifest["records"] == {"total": COUNT, "completed": COUNT, "failed": 0}
     assert (manifest["modelName"], manifest["protocol"]) == ("sum", "v2")
     contract = read_contract(file.folder / "contract.json")
@@ -85,10 +67,10 @@ async def test_the_manifest_lists_every_part_and_its_counts_add_up(file: Machine
     assert sum(part["records"] for part in manifest["parts"]) == COUNT
     assert len(manifest["parts"]) > 10
     for part in manifest["parts"]:
-        content = (run_folder(file) / part["file"]).read_bytes()
+        content = (file.run_folder / part["file"]).read_bytes()
         assert part["sha256"] == hashlib.sha256(content).hexdigest()
         assert part["first"] == orjson.loads(content.splitlines()[0])["index"]
-    assert [path.name for path in run_folder(file).iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in file.run_folder.iterdir() if path.name.startswith(".")] == []
 
 
 async def test_a_killed_pod_neither_loses_nor_duplicates_records(file: Machine, model: CountingModel) -> None:
@@ -106,7 +88,7 @@ async def test_a_killed_pod_neither_loses_nor_duplicates_records(file: Machine, 
     assert (await pod.end()).code == -signal.SIGKILL
     held.set()
     await until(lambda: model.in_flight == 0)
-    assert not (run_folder(file) / "manifest.json").exists()
+    assert not (file.run_folder / "manifest.json").exists()
     before = committed(file)
     assert 0 < len(before) < COUNT
     model.rows.clear()
@@ -120,20 +102,10 @@ async def test_a_killed_pod_neither_loses_nor_duplicates_records(file: Machine, 
 async def test_a_committed_run_is_not_predicted_again(file: Machine, model: CountingModel) -> None:
     first = await file.pod(**SMALL)
     seen = len(model.requests)
-    write_rows(file, count=5)  # even if its input has changed since
+    file.write_rows([[0, 0.5]])  # even if its input has changed since
     again = await file.process(**SMALL)
     assert (again.code, again.result) == (0, first.result)
     assert len(model.requests) == seen
-
-
-async def test_a_later_pod_deletes_the_part_of_one_that_was_killed_after_the_run_was_committed(file: Machine) -> None:
-    first = await file.pod(**SMALL)
-    left = run_folder(file) / "predictions" / "part-000001-000000000010-killed.jsonl"
-    left.write_bytes(b'{"index": 10, "prediction": 10.5}\n')
-    again = await file.process(**SMALL)
-    assert (again.code, again.result) == (0, first.result)
-    assert not left.exists()
-    assert is_whole(file)
 
 
 async def test_two_concurrent_pods_commit_a_run_once(file: Machine) -> None:
@@ -149,13 +121,13 @@ async def test_a_changed_input_is_not_combined_with_committed_predictions(file: 
 
     model.before = fail_late
     assert (await file.process(**SMALL)).code == 4
-    before = results(file)
+    before = file.results
     assert before
-    write_rows(file, count=COUNT + 1)
+    file.write_rows([index, 0.5] for index in range(COUNT + 1))
     ended = await file.pod(**SMALL)
     assert ended.code == 3
     assert ended.message.startswith("the input differs from the one this run started with")
-    assert results(file) == before
+    assert file.results == before
 
 
 async def test_an_edit_that_keeps_size_and_modification_time_is_detected(file: Machine, model: CountingModel) -> None:
@@ -173,17 +145,17 @@ async def test_an_edit_that_keeps_size_and_modification_time_is_detected(file: M
     ended = await file.pod(**SMALL)
     assert ended.code == 3
     assert ended.message.startswith("the input changed while it was being read")
-    assert not (run_folder(file) / "manifest.json").exists()
+    assert not (file.run_folder / "manifest.json").exists()
 
 
 async def test_the_folder_of_another_run_is_not_modified(file: Machine) -> None:
     assert (await file.pod()).code == 0
-    before = (run_folder(file) / "manifest.json").read_bytes()
+    before = (file.run_folder / "manifest.json").read_bytes()
     file.contract |= {"runId": "other"}  # as another run of a schedule, whose UID is the jobId of both
     ended = await file.pod()
     assert ended.code == 5
     assert "belongs to another run (5be07ada-" in ended.message
-    assert (run_folder(file) / "manifest.json").read_bytes() == before
+    assert (file.run_folder / "manifest.json").read_bytes() == before
 
 
 async def test_input_and_output_may_be_one_claim(file: Machine) -> None:
@@ -203,28 +175,7 @@ async def test_an_empty_file_gives_a_run_without_records_if_it_may_be_empty(file
     file.contract["input"]["file"]["allowEmpty"] = True
     ended = await file.pod()
     assert (ended.code, ended.message.partition("; not read: ")[0]) == (0, "0 of 0 records predicted")
-    assert (run_folder(file) / "manifest.json").exists()
-
-
-async def test_an_unknown_format_is_a_contract_error(file: Machine) -> None:
-    file.contract["input"]["file"]["format"] = "xlsx"
-    ended = await file.pod()
-    assert (ended.code, ended.message) == (
-        2,
-        "input.file.format: unknown name 'xlsx'; allowed: arrow, csv, files, json, jsonl, openai, orc, parquet",
-    )
-
-
-async def test_the_columns_of_a_parquet_file_are_predicted(file: Machine) -> None:
-    table = pyarrow.table({"custom_id": [f"r{index}" for index in range(COUNT)], "a": range(COUNT), "b": [0.5] * COUNT})
-    parquet.write_table(table, file.input / "data" / "rows.parquet", row_group_size=300)
-    file.contract["input"] = {"file": {"claimName": "given", "path": "data/rows.parquet", "format": "parquet"}}
-    ended = await file.process(**SMALL)
-    assert (ended.code, ended.message) == (0, "2000 of 2000 records predicted"), ended.stderr
-    assert results(file) == [
-        {"index": index, "custom_id": f"r{index}", "prediction": index + 0.5} for index in range(COUNT)
-    ]
-    assert len(list((run_folder(file) / "commits").iterdir())) > 1
+    assert (file.run_folder / "manifest.json").exists()
 
 
 async def test_quotes_that_do_not_match_are_found_before_the_first_request(file: Machine) -> None:
@@ -235,14 +186,7 @@ async def test_quotes_that_do_not_match_are_found_before_the_first_request(file:
     assert ended.code == 3
     assert f"rows.csv line {COUNT + 2} begins a value in quotes that does not end" in ended.message
     assert not ended.result.retryable
-    assert not run_folder(file).exists()
-
-
-async def test_an_output_path_that_is_a_file_is_reported(file: Machine) -> None:
-    (file.output / "results").write_text("not a folder")
-    ended = await file.pod()
-    assert ended.code == 5
-    assert ended.message.startswith("output.file: cannot write to path 'results' on claim 'made': Not a directory")
+    assert not file.run_folder.exists()
 
 
 async def test_an_unwritable_output_is_reported(file: Machine) -> None:

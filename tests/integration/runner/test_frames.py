@@ -1,7 +1,5 @@
 """Data frames as the input of real runs: stored in a bucket in each format, and returned with the results of their rows."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pandas
@@ -15,10 +13,9 @@ from inferrun.results import ResultsChanged, ResultsError, read_results
 from inferrun.results.access import Access
 from inferrun.results.frames import upload_frame, with_results
 from tests.integration.runner.pods import Machine
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.s3_server import S3Server, credentials
 from tests.integration.runner.servers import CountingModel
 from tests.integration.runner.test_reading_results import key, run_of
-from tests.integration.runner.test_retry_of import reject
 
 COUNT = 60
 TABLE: dict[str, list[Any]] = {  # Any: values of a column
@@ -27,12 +24,6 @@ TABLE: dict[str, list[Any]] = {  # Any: values of a column
     "second": [0.5] * COUNT,
 }
 RUN = parse_run({"metadata": {"name": "sums", "namespace": "models"}, "spec": {"configRef": {"name": "sums"}}})
-
-
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as server:
-        yield server
 
 
 def config_of(
@@ -63,7 +54,7 @@ async def predict(machine: Machine, frame: Any, config: InferenceConfig) -> Any:
 async def test_a_frame_is_returned_with_its_predictions(
     machine: Machine, model: CountingModel, s3: S3Server, form: str
 ) -> None:
-    reject(model, {7})
+    model.reject({7})
     config = config_of(machine, s3, form=form)
     frame = pandas.DataFrame(TABLE, index=range(100, 100 + COUNT))
     found = await predict(machine, frame, config)

@@ -101,15 +101,6 @@ async def test_a_refused_address_is_not_asked(machine: Machine) -> None:
     assert requests.headers == []
 
 
-async def test_a_file_over_the_limit_is_not_spooled(machine: Machine) -> None:
-    async with web_server({"body": ROWS}, has_ranges=False) as address:
-        read_from(machine, f"{address}/rows.jsonl")
-        ended = await machine.pod(INFERRUN_SPOOL_BYTES="1024")
-    assert ended.code == 3, ended.message
-    assert "has more than 1024 bytes" in ended.message
-    assert list((machine.folder / "tmp").iterdir()) == []
-
-
 async def test_a_truncated_file_is_not_taken_for_the_whole(machine: Machine) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

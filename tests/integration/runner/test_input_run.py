@@ -2,39 +2,24 @@
 
 import json
 import shutil
-import signal
-from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from aiohttp import web
 
 from tests.integration.runner.openai_server import openai_server
-from tests.integration.runner.pods import Ended, Machine, until
-from tests.integration.runner.postgres_server import Postgres, postgres_server
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
-from tests.integration.runner.servers import CountingModel, holding_after, nothing
+from tests.integration.runner.pods import Ended, Machine
+from tests.integration.runner.postgres_server import Postgres
+from tests.integration.runner.s3_server import S3Server, credentials
+from tests.integration.runner.servers import CountingModel, nothing
 from tests.integration.runner.test_openai_batch import batch_file
 
 COUNT = 400
 BAD = {0, 3, 250}
 SMALL = {"INFERRUN_CHUNK_BYTES": "1024", "INFERRUN_BATCH_ROWS": "50"}
 Rows = list[dict[str, Any]]  # Any: JSON
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with postgres_server() as started:
-        yield started
-
-
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as started:
-        yield started
 
 
 @dataclass
@@ -80,8 +65,7 @@ class Chain:
 
 @pytest.fixture
 def chain(file: Machine, tmp_path: Path) -> Chain:
-    lines = (json.dumps({"custom_id": f"c{index}", "inputs": [index, 0.5], "city": "Rome"}) for index in range(COUNT))
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    file.write_rows({"custom_id": f"c{index}", "inputs": [index, 0.5], "city": "Rome"} for index in range(COUNT))
     second = Machine(tmp_path / "second", contract={"kserve": file.contract["kserve"]})
     uid = "c0ffee00-5fe0-4c9e-a8bc-aaae67d8d344"
     second.contract |= {"jobId": uid, "runId": uid, "jobName": "inf-chained-c0ffee00"}
@@ -93,18 +77,7 @@ def chain(file: Machine, tmp_path: Path) -> Chain:
     return Chain(file, second)
 
 
-def reject(model: CountingModel, bad: Iterable[float]) -> None:
-    """Reject every request that contains one of these records."""
-    rejected = set(bad)
-
-    async def hook(request: web.Request) -> web.StreamResponse | None:
-        tensor = orjson.loads(await request.read())["inputs"][0]
-        return web.Response(status=422) if rejected & set(tensor["data"][:: tensor["shape"][1]]) else None
-
-    model.before = hook
-
-
-def store_in(chain: Chain, store: str, form: str, *, s3: S3Server, server: Postgres) -> None:
+def store_in(chain: Chain, store: str, form: str, *, s3: S3Server, postgres: Postgres) -> None:
     """Have the first run write to that store."""
     folder = chain.first.folder / "endpoints" / "output"
     match store:
@@ -114,9 +87,9 @@ def store_in(chain: Chain, store: str, form: str, *, s3: S3Server, server: Postg
             chain.first.contract["output"] = {"s3": s3.spec("made", format=form)}
             credentials(folder)
         case "sql":
-            server.execute("drop table if exists inferrun_runs, inferrun_chunks, predictions")
+            postgres.execute("drop table if exists inferrun_runs, inferrun_chunks, predictions")
             chain.first.contract["output"] = {"sql": {"credentialsRef": {"name": "database"}, "table": "predictions"}}
-            server.mount(folder)
+            postgres.mount(folder)
 
 
 @pytest.mark.parametrize(
@@ -132,14 +105,13 @@ def store_in(chain: Chain, store: str, form: str, *, s3: S3Server, server: Postg
     ids="-".join,
 )
 async def test_each_prediction_is_a_record_and_what_failed_stays_failed(
-    chain: Chain, model: CountingModel, s3: S3Server, server: Postgres, kind: tuple[str, str]
+    chain: Chain, model: CountingModel, s3: S3Server, postgres: Postgres, kind: tuple[str, str]
 ) -> None:
-    store_in(chain, *kind, s3=s3, server=server)
+    store_in(chain, *kind, s3=s3, postgres=postgres)
     chain.first.contract |= {"joinSource": "Input", "tensors": {"inputs": [{"columns": ["inputs"]}]}}
-    reject(model, BAD)
+    model.reject(BAD)
     await chain.predict()
-    model.before = nothing
-    model.rows.clear()
+    model.accept()
     chain.second.contract["passThroughColumns"] = ["city"]
     ended = await chain.second.pod(**SMALL)
     assert (ended.code, ended.result.records.model_dump() if ended.result.records else None) == (
@@ -237,32 +209,6 @@ async def test_failed_requests_to_a_language_model_stay_failed(chain: Chain) -> 
     assert ([row["index"] for row in chain.results], failed) == (list(range(22)), [0, 21])
 
 
-async def test_a_killed_pod_continues_after_what_it_committed(chain: Chain, model: CountingModel) -> None:
-    await chain.predict()
-    model.rows.clear()
-    model.before = holding_after(model, requests=len(model.requests) + 4)
-    pod = await chain.second.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "1"})
-    commits = chain.second.output / "results" / str(chain.second.contract["jobName"]) / "commits"
-    await until(lambda: len(list(commits.glob("0*.json"))) >= 2)
-    pod.signal(signal.SIGKILL)
-    await pod.end()
-    model.before = nothing
-    seen = sum(model.rows.values())
-    ended = await chain.second.process(**SMALL)
-    assert ended.code == 0, ended.stderr
-    assert sum(model.rows.values()) - seen < COUNT
-    assert [row["prediction"] for row in chain.results] == [index + 0.5 for index in range(COUNT)]
-
-
-async def test_pods_of_a_run_share_the_parts(chain: Chain) -> None:
-    await chain.predict()
-    environment = {**SMALL, "INFERRUN_SHARDS": "2", "INFERRUN_CLAIM_SECONDS": "3"}
-    pods = [await chain.second.start(environment={**environment, "JOB_COMPLETION_INDEX": str(at)}) for at in range(2)]
-    ended = [await pod.end() for pod in pods]
-    assert [one.code for one in ended] == [0, 0], ended
-    assert [row["prediction"] for row in chain.results] == [index + 0.5 for index in range(COUNT)]
-
-
 async def test_the_output_of_a_run_of_several_pods_is_read_in_order(chain: Chain) -> None:
     chain.first.contract["output"]["file"]["layout"] = {"partSize": "4Ki"}
     environment = {**SMALL, "INFERRUN_SHARDS": "2", "INFERRUN_CLAIM_SECONDS": "3"}
@@ -279,7 +225,7 @@ async def test_the_output_of_a_run_of_several_pods_is_read_in_order(chain: Chain
 async def test_the_output_of_a_retry_is_read_as_a_whole_and_that_of_the_retried_run_stays(
     chain: Chain, model: CountingModel
 ) -> None:
-    reject(model, BAD)
+    model.reject(BAD)
     await chain.predict()
     before = dict(chain.second.contract["inputRun"])
     model.before = nothing
@@ -303,25 +249,8 @@ async def test_the_output_of_a_retry_is_read_as_a_whole_and_that_of_the_retried_
     assert {row["index"] for row in chain.results if "error" in row} == BAD
 
 
-async def test_a_retry_predicts_only_what_failed_in_the_second_run(chain: Chain, model: CountingModel) -> None:
-    reject(model, {3})
-    await chain.predict()
-    reject(model, {7.5})
-    before = await chain.second.pod(**SMALL)
-    assert before.result.records is not None
-    assert before.result.records.failed == 2
-    model.before = nothing
-    model.rows.clear()
-    earlier = chain.second.contract
-    retried = {"name": "chained", "runId": earlier["runId"], "jobName": earlier["jobName"]}
-    chain.second.contract = {**earlier, "runId": "again", "jobName": "inf-again", "retryOf": retried}
-    assert (await chain.second.pod(**SMALL)).code == 0
-    assert set(model.rows) == {7.5}
-    assert [row["index"] for row in chain.results if "error" in row] == [3]
-
-
 async def test_a_dry_run_checks_the_first_records(chain: Chain, model: CountingModel) -> None:
-    reject(model, {0})
+    model.reject({0})
     await chain.predict()
     chain.second.contract["dryRun"] = True
     ended = await chain.second.pod(**SMALL)
@@ -343,10 +272,10 @@ async def test_results_that_changed_since_are_not_used(chain: Chain, part: int, 
     assert f"predictions/{path.name} is missing or has changed since" in ended.message
 
 
-async def test_rows_that_changed_since_are_not_used(chain: Chain, s3: S3Server, server: Postgres) -> None:
-    store_in(chain, "sql", "", s3=s3, server=server)
+async def test_rows_that_changed_since_are_not_used(chain: Chain, s3: S3Server, postgres: Postgres) -> None:
+    store_in(chain, "sql", "", s3=s3, postgres=postgres)
     await chain.predict()
-    server.execute("delete from predictions where index = 77")
+    postgres.execute("delete from predictions where index = 77")
     ended = await chain.second.pod(**SMALL)
     assert (ended.code, ended.result.retryable) == (3, False)
     assert "rows were changed or deleted" in ended.message

@@ -1,8 +1,5 @@
 """Lines of the input that are not valid: each costs one record, and an input of another format ends the run."""
 
-import json
-from typing import Any
-
 import pytest
 
 from tests.integration.runner.pods import Ended, Machine
@@ -26,11 +23,6 @@ def content(form: str) -> bytes:
     return b"".join(b"[%d,\n" % index if index in BAD else b"[%d,0.5]\n" % index for index in range(COUNT))
 
 
-def results(machine: Machine) -> list[dict[str, Any]]:  # Any: JSON
-    folder = machine.output / "results" / machine.contract["jobName"] / "predictions"
-    return [json.loads(line) for part in sorted(folder.iterdir()) for line in part.read_bytes().splitlines()]
-
-
 async def run(machine: Machine, text: bytes, *, form: str = "jsonl", **environment: str) -> Ended:
     (machine.input / "data" / f"rows.{form}").write_bytes(text)
     machine.contract["input"]["file"] |= {"path": f"data/rows.{form}", "format": form}
@@ -42,7 +34,7 @@ async def test_a_line_that_is_not_valid_costs_one_record(file: Machine, model: C
     ended = await run(file, content(form), form="csv" if form == "csv" else "jsonl")
     assert ended.code == 0, ended.message
     assert (ended.result.records.total, ended.result.records.failed) == (COUNT, len(BAD))
-    found = results(file)
+    found = file.results
     assert [one["index"] for one in found] == list(range(COUNT))
     assert {one["index"]: one["prediction"] for one in found if "error" not in one} == {
         index: index + 0.5 for index in range(COUNT) if index not in BAD

@@ -74,12 +74,6 @@ async def test_the_model_receives_rows_by_columns_in_batches(krateo: Machine, mo
     assert {(request["name"], request["datatype"]) for request in model.requests} == {("input-0", "FP32")}
 
 
-async def test_a_time_series_model_receives_the_shape_in_its_metadata(krateo: Machine, model: CountingModel) -> None:
-    model.metadata = {"name": "sum", "inputs": [{"name": "input-0", "datatype": "FP32", "shape": [-1, 4, 1]}]}
-    assert (await krateo.pod()).code == 0
-    assert {tuple(request["shape"]) for request in model.requests} == {(150, 4, 1)}
-
-
 async def test_an_empty_table_gives_a_run_without_records(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
@@ -154,21 +148,6 @@ async def test_a_request_to_a_busy_handler_is_retried(krateo: Machine, handler: 
     assert len(handler.stored) == 1
 
 
-async def test_an_input_request_whose_response_was_lost_is_repeated_and_predicted_once(
-    krateo: Machine, handler: Handler, model: CountingModel
-) -> None:
-    tries: list[str] = []
-
-    async def lose_one(request: web.Request) -> web.StreamResponse | None:
-        tries.append(request.path)
-        return web.Response(status=503, headers={"Retry-After": "0"}) if len(tries) == 1 else None
-
-    handler.before_input = lose_one
-    assert (await krateo.pod(INFERRUN_RETRY_SECONDS="20")).code == 0
-    assert len(tries) == 2
-    assert set(model.rows.values()) == {1}
-
-
 async def test_predictions_that_may_be_stored_are_not_sent_again_by_the_same_pod(
     krateo: Machine, handler: Handler
 ) -> None:
@@ -229,20 +208,6 @@ async def test_a_handler_that_accepts_chunks_receives_them_within_the_limit(krat
     assert len(handler.stored) > 3
 
 
-async def test_strings_and_several_values_per_record_are_sent_flattened(
-    krateo: Machine, handler: Handler, model: CountingModel
-) -> None:
-    handler.rows = ROWS[:2]
-
-    async def strings(_: web.Request) -> web.StreamResponse | None:
-        data = ['a"b', "c\\d", "e,f\n", "ü"]
-        return web.json_response({"outputs": [{"name": "o", "shape": [2, 2], "datatype": "BYTES", "data": data}]})
-
-    model.before = strings
-    assert (await krateo.pod()).code == 0
-    assert handler.predictions() == ['a"b', "c\\d", "e,f\n", "ü"]
-
-
 async def test_a_missing_secret_is_reported_with_its_name(krateo: Machine) -> None:
     (krateo.folder / "endpoints" / "input" / "server-url").unlink()
     ended = await krateo.pod()
@@ -258,13 +223,6 @@ async def test_tokens_are_not_logged_or_reported(krateo: Machine, handler: Handl
     ended = await krateo.process()
     assert ended.code == 5
     assert "secret-of" not in ended.stdout + ended.stderr + json.dumps(ended.result.model_dump(mode="json"))
-
-
-async def test_a_refused_connection_is_reported(krateo: Machine) -> None:
-    krateo.endpoint("input", {"server-url": "http://127.0.0.1:9"})
-    ended = await krateo.pod()
-    assert ended.code == 3
-    assert "cannot connect to 127.0.0.1:9: Connection refused" in ended.message
 
 
 @pytest.mark.parametrize(

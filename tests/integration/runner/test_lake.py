@@ -2,7 +2,6 @@
 
 import json
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from runner.registry import Registry
 from runner.settings import read_settings
 from tests.conformance.worlds import iceberg_catalog
 from tests.integration.runner.pods import Machine, until
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.s3_server import S3Server, credentials
 
 _PAUSING = """
 import os, pathlib, time
@@ -52,19 +51,13 @@ _COMMITS = {
 }
 
 
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as server:
-        yield server
-
-
 class Lake:
     """A run that appends to a table in a bucket."""
 
     def __init__(self, machine: Machine, s3: S3Server, label: str) -> None:
         self.machine, self.label = machine, label
         self._s3 = s3
-        (machine.input / "data" / "rows.jsonl").write_text("".join(f"[{n}, 0.5]\n" for n in range(300)))
+        machine.write_rows([n, 0.5] for n in range(300))
         secret = machine.folder / "endpoints" / "output"
         credentials(secret)
         more = {"table": "lake.made"} if label == "iceberg" else {}
@@ -169,20 +162,8 @@ async def test_a_run_reads_a_table_in_a_bucket_at_a_version_and_keeps_its_column
     ]
 
 
-async def test_a_failed_record_is_a_row_with_its_error(file: Machine) -> None:
-    (file.input / "data" / "rows.jsonl").write_text('[1, 2]\n["x"]\n')
-    file.contract["output"] = {"delta": {"claimName": "made", "path": "table"}}
-    ended = await file.pod()
-    assert ended.message == "1 of 2 records predicted; 1 failed, with their errors in the output"
-    rows = DeltaTable(str(file.output / "table")).to_pyarrow_table().sort_by("index").to_pylist()
-    assert [(row["prediction"], (row["error"] or {}).get("code")) for row in rows] == [
-        (3.0, None),
-        (None, "invalid_input"),
-    ]
-
-
 async def test_a_table_has_no_folders_of_the_input(file: Machine) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("[1]\n")
+    file.write_rows([[1.0]])
     file.contract["output"] = {"delta": {"claimName": "made", "path": "table", "layout": {"partitions": "Input"}}}
     ended = await file.pod()
     assert ended.code == 2

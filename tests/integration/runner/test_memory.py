@@ -104,15 +104,6 @@ async def test_a_line_over_the_limit_does_not_fill_the_memory(tmp_path: Path, se
     assert peak_of(ended) < 100
 
 
-async def test_an_endless_model_response_is_cut_off_at_the_limit(tmp_path: Path, servers: str) -> None:
-    machine = machine_of(tmp_path / "response", servers, label="file", rows=2)
-    machine.contract["kserve"]["modelName"] = "endless"
-    ended = await machine.process(INFERRUN_RESPONSE_BYTES=str(4 << 20))
-    assert ended.code == 4
-    assert "returned more than 4194304 bytes" in ended.message
-    assert peak_of(ended) < 100
-
-
 async def test_an_endless_handler_response_is_cut_off_at_the_limit(tmp_path: Path, servers: str) -> None:
     machine = machine_of(tmp_path / "rows", servers, label="krateo", rows=2)
     machine.contract["input"]["krateo"]["api"]["path"] = "/compute/endless"

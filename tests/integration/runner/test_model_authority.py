@@ -1,9 +1,7 @@
 """A model server whose certificate only its object vouches for: the runner and the warm-up trust it, over HTTP and gRPC."""
 
-import asyncio
 import ssl
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,12 +9,11 @@ import grpc
 import pytest
 
 from tests.conformance.protocol_worlds import ProtocolWorld, grpc_secured
-from tests.integration.runner.pods import LIMIT, REPOSITORY, Machine
+from tests.integration.runner.pods import Machine
 from tests.integration.runner.servers import counting_model
 
 pytestmark = pytest.mark.thorough
 
-WARM_UP_SECONDS = 60
 SELF_SIGNED = """\
 [req]
 distinguished_name = name
@@ -66,21 +63,6 @@ def use_grpc(machine: Machine, world: ProtocolWorld, **service: str) -> None:
     machine.contract["kserve"] = given
 
 
-async def warm_up(machine: Machine, **environment: str) -> tuple[int, str]:
-    """Exit code and log of the init container."""
-    variables = {**machine.environment_of_next_pod(), "INFERRUN_WARM_UP_SECONDS": str(WARM_UP_SECONDS), **environment}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "runner.warm_up"),
-        cwd=REPOSITORY,
-        env=variables,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    log, _ = await asyncio.wait_for(process.communicate(), 2 * LIMIT)
-    assert process.returncode is not None
-    return process.returncode, log.decode()
-
-
 @pytest.mark.parametrize("key", ["ca.crt", "tls.crt"])
 async def test_the_certificate_of_an_llm_service_is_trusted_from_its_secret(
     file: Machine, self_signed: Path, key: str
@@ -88,16 +70,16 @@ async def test_the_certificate_of_an_llm_service_is_trusted_from_its_secret(
     """KServe before 0.18 writes it as `tls.crt` only."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(self_signed / "tls.crt", self_signed / "tls.key")
-    (file.input / "data" / "rows.jsonl").write_text("[1.0, 2.0]\n")
+    file.write_rows([[1.0, 2.0]])
     async with counting_model(tls=context) as server:
         file.contract["kserve"]["modelUrl"] = f"{server.url}/v2/models/sum/infer"
         without = await file.process()
         file.endpoint("model-ca", {key: (self_signed / "tls.crt").read_text()})
-        code, log = await warm_up(file)
+        awake = await file.process("runner.warm_up")
         ended = await file.process()
     assert without.code == 4
     assert "name it with spec.caBundle in the InferenceConfig" in without.message
-    assert (code, ended.code) == (0, 0), (log, ended.stderr)
+    assert (awake.code, ended.code) == (0, 0), (awake.stdout, ended.stderr)
     assert server.rows == {1.0: 1}
 
 
@@ -107,21 +89,12 @@ async def test_the_authority_of_an_object_is_trusted_over_grpc(
     use_grpc(file, grpc_server)
     without = await file.process()
     use_grpc(file, grpc_server, caCertificates=(authority / "authority.pem").read_text())
-    code, log = await warm_up(file)
+    awake = await file.process("runner.warm_up")
     ended = await file.process()
     assert without.code == 4
     assert "CERTIFICATE_VERIFY_FAILED; if a private authority has signed the certificate, name it" in without.message
-    assert (code, ended.code) == (0, 0), (log, ended.stderr)
+    assert (awake.code, ended.code) == (0, 0), (awake.stdout, ended.stderr)
     assert grpc_server.server.received == [[[1.0, 2.0, 3.0, 4.0]]]
-
-
-async def test_a_ca_bundle_is_trusted_over_grpc(file: Machine, grpc_server: ProtocolWorld, authority: Path) -> None:
-    use_grpc(file, grpc_server)
-    bundle = {"INFERRUN_CA_BUNDLE": str(authority / "authority.pem")}
-    code, log = await warm_up(file, **bundle)
-    ended = await file.process(**bundle)
-    assert (code, ended.code) == (0, 0), (log, ended.stderr)
-    assert len(grpc_server.server.received) == 1
 
 
 async def test_a_ca_bundle_and_the_authority_of_an_object_are_both_trusted_over_grpc(

@@ -1,6 +1,5 @@
 """Credentials for a model server from the Secret that `kserve.credentialsRef` names, with every protocol."""
 
-import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from tests.conformance.protocol_worlds import PROTOCOLS, ProtocolWorld, grpc_secured
+from tests.integration.runner.authority import server_context
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.servers import CountingModel, counting_model
 
@@ -26,7 +26,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[ProtocolWorld]:
 
 async def run(machine: Machine, url: str, protocol: str = "v2", **keys: str) -> Ended:
     """Four numbers for the model, with these keys of the Secret."""
-    (machine.input / "data" / "rows.jsonl").write_text("[1.0, 2.0]\n[3.0, 4.0]\n")
+    machine.write_rows([[1.0, 2.0], [3.0, 4.0]])
     machine.contract["kserve"] = {"modelName": "sum", "modelUrl": url, "protocolVersion": protocol}
     machine.endpoint("model", keys)
     return await machine.pod()
@@ -61,11 +61,8 @@ async def test_a_token_that_is_renewed_is_read_again(file: Machine, model: Count
 
 
 async def test_a_client_certificate_and_an_authority_are_used(file: Machine, authority: Path) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority / "authority.pem"))
-    context.load_cert_chain(authority / "server.pem", authority / "server.key")
-    context.verify_mode = ssl.CERT_REQUIRED
     keys = certificates(authority)
-    async with counting_model(tls=context) as server:
+    async with counting_model(tls=server_context(authority, asks_client=True)) as server:
         url = f"{server.url}/v2/models/sum/infer"
         without = await run(file, url, **{"ca.crt": keys["ca.crt"]})
         ended = await run(file, url, **keys)

@@ -17,7 +17,7 @@ from tests.integration.runner.servers import CountingModel
 
 async def run(machine: Machine, url: str, protocol: str = "v2", **model: object) -> Ended:
     """Two records for the model."""
-    (machine.input / "data" / "rows.jsonl").write_text("[1.0, 2.0]\n[3.0, 4.0]\n")
+    machine.write_rows([[1.0, 2.0], [3.0, 4.0]])
     machine.contract["kserve"] = {"modelName": "sum", "modelUrl": url, "protocolVersion": protocol, **model}
     return await machine.pod()
 

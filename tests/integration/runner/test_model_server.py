@@ -85,22 +85,6 @@ async def test_transient_failures_are_retried(krateo: Machine, handler: Handler,
     assert set(model.rows.values()) == {1}
 
 
-async def test_an_invalid_prediction_is_an_error_of_its_record(
-    krateo: Machine, handler: Handler, model: CountingModel
-) -> None:
-    handler.rows = handler.rows[:3]
-
-    async def nan(_: web.Request) -> web.StreamResponse:
-        text = '{"outputs": [{"name": "o", "shape": [3], "datatype": "FP32", "data": [1.5, NaN, 2.5]}]}'
-        return web.Response(text=text, content_type="application/json")
-
-    model.before = nan
-    ended = await krateo.pod()
-    assert (ended.code, ended.message) == (0, "2 of 3 records predicted; 1 failed, with their errors in the output")
-    assert (ended.result.records.completed, ended.result.records.failed) == (2, 1)
-    assert handler.predictions() == [1.5, None, 2.5]
-
-
 async def test_a_run_of_which_every_record_failed_fails(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:
@@ -117,29 +101,6 @@ async def test_a_run_of_which_every_record_failed_fails(
     )
     assert not ended.result.retryable
     assert not handler.stored
-
-
-async def test_a_timeout_longer_than_the_retry_budget_is_retried(krateo: Machine, model: CountingModel) -> None:
-    first = iter([True])
-
-    async def hang_once(request: web.Request) -> web.StreamResponse | None:
-        return await never(request) if next(first, False) else None
-
-    model.before = hang_once
-    ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="1.5", INFERRUN_RETRY_SECONDS="1")
-    assert ended.code == 0, ended.message
-
-
-async def test_retry_after_zero_does_not_cause_a_hot_loop(krateo: Machine, model: CountingModel) -> None:
-    tries: list[int] = []
-
-    async def busy(_: web.Request) -> web.StreamResponse:
-        tries.append(1)
-        return web.Response(status=503, headers={"Retry-After": "0"})
-
-    model.before = busy
-    assert (await krateo.pod(INFERRUN_RETRY_SECONDS="1")).code == 4
-    assert 1 < len(tries) < 10
 
 
 async def test_concurrent_requests_reach_but_do_not_exceed_the_limit(krateo: Machine, model: CountingModel) -> None:
@@ -192,35 +153,3 @@ async def test_an_invalid_model_is_a_contract_error(
     assert (ended.code, ended.result.reason) == (2, "InvalidContract")
     assert ended.message.startswith(message)
     assert not handler.asked
-
-
-async def test_an_unnamed_input_takes_its_name_from_the_metadata(krateo: Machine, model: CountingModel) -> None:
-    del krateo.contract["kserve"]["modelInputName"]
-    model.metadata = {"inputs": [{"name": "flowers", "shape": [-1, 2]}]}
-    assert (await krateo.pod()).code == 0
-    assert {request["name"] for request in model.requests} == {"flowers"}
-
-
-async def test_concurrency_grows_from_one_with_each_success(
-    krateo: Machine, handler: Handler, model: CountingModel
-) -> None:
-    """A model that has just started, perhaps with one replica of several, does not get a burst of requests."""
-    handler.rows = [[float(index), 1.0] for index in range(12)]
-    excess: list[int] = []
-    all_here = asyncio.Event()
-
-    async def watch(_: web.Request) -> web.StreamResponse | None:
-        successes = sum(model.rows.values())
-        excess.append(model.in_flight - (successes + 1))
-        if model.in_flight == 3:
-            all_here.set()
-        if successes >= 2:
-            await asyncio.wait_for(all_here.wait(), 20)
-        return None
-
-    model.before = watch
-    limits = {"INFERRUN_START_CONCURRENCY": "1", "INFERRUN_CONCURRENCY": "3", "INFERRUN_BATCH_ROWS": "1"}
-    ended = await krateo.pod(**limits)
-    assert ended.code == 0, ended.message
-    assert max(excess) <= 0
-    assert model.most_in_flight == 3

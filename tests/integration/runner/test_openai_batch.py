@@ -1,18 +1,14 @@
 """An unmodified input file of OpenAI's Batch API, from S3, against a server with OpenAI's API, to S3."""
 
-import asyncio
 import json
-import signal
-from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from tests.integration.runner.openai_server import OpenAiServer, llama_server, openai_server
-from tests.integration.runner.pods import Machine, until
+from tests.integration.runner.openai_server import OpenAiServer, llama_server
+from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import S3Server, credentials, s3_server
 
 COUNT = 300
@@ -29,18 +25,6 @@ def request(custom_id: str, prompt: str, *, url: str = "/v1/chat/completions") -
 
 def batch_file(count: int = COUNT) -> str:
     return "".join(json.dumps(request(f"request-{index}", f"prompt {index}")) + "\n" for index in range(count))
-
-
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as server:
-        yield server
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[OpenAiServer]:
-    async with openai_server() as server:
-        yield server
 
 
 def machine_of(folder: Path, s3: S3Server, url: str) -> Machine:
@@ -68,18 +52,6 @@ def objects(s3: S3Server, folder: str) -> list[dict[str, Any]]:  # Any: JSON
     """The lines of all objects of a folder of the run, in order."""
     paths = sorted((s3.bucket / "out" / "inf-batch-5be07ada" / folder).glob("*"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-
-
-def commits(s3: S3Server) -> list[Path]:
-    """The documents that commit a chunk each."""
-    return list((s3.bucket / "out" / "inf-batch-5be07ada" / "commits").glob("*"))
-
-
-def committed_ids(s3: S3Server) -> set[str]:
-    """The records in committed chunks. An object without a commit is that of a chunk that was being uploaded."""
-    folder = s3.bucket / "out" / "inf-batch-5be07ada"
-    parts = [folder / json.loads(document.read_text())["part"]["file"] for document in commits(s3)]
-    return {json.loads(line)["custom_id"] for part in parts for line in part.read_text().splitlines()}
 
 
 async def test_each_request_has_a_response_with_its_custom_id(
@@ -178,92 +150,6 @@ async def test_a_response_that_is_no_json_object_costs_one_record(
     assert (error["custom_id"], error["response"], error["error"]["code"]) == ("odd", None, "invalid_response")
 
 
-async def test_a_server_that_fails_now_and_then_costs_no_record(
-    machine: Machine, s3: S3Server, llm: OpenAiServer
-) -> None:
-    (s3.bucket / "in" / "batch.jsonl").write_text(
-        "".join(json.dumps(request(f"{index}", f"{index}")) + "\n" for index in range(20))
-    )
-    failed = Counter[bytes]()
-
-    async def fail_first(sent: web.Request) -> web.StreamResponse | None:
-        body = await sent.read()
-        failed[body] += 1
-        return web.Response(status=500) if failed[body] == 1 and len(failed) % 3 == 0 else None
-
-    llm.before = fail_first
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "20 of 20 records predicted")
-    assert len(objects(s3, "predictions")) == 20
-
-
-async def test_a_server_that_never_responds_with_json_ends_the_run(machine: Machine, llm: OpenAiServer) -> None:
-    async def answer(_: web.Request) -> web.StreamResponse:
-        return web.Response(text="<html>", content_type="text/html")
-
-    llm.before = answer
-    ended = await machine.pod(**SMALL)
-    assert ended.code == 4
-    assert "returned a body of 6 bytes that is not valid JSON" in ended.message
-
-
-async def test_a_killed_pod_costs_only_its_uncommitted_chunk(machine: Machine, s3: S3Server, llm: OpenAiServer) -> None:
-    held = asyncio.Event()
-
-    async def hold_in_the_middle(_: web.Request) -> web.StreamResponse | None:
-        if len(llm.prompts) >= COUNT // 2:
-            await held.wait()
-        return None
-
-    llm.before = hold_in_the_middle
-    pod = await machine.start(environment=SMALL)
-    await until(lambda: len(llm.prompts) >= COUNT // 2 and len(commits(s3)) >= 3 and llm.in_flight > 0, seconds=120)
-    pod.signal(signal.SIGKILL)
-    await pod.end()
-    held.set()
-    await until(lambda: llm.in_flight == 0)
-    committed = committed_ids(s3)
-    assert 0 < len(committed) < COUNT
-    ended = await machine.process(**SMALL)
-    assert (ended.code, ended.message) == (0, "300 of 300 records predicted"), ended.stderr
-    assert [line["custom_id"] for line in objects(s3, "predictions")] == [f"request-{index}" for index in range(COUNT)]
-    sent_twice = {f"request-{prompt.split()[1]}" for prompt, count in llm.prompts.items() if count > 1}
-    assert not sent_twice & committed
-    assert ended.result.usage is not None
-    assert ended.result.usage.total_tokens == 5 * COUNT
-
-
-async def test_two_pods_at_once_store_each_response_once(machine: Machine, s3: S3Server) -> None:
-    ended = await asyncio.gather(machine.process(**SMALL), machine.process(**SMALL))
-    assert [one.code for one in ended] == [0, 0], [one.message for one in ended]
-    assert ended[0].result == ended[1].result
-    assert [line["custom_id"] for line in objects(s3, "predictions")] == [f"request-{index}" for index in range(COUNT)]
-
-
-async def test_overload_and_lost_connections_are_retried(machine: Machine, s3: S3Server, llm: OpenAiServer) -> None:
-    tries = iter(range(10_000))
-
-    async def fail_sometimes(request: web.Request) -> web.StreamResponse | None:
-        number = next(tries)
-        if number % 10 == 3:
-            return web.Response(status=429, headers={"Retry-After": "0"})
-        if number % 10 == 7:
-            assert request.transport
-            request.transport.abort()
-        return None
-
-    llm.before = fail_sometimes
-    ended = await machine.pod(INFERRUN_RETRY_SECONDS="20", **SMALL)
-    assert (ended.code, ended.message) == (0, "300 of 300 records predicted")
-    assert not objects(s3, "errors")
-
-
-async def test_the_configured_model_replaces_the_one_in_the_file(machine: Machine, llm: OpenAiServer) -> None:
-    machine.contract["kserve"]["modelName"] = "deployed"
-    assert (await machine.pod(**SMALL)).code == 0
-    assert set(llm.models) == {"deployed"}
-
-
 async def test_the_key_is_sent_and_a_wrong_one_is_reported(machine: Machine, llm: OpenAiServer) -> None:
     llm.token = "right"
     ended = await machine.pod(**SMALL)
@@ -272,17 +158,6 @@ async def test_the_key_is_sent_and_a_wrong_one_is_reported(machine: Machine, llm
     assert "name a Secret that has them with kserve.credentialsRef" in ended.message
     machine.endpoint("model", {"token": "right\n"})
     assert (await machine.pod(**SMALL)).code == 0
-
-
-async def test_rejected_prompts_before_good_ones_cost_only_themselves(machine: Machine, s3: S3Server) -> None:
-    lines = [request(f"{at}", "bad" if at < 20 else f"prompt {at}") for at in range(520)]
-    (s3.bucket / "in" / "batch.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    ended = await machine.pod(**SMALL)
-    assert ended.code == 0, ended.message
-    assert ended.message == "500 of 520 records predicted; 20 failed, with their errors in the output"
-    errors = objects(s3, "errors")
-    assert [line["custom_id"] for line in errors] == [f"{at}" for at in range(20)]
-    assert all(line["inferrun"]["message"].endswith("returned 400: bad prompt") for line in errors)
 
 
 async def test_a_server_that_rejects_every_request_ends_the_run_with_its_reason(
@@ -296,14 +171,6 @@ async def test_a_server_that_rejects_every_request_ends_the_run_with_its_reason(
     assert ended.code == 4
     assert ended.message.startswith("all 300 records failed: ")
     assert "/v1/chat/completions returned 404: The model `tiny` does not exist" in ended.message
-
-
-async def test_a_thousand_rejections_in_a_row_end_the_attempt(machine: Machine, s3: S3Server) -> None:
-    lines = [request(f"{at}", "bad") for at in range(1_200)]
-    (s3.bucket / "in" / "batch.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    ended = await machine.pod(**SMALL)
-    assert ended.code == 4
-    assert ended.message.endswith("returned 400: bad prompt")
 
 
 async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s3: S3Server) -> None:

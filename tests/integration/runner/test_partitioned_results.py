@@ -17,9 +17,8 @@ from pyarrow import parquet
 from inferrun.results import read_results
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.s3_server import ACCESS_KEY, SECRET_KEY, credentials, s3_server
-from tests.integration.runner.servers import CountingModel, nothing
+from tests.integration.runner.servers import CountingModel
 from tests.integration.runner.test_reading_results import run_of
-from tests.integration.runner.test_retry_of import reject, retry
 
 SMALL = {"INFERRUN_CHUNK_BYTES": "1024", "INFERRUN_BATCH_ROWS": "50"}
 PARTITIONS = {"partitions": "Input"}
@@ -108,7 +107,7 @@ async def test_each_file_has_the_rows_of_the_partition_whose_name_it_has(
 ) -> None:
     random = Random(seed)  # noqa: S311  data of a test
     place.fill(seed, form)
-    reject(model, {int(number) for _, number in place.expected if random.random() < 0.1})
+    model.reject({int(number) for _, number in place.expected if random.random() < 0.1})
     plain = place.rows(await place.machine.pod(**SMALL))
     place.divide(partSize=random.choice([1, 3000, "128Mi"]))
     ended = await place.machine.pod(INFERRUN_CHUNK_BYTES=str(random.randint(200, 20_000)))
@@ -150,12 +149,11 @@ async def test_pods_that_share_a_run_store_its_partitions_together(place: Place)
 
 async def test_a_retry_divides_what_the_retried_run_has_not(place: Place, model: CountingModel) -> None:
     place.fill(5, "jsonl", rows=3)
-    reject(model, {7})
+    model.reject({7})
     before = await place.machine.pod()
     assert before.code == 0
-    model.before = nothing
-    model.rows.clear()
-    retry(place.machine, before)
+    model.accept()
+    place.machine.retry(before)
     place.divide("plain")
     ended = await place.machine.pod()
     assert place.rows(ended) == [(index, number, False) for index, (_, number) in enumerate(place.expected)]
@@ -195,7 +193,7 @@ async def test_another_run_reads_the_results_of_all_partitions(place: Place) -> 
 async def test_folders_that_the_input_does_not_have_are_reported_before_the_first_request(
     file: Machine, model: CountingModel, *, is_dry: bool
 ) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("[1]\n")
+    file.write_rows([[1.0]])
     file.contract["output"]["file"]["layout"] = PARTITIONS
     file.contract["dryRun"] = is_dry
     ended = await file.pod()

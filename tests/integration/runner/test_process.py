@@ -98,10 +98,6 @@ async def test_a_launch_without_time_left_exits_with_6_before_it_sends_anything(
     assert not handler.stored
 
 
-async def test_without_a_deadline_there_is_no_limit(krateo: Machine) -> None:
-    assert (await krateo.process(INFERRUN_SECONDS_LEFT="")).code == 0
-
-
 async def test_sigterm_ends_the_process_with_143_immediately(krateo: Machine, model: CountingModel) -> None:
     model.before = never
     pod = await krateo.start(environment={"INFERRUN_BATCH_ROWS": "10"})
@@ -144,7 +140,7 @@ async def test_sigterm_ends_the_process_with_143_before_its_imports_are_complete
 
 
 async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: CountingModel) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
+    file.write_rows([index, 1] for index in range(1000))
 
     model.before = holding_after(model, requests=6)
     environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "50", "INFERRUN_CONCURRENCY": "1"}
@@ -163,7 +159,7 @@ async def test_committed_chunks_are_kept_after_sigterm(file: Machine, model: Cou
 
 
 async def test_completed_records_are_those_that_are_committed(file: Machine, model: CountingModel) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
+    file.write_rows([index, 1] for index in range(1000))
     model.before = holding_after(model, requests=6)
     environment = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_CONCURRENCY": "1"}
     pod = await file.start(environment=environment)
@@ -191,20 +187,6 @@ async def test_an_internal_error_exits_with_1_and_logs_its_traceback(krateo: Mac
     assert "division by zero" not in ended.stderr
 
 
-async def test_a_package_that_cannot_be_loaded_is_reported_with_its_label(krateo: Machine, tmp_path: Path) -> None:
-    (tmp_path / "broken-1.dist-info").mkdir()
-    (tmp_path / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (tmp_path / "broken-1.dist-info" / "entry_points.txt").write_text(
-        "[inferrun.stores.input]\nbroken = not_there:open_input\n"
-    )
-    krateo.contract["input"] = {"broken": {}}
-    ended = await krateo.process(PYTHONPATH=str(tmp_path))
-    assert ended.code == 2
-    assert ended.message.startswith(
-        "input.broken: the package that provides 'broken' cannot be loaded: No module named"
-    )
-
-
 async def test_every_line_of_the_log_is_json(krateo: Machine) -> None:
     ended = await krateo.process()
     lines = [json.loads(line) for line in (ended.stdout + ended.stderr).splitlines()]
@@ -217,18 +199,3 @@ async def test_an_unwritable_termination_log_does_not_fail_the_run(krateo: Machi
     ended = await krateo.process(INFERRUN_TERMINATION_LOG="/nowhere/termination-log")
     assert ended.code == 0
     assert "cannot write the termination message" in ended.stderr
-
-
-async def test_progress_has_the_pace_of_the_attempt(file: Machine) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"[{index}, 1]\n" for index in range(1000)))
-    batches = {"INFERRUN_CHUNK_BYTES": "500", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_CONCURRENCY": "4"}
-    ended = await file.process(INFERRUN_PROGRESS_SECONDS="0", **batches)
-    assert ended.code == 0
-    lines = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert "pace" not in lines[0]
-    in_the_middle = [line for line in lines if 0 < line["records"]["completed"] < 1000]
-    assert in_the_middle
-    for line in in_the_middle:
-        assert (line["pace"]["batchRecords"], line["pace"]["concurrency"]) == (20, 4)
-        assert line["pace"]["recordsPerSecond"] > 0
-    assert lines[-1]["pace"]["secondsLeft"] == 0

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import re
-from base64 import b64encode
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from aiohttp import web
 
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
-from tests.integration.runner.openai_server import OpenAiServer, llama_server, openai_server, posted
+from tests.integration.runner.openai_server import OpenAiServer, llama_server, posted
 from tests.integration.runner.pods import REPOSITORY, Machine
 
 SCHEMA = {
@@ -33,12 +31,6 @@ TICKETS = pa.table(
         "tags": pa.array([["a"], [], None], pa.list_(pa.string())),
     }
 )
-
-
-@pytest.fixture
-async def llm() -> AsyncIterator[OpenAiServer]:
-    async with openai_server() as server:
-        yield server
 
 
 def machine_of(folder: Path, url: str, request: dict[str, Any], *, form: str = "parquet", **more: Any) -> Machine:
@@ -153,39 +145,6 @@ async def test_the_documented_config_works(tmp_path: Path, llm: OpenAiServer) ->
     assert lines(machine, out="sorted") == [json.loads(line) for line in results.splitlines()]
 
 
-TYPED = pa.struct(
-    [
-        ("text", pa.string()),
-        ("finish_reason", pa.string()),
-        ("prompt_tokens", pa.int64()),
-        ("completion_tokens", pa.int64()),
-        ("team", pa.string()),
-        ("urgent", pa.bool_()),
-    ]
-)
-
-
-async def test_answers_are_typed_columns_of_a_table(tmp_path: Path, llm: OpenAiServer) -> None:
-    async def answer(sent: web.Request) -> web.StreamResponse:
-        title = (await sent.json())["messages"][0]["content"]
-        content = "no" if "crash" in title else '{"team":"web"}'
-        choice = {"message": {"content": content}, "finish_reason": "stop"}
-        return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})
-
-    llm.before = answer
-    request = {"prompt": "{{ title }}", "responseSchema": SCHEMA, "responseRetries": 0}
-    machine = machine_of(tmp_path / "run", llm.url, request, passThroughColumns=["id", "price"])
-    machine.contract["output"]["file"]["format"] = "parquet"
-    ended = await machine.process(INFERRUN_CHUNK_BYTES="1")
-    assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
-    found = pq.read_table(machine.output / "out" / "inf-tickets" / "predictions")
-    assert found.schema.field("prediction").type == TYPED
-    assert found.schema.field("id").type == pa.int64()
-    assert found.schema.field("price").type == pa.decimal128(9, 2)
-    teams = [one and one["team"] for one in found.sort_by("index").column("prediction").to_pylist()]
-    assert teams == ["web", None, "web"]
-
-
 async def test_embeddings_of_a_table_have_a_fixed_length(tmp_path: Path) -> None:
     async def embed(sent: web.Request) -> web.StreamResponse:
         texts = (await sent.json())["input"]
@@ -252,13 +211,6 @@ async def test_a_record_that_cannot_be_rendered_costs_only_itself(tmp_path: Path
     assert error["message"] == "request.prompt: the template names something that the record does not have"
 
 
-async def test_a_rejected_prompt_costs_only_itself(tmp_path: Path, llm: OpenAiServer) -> None:
-    machine = machine_of(tmp_path / "run", llm.url, {"prompt": "{% if id == 9 %}bad{% else %}{{ id }}{% endif %}"})
-    ended = await machine.pod()
-    assert ended.message == "2 of 3 records predicted; 1 failed, with their errors in the output"
-    assert lines(machine)[2]["error"]["code"] == "http_400"
-
-
 FILES = {"jsonl": '{"a": 1, "odd name": "x, y", "c": 2}\n', "csv": 'a,odd name,c\n1,"x, y",2\n'}
 
 
@@ -269,24 +221,6 @@ async def test_every_format_with_columns_feeds_a_prompt(tmp_path: Path, llm: Ope
     ended = await machine.pod()
     assert (ended.code, ended.message) == (0, "1 of 1 records predicted")
     assert list(llm.prompts) == ["x, y of 1"]
-
-
-async def test_an_image_of_a_column_is_part_of_the_message(tmp_path: Path, llm: OpenAiServer) -> None:
-    image = b"\x89PNG\r\n\x1a\n0000"
-    contents: list[Any] = []
-
-    async def answer(sent: web.Request) -> web.StreamResponse:
-        body = await sent.json()
-        contents.append(body["messages"][0]["content"])
-        return web.json_response({"choices": [{"message": {"content": "a cat"}, "finish_reason": "stop"}]})
-
-    llm.before = answer
-    machine = machine_of(tmp_path / "run", llm.url, {"prompt": "What?", "images": [{"column": "photo"}]})
-    pq.write_table(pa.table({"photo": pa.array([image, b"none"], pa.binary())}), machine.input / "tickets.parquet")
-    ended = await machine.pod()
-    assert ended.message == "1 of 2 records predicted; 1 failed, with their errors in the output"
-    url = f"data:image/png;base64,{b64encode(image).decode()}"
-    assert contents == [[{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]]
 
 
 async def test_a_system_message_from_a_config_map_is_mounted(tmp_path: Path, llm: OpenAiServer) -> None:
@@ -328,22 +262,7 @@ async def test_several_texts_are_embedded_in_one_request(tmp_path: Path, llm: Op
     assert ended.result.usage.prompt_tokens == 200
 
 
-async def test_documents_are_ranked_in_their_order(tmp_path: Path) -> None:
-    async def rank(sent: web.Request) -> web.StreamResponse:
-        documents = (await sent.json())["documents"]
-        ranked = [{"index": at, "relevance_score": len(text) / 10} for at, text in enumerate(documents)]
-        return web.json_response({"results": sorted(ranked, key=lambda one: -one["relevance_score"])})
-
-    async with posted("/v1/rerank", rank) as url:
-        request = {"task": "Rerank", "prompt": "{{ q }}", "documentsColumn": "d"}
-        machine = machine_of(tmp_path / "run", url, request)
-        table = pa.table({"q": ["a", "b"], "d": pa.array([["x", "yyy"], []], pa.list_(pa.string()))})
-        pq.write_table(table, machine.input / "tickets.parquet")
-        ended = await machine.pod()
-    assert ended.message == "1 of 2 records predicted; 1 failed, with their errors in the output"
-    assert lines(machine)[0]["prediction"] == {"scores": [0.1, 0.3]}
-
-
+@pytest.mark.thorough
 async def test_chats_and_embeddings_of_a_real_server(tmp_path: Path) -> None:
     async with llama_server(tmp_path) as url:
         request = {"system": "Be brief.", "prompt": "{{ title }}", "maxTokens": 4, "body": {"temperature": 0}}

@@ -27,21 +27,12 @@ def test_a_url_may_show_the_protocol(url: str, protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["v1", "v2", "v2-binary"])
 async def test_a_server_is_asked_for_its_protocol(file: Machine, protocol: str) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("[1.0, 2.0]\n")
+    file.write_rows([[1.0, 2.0]])
     async with PROTOCOLS[protocol]() as world:
         file.contract["kserve"] = {"modelName": "sum", "modelUrl": world.server.url}
         ended = await file.pod()
     assert ended.code == 0, ended.message
     assert world.server.received == [[[1.0, 2.0]]]
-
-
-async def test_a_dry_run_asks_for_the_protocol_too(file: Machine) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("[1.0, 2.0]\n")
-    async with PROTOCOLS["v1"]() as world:
-        file.contract |= {"kserve": {"modelName": "sum", "modelUrl": world.server.url}, "dryRun": True}
-        ended = await file.pod()
-    assert ended.code == 0, ended.message
-    assert world.server.received == []
 
 
 async def test_a_server_with_the_api_of_openai_is_found(tmp_path: Path) -> None:
@@ -58,7 +49,7 @@ async def test_a_server_with_the_api_of_openai_is_found(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_cannot_be_asked_is_reported_as_by_the_default_protocol(file: Machine) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("[1.0, 2.0]\n")
+    file.write_rows([[1.0, 2.0]])
     file.contract["kserve"] = {"modelName": "sum", "modelUrl": "http://127.0.0.1:9"}
     ended = await file.pod()
     assert ended.code == 4

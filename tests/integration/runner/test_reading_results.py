@@ -3,11 +3,9 @@
 import base64
 import gzip
 import json
-import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pandas
@@ -28,17 +26,18 @@ from inferrun.results import (
 )
 from inferrun.runner_report import Output
 from tests.integration.runner.openai_server import openai_server
-from tests.integration.runner.pods import Ended, Machine, until
-from tests.integration.runner.postgres_server import DATABASE, USER, Postgres, postgres_server
-from tests.integration.runner.s3_server import ACCESS_KEY, SECRET_KEY, S3Server, credentials, s3_server
-from tests.integration.runner.servers import CountingModel, holding_after, nothing
+from tests.integration.runner.pods import Ended, Machine
+from tests.integration.runner.postgres_server import DATABASE, USER, Postgres
+from tests.integration.runner.s3_server import ACCESS_KEY, SECRET_KEY, S3Server, credentials
+from tests.integration.runner.servers import CountingModel, nothing
 from tests.integration.runner.tables import content_of
-from tests.integration.runner.test_retry_of import reject, retry
 
 COUNT = 400
 BAD = {3, 250}
 SMALL = {"INFERRUN_CHUNK_BYTES": "1024", "INFERRUN_BATCH_ROWS": "50"}
 FORMATS = ("jsonl", "csv", "parquet", "arrow")
+STORES = (*(f"file-{form}" for form in FORMATS), "s3-parquet", "sql")
+FEW = ("file-jsonl", "s3-parquet", "sql")
 
 
 def run_of(machine: Machine, ended: Ended | None, **status: Any) -> InferenceRun:  # Any: fields of a status
@@ -61,18 +60,6 @@ class Store:
     access: dict[str, Any] = field(default_factory=dict)  # Any: arguments
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as server:
-        yield server
-
-
 def key() -> dict[str, str]:
     return {"accessKeyId": ACCESS_KEY, "secretAccessKey": SECRET_KEY}
 
@@ -89,8 +76,7 @@ def login(server: Postgres) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def rows(file: Machine) -> None:
-    lines = (json.dumps({"custom_id": f"c{index}", "inputs": [index, 0.5]}) for index in range(COUNT))
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    file.write_rows({"custom_id": f"c{index}", "inputs": [index, 0.5]} for index in range(COUNT))
 
 
 def in_directory(machine: Machine, form: str) -> Store:
@@ -112,7 +98,7 @@ def in_table(machine: Machine, server: Postgres) -> Store:
     return Store(machine.contract["output"], {"credentials": login(server)})
 
 
-@pytest.fixture(params=[*(f"file-{form}" for form in FORMATS), *(f"s3-{form}" for form in FORMATS), "sql"])
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, file: Machine) -> Store:
     kind, _, form = request.param.partition("-")
     if kind == "file":
@@ -134,7 +120,7 @@ def checked(row: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
 async def test_every_record_has_a_row_in_the_order_of_the_input(
     file: Machine, model: CountingModel, store: Store
 ) -> None:
-    reject(model, BAD)
+    model.reject(BAD)
     ended = await file.pod(**SMALL)
     results = read_results(run_of(file, ended), **store.access)
     assert [checked(row) for row in results] == [expected(index) for index in range(COUNT)]
@@ -149,7 +135,7 @@ async def test_every_record_has_a_row_in_the_order_of_the_input(
 
 
 async def test_results_are_tables_of_arrow_pandas_and_polars(file: Machine, model: CountingModel, store: Store) -> None:
-    reject(model, BAD)
+    model.reject(BAD)
     ended = await file.pod(**SMALL)
     results = read_results(run_of(file, ended), **store.access)
     table = results.to_arrow()
@@ -209,9 +195,9 @@ async def test_responses_of_openai_and_failed_requests_are_rows(file: Machine) -
     assert [row["index"] for row in results.errors] == [2]
 
 
-@pytest.mark.parametrize("store", ["file-jsonl", "s3-parquet", "sql"], indirect=True)
+@pytest.mark.parametrize("store", FEW, indirect=True)
 async def test_results_are_joined_with_the_input(file: Machine, model: CountingModel, store: Store) -> None:
-    reject(model, BAD)
+    model.reject(BAD)
     ended = await file.pod(**SMALL)
     access = {**store.access, "directory": {"given": file.input, "made": file.output}}
     results = read_results(run_of(file, ended), join_input=True, **access)
@@ -303,11 +289,12 @@ async def test_rows_of_a_query_are_joined(file: Machine, model: CountingModel, p
     ]
 
 
+@pytest.mark.parametrize("store", FEW, indirect=True)
 async def test_the_output_of_a_retry_is_complete(file: Machine, model: CountingModel, store: Store) -> None:
-    reject(model, BAD)
+    model.reject(BAD)
     first = await file.pod(**SMALL)
     model.before = nothing
-    retry(file, first)
+    file.retry(first)
     second = await file.pod(**SMALL)
     results = read_results(run_of(file, second), **store.access)
     assert list(results.errors) == []
@@ -315,34 +302,16 @@ async def test_the_output_of_a_retry_is_complete(file: Machine, model: CountingM
     assert [row["prediction"] for row in results] == [index + 0.5 for index in range(COUNT)]
 
 
-async def test_the_shards_of_a_run_are_one_table(file: Machine, model: CountingModel) -> None:
-    pods = [
-        await file.start(environment={**SMALL, "INFERRUN_SHARDS": "2", "JOB_COMPLETION_INDEX": str(shard)})
-        for shard in range(2)
-    ]
-    ended = [await pod.end() for pod in pods]
-    results = read_results(run_of(file, ended[0]), directory=file.output)
-    assert [row["prediction"] for row in results] == [index + 0.5 for index in range(COUNT)]
-
-
-@pytest.mark.parametrize("store", ["file-jsonl", "s3-jsonl", "sql"], indirect=True)
-async def test_what_a_killed_pod_left_is_not_read(file: Machine, model: CountingModel, store: Store) -> None:
-    model.before = holding_after(model, requests=4)
-    pod = await file.start(environment={**SMALL, "INFERRUN_CONCURRENCY": "1"})
-    await until(lambda: len(model.rows) >= 150 and model.in_flight > 0)
-    pod.signal(signal.SIGKILL)
-    assert (await pod.end()).code == -signal.SIGKILL
-    with pytest.raises(RunNotEnded, match="has not ended, it is Running"):
-        read_results(run_of(file, None, phase=Phase.RUNNING), **store.access)
-    model.before = nothing
+async def test_what_a_killed_pod_left_is_not_read(file: Machine, model: CountingModel) -> None:
+    """Only the manifest says what belongs to the run."""
     ended = await file.pod(**SMALL)
-    results = read_results(run_of(file, ended), **store.access)
-    # What another attempt left may still be there: only the manifest says what belongs to the run.
-    for folder in (file.output / "results").glob("*/predictions"):
-        (folder / "part-000000-000000000000-killed.jsonl").write_text('{"index":0,"prediction":"not committed"}\n')
+    left = file.run_folder / "predictions" / "part-000000-000000000000-killed.jsonl"
+    left.write_text('{"index":0,"prediction":"not committed"}\n')
+    results = read_results(run_of(file, ended), directory=file.output)
     assert [row["prediction"] for row in results] == [index + 0.5 for index in range(COUNT)]
 
 
+@pytest.mark.parametrize("store", FEW, indirect=True)
 async def test_a_part_that_was_changed_or_deleted_is_not_read(
     file: Machine, model: CountingModel, store: Store, request: pytest.FixtureRequest
 ) -> None:
@@ -375,6 +344,7 @@ async def test_a_part_that_was_changed_or_deleted_is_not_read(
         list(results)
 
 
+@pytest.mark.parametrize("store", FEW, indirect=True)
 async def test_a_manifest_that_is_missing_or_not_the_one_of_the_run_is_said(
     file: Machine, model: CountingModel, store: Store, request: pytest.FixtureRequest
 ) -> None:
@@ -412,7 +382,7 @@ async def test_a_table_with_columns_of_other_types_is_read_by_its_counts(
 
 async def test_a_copy_of_the_folder_of_a_run_is_enough(file: Machine, model: CountingModel) -> None:
     ended = await file.pod(**SMALL)
-    folder = file.output / "results" / file.contract["jobName"]
+    folder = file.run_folder
     assert len(list(read_results(run_of(file, ended), directory=str(folder)))) == COUNT
 
 

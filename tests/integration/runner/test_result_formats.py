@@ -16,9 +16,7 @@ from aiohttp import web
 from pyarrow import dataset, ipc, parquet
 
 from tests.integration.runner.pods import Machine
-from tests.integration.runner.s3_server import credentials, s3_server
-from tests.integration.runner.servers import CountingModel, nothing
-from tests.integration.runner.test_retry_of import reject, retry
+from tests.integration.runner.servers import CountingModel
 
 COUNT = 400
 BAD = {3, 250}
@@ -41,8 +39,7 @@ READERS: dict[str, Callable[[bytes], Rows]] = {
 
 @pytest.fixture(autouse=True)
 def rows(file: Machine) -> None:
-    lines = (json.dumps({"custom_id": f"c{index}", "inputs": [index, 0.5]}) for index in range(COUNT))
-    (file.input / "data" / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    file.write_rows({"custom_id": f"c{index}", "inputs": [index, 0.5]} for index in range(COUNT))
 
 
 def results(folder: Path, form: str) -> Rows:
@@ -65,10 +62,10 @@ async def test_results_are_tables_and_so_are_errors_unless_they_have_no_types(
     file: Machine, model: CountingModel, form: str
 ) -> None:
     file.contract["output"]["file"]["format"] = form
-    reject(model, BAD)
+    model.reject(BAD)
     ended = await file.process(**SMALL)
     assert (ended.code, ended.result.records.failed) == (0, len(BAD)), ended.stderr
-    folder = file.output / "results" / str(file.contract["jobName"])
+    folder = file.run_folder
     found = results(folder, form)
     assert checked(found) == [expected(index, failed=index in BAD) for index in range(COUNT)]
     assert {row["error"]["code"] for row in found if row["error"]} == {"rejected"}
@@ -82,29 +79,17 @@ async def test_results_are_tables_and_so_are_errors_unless_they_have_no_types(
 @pytest.mark.parametrize("form", READERS)
 async def test_what_failed_can_be_retried(file: Machine, model: CountingModel, form: str) -> None:
     file.contract["output"]["file"]["format"] = form
-    reject(model, BAD)
+    model.reject(BAD)
     first = await file.process(**SMALL)
-    model.rows.clear()
-    model.before = nothing
-    retry(file, first)
+    model.accept()
+    file.retry(first)
     second = await file.process(**SMALL)
     assert (second.code, second.message) == (0, f"{COUNT} of {COUNT} records predicted"), second.stderr
     assert set(model.rows) == BAD
-    folder = file.output / "results" / str(file.contract["jobName"])
+    folder = file.run_folder
     assert checked(results(folder, form)) == [expected(index, failed=False) for index in range(COUNT)]
-
-
-async def test_tables_are_stored_in_buckets(file: Machine, model: CountingModel, tmp_path: Path) -> None:
-    reject(model, BAD)
-    async with s3_server(tmp_path / "s3") as server:
-        file.contract["output"] = {"s3": server.spec("results", format="parquet")}
-        credentials(file.folder / "endpoints" / "output")
-        ended = await file.process(**SMALL)
-        assert ended.code == 0, ended.stderr
-        folder = server.bucket / "results" / str(file.contract["jobName"])
-        found = results(folder, "parquet")
-        assert {path.suffix for path in (folder / "errors").iterdir()} == {".parquet"}
-    assert checked(found) == [expected(index, failed=index in BAD) for index in range(COUNT)]
+    assert file.manifest["retryOf"] == file.contract["retryOf"]["runId"]
+    assert not (folder / "errors").exists()
 
 
 TYPED = pyarrow.table(
@@ -140,7 +125,7 @@ async def test_all_parts_have_the_columns_of_the_input_and_one_type(
     file.contract["passThroughColumns"] = COPIED
     ended = await file.process(**SMALL)
     assert ended.code == 0, ended.stderr
-    folder = file.output / "results" / str(file.contract["jobName"])
+    folder = file.run_folder
     table = dataset.dataset(folder / "predictions", format="ipc" if form == "arrow" else form).to_table()
     assert len(list((folder / "predictions").iterdir())) > 3
     if form == "parquet":
@@ -176,17 +161,10 @@ async def test_a_prediction_that_does_not_fit_the_declared_type_is_an_error_of_i
     model.before = one_fraction
     ended = await file.process(**SMALL)
     assert (ended.code, ended.result.records.failed) == (0, 1), ended.stderr
-    folder = file.output / "results" / str(file.contract["jobName"])
+    folder = file.run_folder
     table = parquet.read_table(folder / "predictions")
     assert table.schema.field("prediction").type == pyarrow.int32()
     assert table.column("prediction").to_pylist() == [None if index == 3 else index for index in range(COUNT)]
     error = table.column("error").to_pylist()[3]
     assert error["code"] == "invalid_prediction"
     assert "is not of type int32" in error["message"]
-
-
-async def test_a_declared_type_that_does_not_exist_is_named(file: Machine, model: CountingModel) -> None:
-    file.contract["output"]["file"] |= {"format": "parquet", "types": {"prediction": "integer"}}
-    ended = await file.process(**SMALL)
-    assert (ended.code, model.rows) == (2, {})
-    assert ended.message.startswith("output.file.types.prediction: 'integer' is not a type; allowed are bool, int8")

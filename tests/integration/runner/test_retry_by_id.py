@@ -1,7 +1,6 @@
 """`retryOf` after the input was corrected: predictions are taken over by ids, and only new and failed records are sent."""
 
 import json
-import signal
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,10 +10,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.integration.runner.pods import Machine, until
+from tests.integration.runner.pods import Machine
 from tests.integration.runner.postgres_server import postgres_server
-from tests.integration.runner.servers import CountingModel, holding_after, nothing
-from tests.integration.runner.test_retry_of import BAD, COUNT, SMALL, folder_of, lines_in, reject, retry
+from tests.integration.runner.servers import CountingModel
+from tests.integration.runner.test_retry_of import BAD, COUNT, SMALL
 
 pytestmark = pytest.mark.thorough
 
@@ -40,7 +39,7 @@ SENT = {*FIXED.values(), 600.0, *(BAD - set(FIXED))}
 def write(machine: Machine, values: Mapping[int, float], *, form: str = "text") -> None:
     ids = {"text": "r{}", "number": "{}"}[form].format
     rows = [{"custom_id": ids(one) if form == "text" else one, "inputs": [value, 0.5]} for one, value in values.items()]
-    (machine.input / "data" / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    machine.write_rows(rows)
 
 
 @pytest.fixture
@@ -48,14 +47,12 @@ async def corrected(file: Machine, model: CountingModel, request: pytest.Fixture
     """A run whose input was corrected after some of its records had failed; the next Pod is one of the run that retries it."""
     form = getattr(request, "param", "text")
     write(file, {index: float(index) for index in range(COUNT)}, form=form)
-    reject(model, BAD)
+    model.reject(BAD)
     first = await file.pod(**SMALL)
     assert (first.code, first.result.records.failed) == (0, len(BAD)), first.message
     write(file, CORRECTED, form=form)
-    model.rows.clear()
-    model.requests.clear()
-    model.before = nothing
-    retry(file, first)
+    model.accept()
+    file.retry(first)
     return file
 
 
@@ -65,7 +62,7 @@ def check(machine: Machine, *, form: str = "text") -> None:
         {"index": at, "custom_id": one, "prediction": value + 0.5}
         for at, (one, value) in enumerate(zip(ids, EXPECTED.values(), strict=True))
     ]
-    assert lines_in(folder_of(machine)) == expected
+    assert machine.results == expected
 
 
 @pytest.mark.parametrize("corrected", ["text", "number"], indirect=True)
@@ -77,23 +74,6 @@ async def test_only_new_and_failed_records_are_sent(
     assert model.rows == dict.fromkeys(SENT, 1)
     check(corrected, form=request.node.callspec.params["corrected"])
     assert list((corrected.folder / "tmp").iterdir()) == []
-
-
-async def test_a_killed_pod_neither_loses_nor_duplicates_records(corrected: Machine, model: CountingModel) -> None:
-    model.before = holding_after(model, requests=4)
-    small = {**SMALL, "INFERRUN_BATCH_ROWS": "1", "INFERRUN_CONCURRENCY": "1"}
-    pod = await corrected.start(environment=small)
-    commits = folder_of(corrected) / "commits"
-    await until(lambda: model.in_flight > 0 and commits.exists() and any(commits.iterdir()))
-    pod.signal(signal.SIGKILL)
-    assert (await pod.end()).code == -signal.SIGKILL
-    committed = len(lines_in(folder_of(corrected)))
-    assert 0 < committed < len(CORRECTED)
-    model.before = nothing
-    ended = await corrected.process(**SMALL)
-    assert (ended.code, ended.message) == (0, f"{len(CORRECTED)} of {len(CORRECTED)} records predicted"), ended.stderr
-    assert set(model.rows) == SENT
-    check(corrected)
 
 
 async def test_several_pods_take_over_the_same_predictions(corrected: Machine, model: CountingModel) -> None:
@@ -109,22 +89,14 @@ async def test_several_pods_take_over_the_same_predictions(corrected: Machine, m
 
 
 async def test_a_retry_of_a_retry_takes_over_what_both_have_predicted(corrected: Machine, model: CountingModel) -> None:
-    reject(model, {77})
+    model.reject({77})
     second = await corrected.pod(**SMALL)
     assert second.result.records.failed == 1
     write(corrected, {**CORRECTED, 601: 601.0})
-    model.rows.clear()
-    model.before = nothing
-    retry(corrected, second, number=3)
+    model.accept()
+    corrected.retry(second, number=3)
     third = await corrected.pod(**SMALL)
     assert (third.code, set(model.rows)) == (0, {77.0, 601.0}), third.message
-
-
-async def test_a_dry_run_says_how_much_is_kept(corrected: Machine) -> None:
-    corrected.contract["dryRun"] = True
-    ended = await corrected.pod(**SMALL)
-    kept = len(KEPT)
-    assert (ended.code, f"{kept} of {len(CORRECTED)} predictions are taken from" in ended.message) == (0, True)
 
 
 async def test_a_record_that_is_not_valid_any_more_has_no_prediction(corrected: Machine) -> None:
@@ -132,7 +104,7 @@ async def test_a_record_that_is_not_valid_any_more_has_no_prediction(corrected: 
     path.write_text(path.read_text().replace('"r7", "inputs": [7.0, 0.5]', '"r7", "inputs": [7.0, "a"]'))
     ended = await corrected.pod(**SMALL)
     assert (ended.code, ended.result.records.failed) == (0, 1), ended.message
-    (failed,) = [one for one in lines_in(folder_of(corrected)) if "error" in one]
+    (failed,) = [one for one in corrected.results if "error" in one]
     assert (failed["custom_id"], failed["error"]["code"]) == ("r7", "invalid_input")
 
 
@@ -142,7 +114,7 @@ async def test_an_id_that_is_not_unique_in_the_corrected_input_is_an_error(corre
     ended = await corrected.pod(**SMALL)
     assert (ended.code, ended.result.retryable) == (3, False)
     assert "several records of the input have the custom_id 'r7'" in ended.message
-    assert not folder_of(corrected).exists()
+    assert not corrected.run_folder.exists()
 
 
 @pytest.mark.parametrize("form", ["jsonl", "openai"])
@@ -154,11 +126,11 @@ async def test_an_id_that_was_not_unique_in_the_ended_run_is_an_error(
     path = file.input / "data" / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     file.contract["output"]["file"]["format"] = form
-    reject(model, BAD)
+    model.reject(BAD)
     first = await file.pod(**SMALL)
     assert first.result.records.failed == 1, first.message
     path.write_text(json.dumps(lines[1]) + "\n")
-    retry(file, first)
+    file.retry(first)
     ended = await file.pod(**SMALL)
     assert (ended.code, ended.result.retryable) == (3, False)
     assert "several records of run 'sums' have the custom_id 'twice'" in ended.message
@@ -196,18 +168,17 @@ async def test_files_that_were_added_are_read_if_records_have_ids(
         "passThroughColumns": ["tag"],
     }
     store("b.parquet", range(COUNT))
-    reject(model, BAD)
+    model.reject(BAD)
     first = await file.pod(**SMALL)
     assert first.result.records.failed == len(BAD), first.message
-    model.rows.clear()
-    model.before = nothing
+    model.accept()
     store("a.parquet", range(1000, 1010))
-    retry(file, first)
+    file.retry(first)
     second = await file.pod(**SMALL)
     total = COUNT + 10 * has_ids
     assert (second.code, second.message) == (0, f"{total} of {total} records predicted")
     assert set(model.rows) == BAD | (set(range(1000, 1010)) if has_ids else set())
-    found = parquet.read_table(folder_of(file) / "predictions")
+    found = parquet.read_table(file.run_folder / "predictions")
     ids = [*range(1000, 1010), *range(COUNT)] if has_ids else [*range(COUNT)]
     assert found["prediction"].to_pylist() == ids
     assert found["tag"].to_pylist() == [f"t{one}" for one in ids]
@@ -232,15 +203,14 @@ async def test_rows_are_found_by_keys_of_several_columns(
         }
         for side in ("input", "output"):
             server.mount(machine.folder / "endpoints" / side)
-        reject(model, BAD)
+        model.reject(BAD)
         first = await machine.pod(**SMALL)
         assert first.result.records.failed == len(BAD), first.message
         server.execute("update sales set a = a + 1000 where a in (3, 4, 200)")
         server.execute("delete from sales where a = 100")
         server.execute("insert into sales values ('2020-02-02', 'new', 600, 0.5)")
-        model.rows.clear()
-        model.before = nothing
-        retry(machine, first)
+        model.accept()
+        machine.retry(first)
         second = await machine.pod(**SMALL)
         assert (second.code, second.message) == (0, "500 of 500 records predicted")
         assert set(model.rows) == SENT

@@ -45,18 +45,6 @@ async def test_a_replica_that_is_added_gets_its_share(world: World) -> None:
                 await predict(protocol, at_a_time=4)
 
 
-@pytest.mark.parametrize("world", [v2_json, grpc_raw])
-async def test_until_then_a_connection_is_used_again(world: World) -> None:
-    async with (
-        world() as model,
-        balancer(address_of(model)) as service,
-        model.open(service.address, connection_seconds=3600) as protocol,
-    ):
-        for _ in range(20):
-            await predict(protocol, at_a_time=1)
-    assert service.connections == 1
-
-
 async def test_calls_over_grpc_use_several_connections_so_that_all_replicas_are_used() -> None:
     async with (
         grpc_raw() as one,

@@ -10,9 +10,6 @@ import pytest
 from inferrun.plugins import InputError, Limits, OutputError, RunnerError
 from runner.stores.s3.bucket import open_bucket
 from runner.stores.s3.spec import S3Spec
-from tests.integration.runner.pods import Machine
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
-from tests.integration.runner.servers import CountingModel
 
 pytestmark = pytest.mark.thorough
 
@@ -43,12 +40,6 @@ def limits_of(*ports: int) -> Limits:
     return Limits(allowed_addresses=",".join(f"127.0.0.1:{port}" for port in ports), retry_seconds=0)
 
 
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as server:
-        yield server
-
-
 @pytest.mark.parametrize(("side", "error"), [("input", InputError), ("output", OutputError)], ids=["input", "output"])
 @pytest.mark.parametrize(
     ("host", "kind"),
@@ -74,21 +65,6 @@ async def test_no_endpoint_on_a_refused_address_is_opened(
         f"{side}.s3.endpoint: server at http://{host}: the server's address is {kind}, which runs must not reach; the "
         "operator can allow it with the setting allowedAddresses"
     )
-
-
-async def test_a_run_on_a_refused_endpoint_fails_with_the_setting_in_its_message(
-    file: Machine, s3: S3Server, model: CountingModel
-) -> None:
-    (file.input / "data" / "rows.jsonl").write_text("[1.0]\n")
-    file.contract["output"] = {"s3": s3.spec("out")}
-    credentials(file.folder / "endpoints" / "output")
-
-    ended = await file.pod(INFERRUN_ALLOWED_ADDRESSES=model.url.removeprefix("http://"))
-
-    assert ended.code == 5
-    assert "loopback" in ended.message
-    assert "allowedAddresses" in ended.message
-    assert [path for path in s3.bucket.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("status", ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"])

@@ -14,6 +14,7 @@ from inferrun.plugins.limits import MIB
 from runner.stores.s3.bucket import Bucket, open_bucket
 from runner.stores.s3.spec import S3Spec
 from tests.integration.runner.s3_server import credentials
+from tests.integration.runner.servers import serving
 
 pytestmark = pytest.mark.thorough
 
@@ -53,18 +54,12 @@ async def bucket_of(server: Server, folder: Path, *, retry_seconds: float = 15) 
     app = web.Application(client_max_size=16 * MIB)
     app.router.add_route("*", "/records", server.handle)
     app.router.add_route("*", "/records/{key:.*}", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    endpoint, secret = site.name.replace("localhost", "127.0.0.1"), {"name": "s3-key"}
-    spec = S3Spec.model_validate({"bucket": "records", "path": "out", "endpoint": endpoint, "credentialsRef": secret})
     limits = Limits(allowed_addresses="127.0.0.1", retry_seconds=retry_seconds)
-    try:
+    place = {"bucket": "records", "path": "out", "credentialsRef": {"name": "s3-key"}}
+    async with serving(app) as endpoint:
+        spec = S3Spec.model_validate({**place, "endpoint": endpoint})
         async with open_bucket(spec, folder, limits, side="output", error=OutputError) as bucket:
             yield bucket
-    finally:
-        await runner.cleanup()
 
 
 async def test_an_object_is_replaced_after_a_conflict(tmp_path: Path) -> None:
@@ -106,11 +101,3 @@ async def test_an_object_that_another_request_has_created_meanwhile_is_not_repla
     async with bucket_of(server, tmp_path) as bucket:
         assert not await asyncio.to_thread(bucket.create, KEY, b"ours")
     assert server.stored == {KEY: b"theirs"}
-
-
-async def test_a_conflict_that_does_not_end_is_reported_with_its_status(tmp_path: Path) -> None:
-    server = Server(conflicts=1000)
-    async with bucket_of(server, tmp_path, retry_seconds=0) as bucket:
-        with pytest.raises(OutputError, match="the server returned 409"):
-            await asyncio.to_thread(bucket.put, KEY, b"beat 2")
-    assert server.stored == {}

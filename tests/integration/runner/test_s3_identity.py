@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from tests.integration.runner.authority import server_context
 from tests.integration.runner.distant_server import at_a_distance
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.s3_server import ACCESS_KEY, SECRET_KEY, s3_server
@@ -118,9 +119,7 @@ def token(tmp_path: Path) -> Path:
 
 
 def sts(token: Path, authority: Path) -> AbstractAsyncContextManager[TokenService]:
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(authority / "server.pem", authority / "server.key")
-    return token_service(token, tls=tls)
+    return token_service(token, tls=server_context(authority))
 
 
 @asynccontextmanager

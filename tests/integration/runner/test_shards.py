@@ -209,22 +209,6 @@ async def test_sigterm_frees_the_chunks_of_a_pod(world: World, model: CountingMo
     world.assert_whole()
 
 
-async def test_one_pod_of_several_completes_the_run_alone(world: World) -> None:
-    ended = await end(await start(world, PATIENT, [1]))
-    assert [one.code for one in ended] == [0]
-    world.assert_whole()
-
-
-async def test_too_many_errors_end_all_pods_with_the_same_reason(world: World, model: CountingModel) -> None:
-    model.before = rejecting(every=20)
-    world.machine.contract["errorThreshold"] = "1%"
-    ended = await end(await start(world, PATIENT))
-    reasons = [(one.code, one.result.reason) for one in ended]
-    assert reasons == [(4, "ErrorThresholdExceeded")] * SHARDS, [(one.message, one.stderr) for one in ended]
-    assert not any(one.result.retryable for one in ended)
-    assert not (world.folder / "manifest.json").exists()
-
-
 async def test_errors_of_all_pods_are_in_the_manifest(world: World, model: CountingModel) -> None:
     model.before = rejecting(every=500)
     world.machine.contract["errorThreshold"] = str(COUNT // 500)

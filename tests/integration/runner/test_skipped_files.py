@@ -1,16 +1,13 @@
 """A folder of which not all is read: the run's message and `run.json` say what is not, and why."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from runner.contract_file import read_contract
 from runner.settings import read_settings
 from runner.verify import verify
 from tests.integration.runner.pods import Machine
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.s3_server import S3Server, credentials
 
 READ = "1 of 1 records predicted"
 NOT_READ = (
@@ -18,12 +15,6 @@ NOT_READ = (
     "nested folder 1 (old)"
 )
 EMPTY = ", empty 1 (c.jsonl), without records 1 (d.jsonl)"
-
-
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as server:
-        yield server
 
 
 def fill(folder: Path) -> None:

@@ -46,19 +46,3 @@ async def test_a_request_that_times_out_is_divided(krateo: Machine, handler: Han
     ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="1", INFERRUN_RETRY_SECONDS="1", **ADAPTIVE)
     assert ended.code == 0, ended.message
     assert handler.predictions() == [index + 1.0 for index in range(20)]
-
-
-async def test_a_fast_model_receives_full_batches(krateo: Machine, handler: Handler, model: CountingModel) -> None:
-    handler.rows = [[float(index), 1.0] for index in range(20_000)]
-    assert (await krateo.pod(INFERRUN_REQUEST_SECONDS="5")).code == 0
-    sizes = [request["shape"][0] for request in model.requests]
-    assert sizes[0] == 16
-    assert max(sizes) == 1000
-    assert len(sizes) < 20 + 40
-
-
-async def test_a_model_that_never_responds_fails_the_run(krateo: Machine, model: CountingModel) -> None:
-    slow(model, seconds_per_row=3600)
-    ended = await krateo.pod(INFERRUN_REQUEST_TIMEOUT="0.3", INFERRUN_RETRY_SECONDS="0.1", **ADAPTIVE)
-    assert ended.code == 4
-    assert "no response within 0.3 s" in ended.message

@@ -3,22 +3,16 @@
 import signal
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from aiohttp import web
-from pyarrow import parquet
 
-from inferrun.resources import parse_config, parse_run
-from inferrun.resources.resolution import resolve
-from inferrun.resources.validation import config_problems
 from tests.integration.runner.pods import Machine, until
 from tests.integration.runner.postgres_server import Postgres, postgres_server
-from tests.integration.runner.servers import CountingModel, holding_after, nothing
+from tests.integration.runner.servers import CountingModel, holding_after
+from tests.integration.runner.test_values_in_places import resolve_storage
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +60,6 @@ def failing_after(requests: int) -> Callable[[web.Request], Awaitable[web.Respon
 SMALL = {"INFERRUN_CHUNK_BYTES": "2048", "INFERRUN_BATCH_ROWS": "50"}
 
 
-async def reject_over_990(request: web.Request) -> web.Response | None:
-    """A model server that rejects a few records."""
-    tensor = orjson.loads(await request.read())["inputs"][0]
-    return web.Response(status=422) if max(tensor["data"][:: tensor["shape"][1]]) > 990 else None
-
-
 async def reject_null(request: web.Request) -> web.Response | None:
     """A model server that accepts no missing number."""
     return web.Response(status=400) if b"null" in await request.read() else None
@@ -116,15 +104,7 @@ INJECTIONS = (
 def resolved(machine: Machine, query: str, *, key: str, **parameters: str) -> dict[str, Any]:
     """The input of a run of a config with this query and these parameters, as its launch resolves it."""
     given = {"sql": {"credentialsRef": {"name": "database"}, "query": query, **({"key": key} if key else {})}}
-    storage = {"input": given, "output": machine.contract["output"]}
-    kserve = {"modelUrl": "http://model/v2/models/sum/infer"}
-    config = parse_config({"metadata": {"name": "c"}, "spec": {"kserve": kserve, "storage": storage}})
-    assert config_problems(config) == ()
-    interval = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
-    spec = {"configRef": {"name": "c"}, "parameters": parameters, "interval": interval}
-    found = resolve(parse_run({"metadata": {"name": "r"}, "spec": spec}), config, is_our_runner=True)
-    assert found.problems == ()
-    return found.input
+    return resolve_storage(given, machine.contract["output"], parameters)[0]
 
 
 @pytest.mark.parametrize("key", ["id", ""])
@@ -165,39 +145,11 @@ async def test_a_killed_pod_neither_loses_nor_duplicates_rows(
         assert (await pod.end()).code == -signal.SIGKILL
     assert len(stored(server, machine)) < 1000
     committed = {row[2] for row in stored(server, machine)}
-    model.before = nothing
-    model.rows.clear()
+    model.accept()
     ended = await machine.process(**SMALL)
     assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted"), ended.stderr
     assert [(row[0], row[2]) for row in stored(server, machine)] == [(n, n * 1.5) for n in range(1000)]
     assert committed.isdisjoint(1.5 * row for row in model.rows)
-
-
-def retry(machine: Machine, *, sha256: str) -> None:
-    """Make the next Pod one of a new run that retries the last one."""
-    before = machine.contract
-    uid = str(uuid.uuid4())
-    retried = {"name": "before", "runId": before["runId"], "jobName": before["jobName"], "manifestSha256": sha256}
-    machine.contract = {**before, "jobId": uid, "runId": uid, "jobName": f"inf-{uid[:8]}", "retryOf": retried}
-
-
-async def test_only_what_failed_is_sent_again_and_the_rows_are_complete(
-    machine: Machine, server: Postgres, model: CountingModel
-) -> None:
-    model.before = reject_over_990
-    first = await machine.pod(**SMALL)
-    assert (first.code, first.result.records.failed) == (0, 9), first.message
-    before = stored(server, machine)
-    earlier = machine.contract["runId"]
-    model.before = nothing
-    model.rows.clear()
-    retry(machine, sha256=first.result.output.sha256)
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
-    assert set(model.rows) == set(range(991, 1000))
-    assert [(row[0], row[2]) for row in stored(server, machine)] == [(n, n * 1.5) for n in range(1000)]
-    machine.contract["runId"] = earlier
-    assert stored(server, machine) == before
 
 
 async def test_a_failed_run_is_completed_from_its_committed_chunks(
@@ -206,9 +158,8 @@ async def test_a_failed_run_is_completed_from_its_committed_chunks(
     model.before = failing_after(10)
     assert (await machine.pod(**SMALL, INFERRUN_CONCURRENCY="1")).code == 4
     kept = {row[2] / 1.5 for row in stored(server, machine)}
-    model.before = nothing
-    model.rows.clear()
-    retry(machine, sha256="")
+    model.accept()
+    machine.retry(None)
     assert (await machine.pod(**SMALL)).code == 0
     assert kept
     assert kept.isdisjoint(model.rows)
@@ -218,7 +169,7 @@ async def test_a_failed_run_is_completed_from_its_committed_chunks(
 async def test_rows_that_were_deleted_since_are_not_taken_for_complete(machine: Machine, server: Postgres) -> None:
     first = await machine.pod(**SMALL)
     server.execute("delete from predictions where run = %s and index = 7", machine.contract["runId"])
-    retry(machine, sha256=first.result.output.sha256)
+    machine.retry(first)
     ended = await machine.pod(**SMALL)
     assert ended.code == 5
     assert "its results were changed or deleted since" in ended.message
@@ -256,53 +207,6 @@ async def test_copied_text_is_stored_as_it_is(machine: Machine, server: Postgres
     assert (ended.code, ended.message) == (0, "9 of 9 records predicted")
     rows = server.execute("select custom_id, name from copied where run = %s order by index", machine.contract["runId"])
     assert rows == [(text, text) for text in texts]
-
-
-@pytest.mark.parametrize("key", ["id", ""])
-async def test_copied_columns_keep_their_types_in_a_table_of_results(machine: Machine, key: str) -> None:
-    values = {
-        "n": "a::numeric(12,3)",
-        "tz": "'2026-11-23T12:00+02'::timestamptz",
-        "u": "'00000000-0000-4000-8000-00000000000a'::uuid",
-        "l": "array[id, null]",
-        "j": "'{\"a\": 1}'::jsonb",
-        "raw": "'\\x00ff'::bytea",
-        "t": "a > 1",
-    }
-    selected = ", ".join(f"case when id <> 2 then {value} end as {name}" for name, value in values.items())
-    selected = selected.replace(
-        "case when id <> 2 then a::numeric(12,3) end", "(case when id <> 2 then a end)::numeric(12,3)"
-    )
-    query = f"select id as custom_id, {'id,' if key else ''} a, {selected} from irises order by id"  # noqa: S608  own values
-    machine.contract["passThroughColumns"] = list(values)
-    machine.contract["input"]["sql"] |= {"query": query, "key": key}
-    machine.contract["output"] = {"file": {"claimName": "out", "path": "results", "format": "parquet"}}
-    ended = await machine.pod(**SMALL)
-    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
-    table = parquet.read_table(sorted(machine.output.rglob("part-*.parquet")))
-    types = {name: str(table.schema.field(name).type) for name in ("custom_id", *values)}
-    assert types == {
-        "custom_id": "int32",
-        "n": "decimal128(12, 3)",
-        "tz": "timestamp[us, tz=UTC]",
-        "u": "extension<arrow.uuid>",
-        "l": "list<element: int32>",
-        "j": "string",
-        "raw": "binary",
-        "t": "bool",
-    }
-    rows = {row["custom_id"]: row for row in table.to_pylist()}
-    assert sorted(rows) == list(range(1000))
-    assert {rows[2][name] for name in values} == {None}
-    assert {name: rows[1][name] for name in values} == {
-        "n": Decimal("1.000"),
-        "tz": datetime(2026, 11, 23, 10, tzinfo=UTC),
-        "u": uuid.UUID(int=0x4000800000000000000A),
-        "l": [1, None],
-        "j": '{"a": 1}',
-        "raw": b"\x00\xff",
-        "t": False,
-    }
 
 
 COPIED = {

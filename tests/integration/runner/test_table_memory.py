@@ -9,13 +9,6 @@ import pyarrow
 import pytest
 from pyarrow import ipc, orc, parquet
 
-from inferrun.formats.arrow.format import ARROW
-from inferrun.formats.orc import ORC
-from inferrun.formats.parquet.format import PARQUET
-from inferrun.plugins import Limits, RecordFormat
-from runner.stores.dataset import spooled
-from runner.stores.file.local_files import LocalFile
-from runner.stores.file_ranges import FileRanges
 from tests.integration.runner.pods import REPOSITORY
 
 ROWS, COLUMNS = 1_000_000, 16
@@ -52,6 +45,7 @@ async def test_a_row_group_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
     assert await peak_of("parquet", path, chunk_bytes=0) < LIMIT
 
 
+@pytest.mark.thorough
 async def test_a_record_batch_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "rows.arrow"
     (rows,) = batches(ROWS)
@@ -60,6 +54,7 @@ async def test_a_record_batch_is_not_in_memory_as_a_whole(tmp_path: Path) -> Non
     assert await peak_of("arrow", path, chunk_bytes=0) < LIMIT
 
 
+@pytest.mark.thorough
 async def test_a_stripe_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "rows.orc"
     (rows,) = batches(ROWS)
@@ -67,22 +62,3 @@ async def test_a_stripe_is_not_in_memory_as_a_whole(tmp_path: Path) -> None:
         out.write(pyarrow.Table.from_batches([rows]))
     assert orc.ORCFile(path).nstripes == 1
     assert await peak_of("orc", path, chunk_bytes=0) < LIMIT + 16  # pyarrow.dataset, too
-
-
-@pytest.mark.parametrize("name", ["parquet", "arrow", "orc"])
-def test_a_group_of_many_rows_has_many_chunks(tmp_path: Path, name: str) -> None:
-    path = tmp_path / f"rows.{name}"
-    (rows,) = batches(ROWS)
-    table = pyarrow.Table.from_batches([rows.select(["c0"])])
-    if name == "parquet":
-        parquet.write_table(table, path, row_group_size=len(table))
-    elif name == "orc":
-        orc.write_table(table, path)
-    else:
-        with ipc.new_file(str(path), table.schema) as out:
-            out.write_batch(table.combine_chunks().to_batches()[0])
-    file = LocalFile(path.parent, path.name, path.stat().st_size)
-    formats: dict[str, RecordFormat] = {"parquet": PARQUET, "arrow": ARROW, "orc": ORC}
-    plan = FileRanges(spooled(file, ""), record_format=formats[name], limits=Limits()).plan()
-    assert 100 < len(plan.chunks) <= 256
-    assert plan.total == len(table)

@@ -91,7 +91,15 @@ class Judge:
             return await found.predict(Batch(first=0, records=records))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=SERVERS)
+FOR_EACH_CHANGE = ("kserve-json", "kserve-binary", "kserve-grpc")
+"""One server per encoding of V2. The others are asked with all tests only, because starting them takes long."""
+
+
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=[one if one in FOR_EACH_CHANGE else pytest.param(one, marks=pytest.mark.thorough) for one in SERVERS],
+)
 async def judge(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
     name, _, wire = request.param.partition("-")
     protocol = {"grpc": "grpc-v2", "v1": "v1"}.get(wire, "v2")

@@ -1,8 +1,6 @@
 """Values of placeholders in the paths, keys and URLs of real stores: each names exactly the place that it says, and no other."""
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from inferrun.resources import parse_config, parse_run
 from inferrun.resources.resolution import resolve
 from inferrun.resources.validation import config_problems
 from tests.integration.runner.pods import Machine
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.s3_server import S3Server, credentials
 from tests.integration.runner.servers import serving
 
 pytestmark = pytest.mark.thorough
@@ -35,21 +33,17 @@ ROWS = b"[1, 2]\n[3, 4]\n"
 Storage = dict[str, Any]  # Any: free-form storage
 
 
-def resolved(value: str, input_: Storage, output: Storage) -> tuple[Storage, Storage]:
-    """Both ends of a run with this value of the parameter `day`, as its launch resolves them."""
-    spec = {"kserve": {"modelUrl": "http://model/v2/models/sum/infer"}, "storage": {"input": input_, "output": output}}
+def resolve_storage(input_: Storage, output: Storage, parameters: dict[str, str]) -> tuple[Storage, Storage]:
+    """Both ends of a run with these parameters, as its launch resolves them."""
+    storage = {"input": input_, "output": output}
+    spec = {"kserve": {"modelUrl": "http://model/v2/models/sum/infer"}, "storage": storage}
     config = parse_config({"metadata": {"name": "c"}, "spec": spec})
     assert config_problems(config) == ()
-    run = parse_run({"metadata": {"name": "r"}, "spec": {"configRef": {"name": "c"}, "parameters": {"day": value}}})
-    found = resolve(run, config, is_our_runner=True)
+    interval = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
+    given = {"configRef": {"name": "c"}, "parameters": parameters, "interval": interval}
+    found = resolve(parse_run({"metadata": {"name": "r"}, "spec": given}), config, is_our_runner=True)
     assert found.problems == ()
     return found.input, found.output
-
-
-@pytest.fixture
-async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
-    async with s3_server(tmp_path / "s3") as started:
-        yield started
 
 
 @pytest.mark.parametrize("value", NAMES)
@@ -57,10 +51,10 @@ async def test_a_value_is_one_folder_of_a_claim(file: Machine, value: str) -> No
     place = file.input / "in" / value
     place.mkdir(parents=True)
     (place / "rows.jsonl").write_bytes(ROWS)
-    file.contract["input"], file.contract["output"] = resolved(
-        value,
+    file.contract["input"], file.contract["output"] = resolve_storage(
         {"file": {"claimName": "data", "path": "in/$(params.day)/rows.jsonl"}},
         {"file": {"claimName": "made", "path": "out/$(params.day)"}},
+        {"day": value},
     )
     ended = await file.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
@@ -74,8 +68,8 @@ async def test_a_value_is_one_part_of_a_key(file: Machine, s3: S3Server, value: 
     (place / "rows.jsonl").write_bytes(ROWS)
     for end in ("input", "output"):
         credentials(file.folder / "endpoints" / end)
-    file.contract["input"], file.contract["output"] = resolved(
-        value, {"s3": s3.spec("in/$(params.day)/rows.jsonl")}, {"s3": s3.spec("out/$(params.day)")}
+    file.contract["input"], file.contract["output"] = resolve_storage(
+        {"s3": s3.spec("in/$(params.day)/rows.jsonl")}, {"s3": s3.spec("out/$(params.day)")}, {"day": value}
     )
     ended = await file.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
@@ -96,7 +90,7 @@ async def test_a_value_is_one_part_of_a_path_and_one_value_of_a_query(file: Mach
     application.router.add_get("/in/{day:[^/]+}/rows.jsonl", answer)
     async with serving(application) as address:
         url = f"{address}/in/$(params.day)/rows.jsonl?day=$(params.day)&x=1"
-        file.contract["input"], _ = resolved(value, {"http": {"url": url}}, file.contract["output"])
+        file.contract["input"], _ = resolve_storage({"http": {"url": url}}, file.contract["output"], {"day": value})
         ended = await file.pod()
     assert (ended.code, ended.message) == (0, "2 of 2 records predicted")
     assert set(map(str, asked)) == {str((value, {"day": value, "x": "1"}))}

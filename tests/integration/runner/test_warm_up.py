@@ -1,13 +1,9 @@
 """The program of the init container, against real HTTP servers on loopback that wake up as KServe's do."""
 
 import asyncio
-import gzip
-import json
 import ssl
-import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
@@ -18,7 +14,9 @@ from runner.network.http_client import Refused
 from runner.settings import Settings
 from runner.warm_up import IN_A_ROW, Seen, wait_until_ready
 from tests.conformance.protocol_worlds import grpc_contents
-from tests.integration.runner.pods import REPOSITORY, until
+from tests.integration.runner.pods import Ended, Machine, until
+from tests.integration.runner.servers import serving
+from tests.integration.runner.test_http_client import raw_server
 
 pytestmark = pytest.mark.thorough
 
@@ -41,15 +39,8 @@ async def server(
 
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", respond)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    try:
-        host, port = runner.addresses[0][:2]
-        yield f"{'https' if tls else 'http'}://{host}:{port}", paths
-    finally:
-        await runner.cleanup()
+    async with serving(app, tls=tls) as url:
+        yield url, paths
 
 
 def settings() -> Settings:
@@ -171,59 +162,20 @@ async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_add
         await wait_until_ready(model, Settings(), seen=Seen())
 
 
-@asynccontextmanager
-async def raw_server(answer: bytes, *, is_endless: bool = False) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """A server that sends these bytes to whoever sends something, and goes on if it is endless: its URL and the requests."""
-    requests: list[bytes] = []
-
-    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        requests.append(await reader.readuntil(b"\r\n\r\n"))
-        with suppress(ConnectionError):
-            writer.write(answer)
-            await writer.drain()
-            while is_endless:
-                writer.write(b"x" * 65536)
-                await writer.drain()
-        writer.close()
-
-    started = await asyncio.start_server(respond, "127.0.0.1", 0)
-    host, port = started.sockets[0].getsockname()
-    try:
-        yield f"http://{host}:{port}", requests
-    finally:
-        started.close()
-
-
-def response(head: str, body: bytes = b"") -> bytes:
-    return f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-HOSTILE: dict[str, tuple[bytes, bool, str]] = {
-    "a redirect": (response("307 Moved\r\nLocation: http://127.0.0.1:9/elsewhere"), False, "status 307"),
-    "an endless body": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n",
-        True,
-        "more than 4194304",
-    ),
-    "a huge body": (response("200 OK", b"x" * 5_000_000), False, "more than 4194304"),
-    "endless headers": (b"HTTP/1.1 200 OK\r\nX: ", True, "not valid HTTP/1.1"),
-    "a bomb": (
-        response("200 OK\r\nContent-Encoding: gzip", gzip.compress(b"0" * 8_000_000)),
-        False,
-        "more than 4194304",
-    ),
-    "a model that is not ready": (response("200 OK", b'{"ready": "\\u001b[31m"}'), False, "the model is not ready"),
-    "garbage": (b"\x00\xff\x1b[31m" * 100, False, "invalid"),
-    "nothing": (b"", False, "closed"),
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "a redirect": (b"307 Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n", "status 307"),
+    "a huge body": (b"200 OK\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000, "more than 4194304"),
+    "endless headers": (b"200 OK\r\nX: " + b"x" * 5_000_000, "not valid HTTP/1.1"),
+    "garbage": (b"\x00\xff\x1b[31m" * 100 + b"\r\n\r\n", "invalid"),
 }
-"""What a server sends, whether it goes on for ever, and what is seen of it."""
+"""What a server sends after the version, and what is seen of it."""
 
 
 @pytest.mark.parametrize("answer", HOSTILE)
 async def test_of_whatever_a_server_answers_little_is_read_and_one_line_is_shown(answer: str) -> None:
-    sent, is_endless, shown = HOSTILE[answer]
+    sent, shown = HOSTILE[answer]
     seen = Seen()
-    async with raw_server(sent, is_endless=is_endless) as (url, requests):
+    async with raw_server(b"HTTP/1.1 " + sent) as (url, requests):
         model = Model(model_url=url, model_name="iris", protocol_version="v2")
         running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pause=0.01))
         await until(lambda: len(requests) >= 2 and bool(seen.last))
@@ -232,7 +184,6 @@ async def test_of_whatever_a_server_answers_little_is_read_and_one_line_is_shown
         await asyncio.gather(running, return_exceptions=True)
     assert shown in seen.last
     assert seen.last.isprintable()
-    assert {request.split()[1] for request in requests} == {b"/v2/models/iris/ready"}
 
 
 async def test_an_address_and_a_name_of_thousands_of_characters_are_reported_shortened(
@@ -247,53 +198,32 @@ async def test_an_address_and_a_name_of_thousands_of_characters_are_reported_sho
     assert found.seen.startswith(f"{url}/ppp")
 
 
-async def run_program(tmp_path: Path, url: str, *, seconds: float, allowed: str = "127.0.0.1") -> tuple[int, str, str]:
-    """Exit code, termination message and log of the program as its Pod runs it."""
-    contract = {"jobId": "u", "jobName": "j", "kserve": {"modelUrl": url, "modelName": "iris"}}
-    (tmp_path / "contract.json").write_text(json.dumps(contract))
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "INFERRUN_CONTRACT": str(tmp_path / "contract.json"),
-        "INFERRUN_TERMINATION_LOG": str(tmp_path / "message"),
-        "INFERRUN_WARM_UP_SECONDS": str(seconds),
-        "INFERRUN_ALLOWED_ADDRESSES": allowed,
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "runner.warm_up",
-        cwd=REPOSITORY,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    log, _ = await asyncio.wait_for(process.communicate(), 90)
-    assert process.returncode is not None
-    return process.returncode, (tmp_path / "message").read_text(), log.decode()
+async def run_program(machine: Machine, url: str, *, seconds: float, **environment: str) -> Ended:
+    machine.contract["kserve"] = {"modelUrl": url, "modelName": "iris"}
+    return await machine.process("runner.warm_up", INFERRUN_WARM_UP_SECONDS=str(seconds), **environment)
 
 
-async def test_the_program_ends_when_the_model_is_ready(tmp_path: Path) -> None:
+async def test_the_program_ends_when_the_model_is_ready(machine: Machine) -> None:
     async with server(lambda at: (200, "") if at else (503, "")) as (url, _):
-        code, message, log = await run_program(tmp_path, url, seconds=60)
-    assert (code, message) == (0, "the model is ready")
-    seen = latest_line(WarmUp, log.splitlines()[0])
-    assert seen is not None
+        ended = await run_program(machine, url, seconds=60)
+    assert (ended.code, ended.message) == (0, "the model is ready")
+    seen = latest_line(WarmUp, ended.stdout.splitlines()[0])
     assert str(seen) == f"{url}/v2/models/iris/ready: status 503; the Pod gives up after 60 s (kserve.warmUpSeconds)"
 
 
-async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(tmp_path: Path) -> None:
+async def test_the_program_gives_up_at_its_limit_and_says_what_it_saw_last(machine: Machine) -> None:
     async with server(lambda _: (503, "")) as (url, _):
-        code, message, _ = await run_program(tmp_path, url, seconds=3)
-    assert code == 4
-    assert message == (
+        ended = await run_program(machine, url, seconds=3)
+    assert ended.code == 4
+    assert ended.message == (
         "the model did not answer within 3 s; see the log of its server, or raise kserve.warmUpSeconds in the InferenceConfig; "
         f"last seen: {url}/v2/models/iris/ready: status 503"
     )
 
 
-async def test_an_address_that_runs_must_not_reach_is_not_probed(tmp_path: Path) -> None:
+async def test_an_address_that_runs_must_not_reach_is_not_probed(machine: Machine) -> None:
     async with server(lambda _: (200, "")) as (url, paths):
-        code, message, _ = await run_program(tmp_path, url, seconds=60, allowed="")
-    assert code == 4
-    assert "which runs must not reach" in message
+        ended = await run_program(machine, url, seconds=60, INFERRUN_ALLOWED_ADDRESSES="")
+    assert ended.code == 4
+    assert "which runs must not reach" in ended.message
     assert paths == []
