@@ -37,12 +37,12 @@ async def test_a_large_object_is_downloaded_once(file: Machine, tmp_path: Path) 
         credentials(file.folder / "endpoints" / "input")
         file.contract["input"] = {"s3": replace(server, url=distance.url).spec("rows.jsonl")}
         file.contract["dryRun"] = True
-        ended = await file.pod()
+        ended = await file.process()  # in this process, its end would wait for downloads, and they for the proxy
         assert ended.code == 0, ended.message
         first = distance.downloaded
         assert first < len(content)
         del file.contract["dryRun"]
-        ended = await file.pod(INFERRUN_BATCH_ROWS="1000")
+        ended = await file.process(INFERRUN_BATCH_ROWS="1000")
         assert (ended.code, ended.message) == (0, "2000 of 2000 records predicted")
         assert len(content) <= distance.downloaded - first < 1.02 * len(content)
 
