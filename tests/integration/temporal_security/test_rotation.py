@@ -68,6 +68,8 @@ class Door:
             await asyncio.gather(passed_on(reader, far_writer), passed_on(far_reader, writer))
         finally:
             self._open.discard(writer)
+            far_writer.close()
+            writer.close()
 
 
 @asynccontextmanager
