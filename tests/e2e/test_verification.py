@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.file_world import RECORDS, in_pod, prepare
+from tests.e2e.file_world import RECORDS, UNHURRIED, in_pod, prepare
 from tests.e2e.stage import Object, Space, processes_of, run, until
 
 COUNTS = {"total": RECORDS, "completed": RECORDS, "failed": 0}
@@ -58,7 +58,7 @@ def is_aborted(space: Space) -> bool:
 
 
 def test_a_pod_that_is_killed_right_after_its_commit_has_succeeded(space: Space) -> None:
-    prepare(space, backoff_limit=2)
+    prepare(space, backoff_limit=2, requests=UNHURRIED)
     runner = started(space, "committed")
 
     runner.freeze_once("*/manifest.json")
@@ -77,7 +77,7 @@ def test_a_pod_that_is_killed_right_after_its_commit_has_succeeded(space: Space)
     [("*/manifest.json", "Succeeded/Succeeded"), ("*/predictions/part-*", "Failed/DeadlineExceeded")],
 )
 def test_a_deadline_around_the_commit_is_a_success_if_it_is_committed(space: Space, pattern: str, phase: str) -> None:
-    prepare(space, backoff_limit=0)
+    prepare(space, backoff_limit=0, requests=UNHURRIED)
     runner = started(space, "limited", timeoutSeconds=LIMIT)
 
     runner.freeze_once(pattern)
