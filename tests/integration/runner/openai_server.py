@@ -15,6 +15,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.integration.runner.pods import Machine
+from tests.integration.runner.s3_server import S3Server, credentials
 from tests.integration.runner.servers import Hook, nothing, serving
 from tools.devcluster.servers_for_tests import llama_python
 
@@ -127,3 +129,19 @@ async def _until_ready(url: str, *, seconds: float) -> None:
             except aiohttp.ClientConnectionError:
                 pass
             await asyncio.sleep(0.1)
+
+
+def batch_machine(folder: Path, s3: S3Server, url: str) -> Machine:
+    """A run whose input is the file `in/batch.jsonl` of the bucket, in the form of OpenAI's Batch API."""
+    contract = {
+        "jobId": "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344",
+        "jobName": "inf-batch-5be07ada",
+        "kserve": {"modelUrl": url, "protocolVersion": "openai"},
+        "input": {"s3": s3.spec("in/batch.jsonl", format="openai")},
+        "output": {"s3": s3.spec("out", format="openai")},
+    }
+    machine = Machine(folder, contract=contract)
+    for side in ("input", "output"):
+        credentials(machine.folder / "endpoints" / side)
+    (s3.bucket / "in").mkdir()
+    return machine

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.integration.runner.openai_server import OpenAiServer, openai_server
+from tests.integration.runner.openai_server import OpenAiServer, batch_machine, openai_server
 from tests.integration.runner.pods import Ended, Machine
 from tests.integration.runner.postgres_server import Postgres
-from tests.integration.runner.s3_server import S3Server, credentials
+from tests.integration.runner.s3_server import S3Server
 from tests.integration.runner.servers import CountingModel, Handler, serving
 from tests.integration.runner.web_server import Requests, web_server
 
@@ -118,18 +118,9 @@ def batch(tmp_path: Path, s3: S3Server, llm: OpenAiServer) -> Machine:
     """A run with canaries in the prompts, the token and the server's URL."""
     llm.token = f"{CANARY}-of-the-server"
     url = f"{llm.url.replace('//', f'//user:{CANARY}@')}/v1?key={CANARY}"
-    contract = {
-        "jobId": "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344",
-        "jobName": "inf-batch-5be07ada",
-        "kserve": {"modelUrl": url, "protocolVersion": "openai"},
-        "input": {"s3": s3.spec("batch.jsonl", format="openai")},
-        "output": {"s3": s3.spec("out", format="openai")},
-    }
-    machine = Machine(tmp_path / "run", contract=contract)
-    for side in ("input", "output"):
-        credentials(machine.folder / "endpoints" / side)
+    machine = batch_machine(tmp_path / "run", s3, url)
     machine.endpoint("model", {"token": llm.token})
-    (s3.bucket / "batch.jsonl").write_text(line())
+    (s3.bucket / "in" / "batch.jsonl").write_text(line())
     return machine
 
 
@@ -141,7 +132,7 @@ def of_model(status: int, text: str) -> PrepareBatch:
 
 
 def of_records(text: str) -> PrepareBatch:
-    return lambda _machine, s3, _llm: (s3.bucket / "batch.jsonl").write_text(text)
+    return lambda _machine, s3, _llm: (s3.bucket / "in" / "batch.jsonl").write_text(text)
 
 
 def of_endpoint(side: str, url: str) -> PrepareBatch:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.integration.runner.openai_server import OpenAiServer, llama_server
+from tests.integration.runner.openai_server import OpenAiServer, batch_machine, llama_server
 from tests.integration.runner.pods import Machine
-from tests.integration.runner.s3_server import S3Server, credentials, s3_server
+from tests.integration.runner.s3_server import S3Server, s3_server
 
 COUNT = 300
 SMALL = {"INFERRUN_CHUNK_BYTES": "4096", "INFERRUN_CONCURRENCY": "8"}
@@ -28,17 +28,7 @@ def batch_file(count: int = COUNT) -> str:
 
 
 def machine_of(folder: Path, s3: S3Server, url: str) -> Machine:
-    contract = {
-        "jobId": "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344",
-        "jobName": "inf-batch-5be07ada",
-        "kserve": {"modelUrl": url, "protocolVersion": "openai"},
-        "input": {"s3": s3.spec("in/batch.jsonl", format="openai")},
-        "output": {"s3": s3.spec("out", format="openai")},
-    }
-    machine = Machine(folder, contract=contract)
-    for side in ("input", "output"):
-        credentials(machine.folder / "endpoints" / side)
-    (s3.bucket / "in").mkdir()
+    machine = batch_machine(folder, s3, url)
     (s3.bucket / "in" / "batch.jsonl").write_text(batch_file())
     return machine
 
