@@ -68,6 +68,13 @@ class ControlSettings:
     health_port: int
     """HEALTH_PORT: port that serves /livez, /readyz and /metrics; default 8080; 0: any free port."""
 
+    traces_endpoint: str
+    """OTEL_EXPORTER_OTLP_ENDPOINT: address of the collector that gets traces over HTTP, such as http://collector:4318; default: no
+    traces. Further variables of OpenTelemetry's exporter apply, such as OTEL_EXPORTER_OTLP_HEADERS."""
+
+    traces_ratio: float
+    """OTEL_TRACES_SAMPLER_ARG: share of the runs that are traced, from 0 to 1; default 1. The same for shim and worker."""
+
     temporal_metrics_port: int
     """TEMPORAL_METRICS_PORT: port on which the Temporal SDK serves its metrics; 0 (default): none."""
 
@@ -97,6 +104,8 @@ class ControlSettings:
             run_network_policy=environment.get("RUN_NETWORK_POLICY", ""),
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             health_port=_whole_number(environment, "HEALTH_PORT", default=8080),
+            traces_endpoint=environment.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip(),
+            traces_ratio=_share(environment, "OTEL_TRACES_SAMPLER_ARG"),
             temporal_metrics_port=_whole_number(environment, "TEMPORAL_METRICS_PORT", default=0),
         )
 
@@ -115,6 +124,17 @@ def _whole_number(environment: Mapping[str, str], name: str, *, default: int, le
     if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise ValueError(f"{name} is {text!r}; must be a whole number of at least {least}")
     return int(text)
+
+
+def _share(environment: Mapping[str, str], name: str) -> float:
+    text = environment.get(name, "").strip() or "1"
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1
+    if not 0 <= share <= 1:
+        raise ValueError(f"{name} is {text!r}; must be a number from 0 to 1")
+    return share
 
 
 def _seconds(text: str) -> int:

@@ -19,6 +19,7 @@ from control.run_defaults_folder import DefaultsFolder
 from control.search_attributes import SearchAttributes
 from control.settings import ControlSettings
 from control.temporal_monitor import TemporalMonitor
+from control.tracing import NO_TRACES, Traces, open_traces
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal
@@ -47,8 +48,10 @@ class ShimProcess:
         installation: str,
         defaults: DefaultsFolder,
         metrics: Metrics,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._api = api
+        self._traces = traces
         self._namespace = settings.namespace
         self._defaults = defaults
         self._monitor = TemporalMonitor(client)
@@ -56,7 +59,11 @@ class ShimProcess:
         events = EventRecorder(api, reporter=settings.identity, component="shim")
         self._rotations = rotations_of(client)
         self._workflows = RunWorkflows(
-            client, installation=installation, task_queue=settings.task_queue, attributes=self._attributes
+            client,
+            installation=installation,
+            task_queue=settings.task_queue,
+            attributes=self._attributes,
+            traces=traces,
         )
         self._runs = RunWatch(api, namespaces=settings.watched)
         self._shim = Shim(
@@ -99,6 +106,7 @@ class ShimProcess:
     async def start(cls, settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Self]:
         """Connect to the API server; close the connection on exit. Temporal may be unreachable: runs are accepted anyway."""
         api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
+        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="shim")
         try:
             installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
             client = await connect_temporal(
@@ -109,8 +117,17 @@ class ShimProcess:
             )
             await warn_of_others(api, watched=settings.watched, installation=installation)
             defaults = DefaultsFolder(settings.defaults_folder)
-            yield cls(settings, api=api, client=client, installation=installation, defaults=defaults, metrics=metrics)
+            yield cls(
+                settings,
+                api=api,
+                client=client,
+                installation=installation,
+                defaults=defaults,
+                metrics=metrics,
+                traces=traces,
+            )
         finally:
+            await traces.deliver()
             await api.close()
 
     @property
@@ -124,4 +141,6 @@ class ShimProcess:
         await record_signer(self._api, self._key, namespace=self._namespace)
         logger.info("shim started")
         watching = (self._shim, self._watch, self._election, self._observer)
-        await work_until(stopped, (*watching, self._defaults, self._monitor, self._attributes, *self._rotations))
+        await work_until(
+            stopped, (*watching, self._defaults, self._monitor, self._attributes, self._traces, *self._rotations)
+        )

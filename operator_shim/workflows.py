@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio.client import Client, WorkflowExecutionStatus
@@ -21,6 +21,7 @@ from control.temporal_calls import (
     wake_run,
     workflow_ids,
 )
+from control.tracing import NO_TRACES, Span, Traces
 from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
@@ -63,12 +64,14 @@ class RunWorkflows:
         installation: str,
         task_queue: str,
         attributes: SearchAttributes,
+        traces: Traces = NO_TRACES,
         tolerated_seconds: float = TOLERATED_SECONDS,
     ) -> None:
         self._client = client
         self._installation = installation
         self._task_queue = task_queue
         self._attributes = attributes
+        self._traces = traces
         self._tolerated_seconds = tolerated_seconds
         self._failing_since: float | None = None
         self._failed_at = 0.0
@@ -88,6 +91,8 @@ class RunWorkflows:
         except WorkflowAlreadyStartedError:
             # It closed before the run ended: it was terminated or failed. A recovery workflow adopts the Job.
             await self._start(run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE)
+        if run.status.phase is None and (created := run.metadata.creation_timestamp) is not None:
+            self._traces.add(Span(run=run.ref, name="start the workflow", start=created, end=datetime.now(UTC)))
 
     async def recheck(self, run: RunRef) -> None:
         await wake_run(self._client, run, messages.LOOK_AGAIN_SIGNAL)

@@ -28,6 +28,7 @@ from inferrun.plugins import Counts, RunnerError
 from inferrun.runner_report import END_MESSAGE, RunnerResult
 from runner.contract_file import read_contract
 from runner.errors import CommitUnclear, DeadlineReached, Stopped, first_error
+from runner.network import spans
 from runner.network.tls import trust
 from runner.program.execution import execute
 from runner.program.progress_log import ProgressLog
@@ -70,6 +71,7 @@ class Process:
         _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
         sys.stdout.flush()
         sys.stderr.flush()
+        spans.stop()
         os._exit(code)
 
     def succeed(self) -> NoReturn:
@@ -115,6 +117,9 @@ async def _run(process: Process) -> NoReturn:
         async with limit:
             trust(process.settings.ca_bundle, folder=process.settings.spool_dir)
             contract = read_contract(process.settings.contract)
+            if process.settings.collector and process.settings.trace_parent:
+                settings = process.settings
+                spans.start(settings.trace_parent, attempt=settings.attempt, pod_uid=settings.pod_uid)
             await execute(contract, process.settings, report=process.report, record_success=process.record_success)
     except BaseException as error:  # noqa: BLE001  the top level of the process
         cause = first_error(error)

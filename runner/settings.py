@@ -1,7 +1,7 @@
 """The settings of a runner process, read once from the environment.
 
-Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals, except for two whose names are
-not ours. The control plane sets what differs between launches.
+Each setting and each limit is read from the variable `INFERRUN_` followed by its name in capitals, except for those whose names
+are not ours. The control plane sets what differs between launches.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,12 @@ from inferrun.contract import MAX_SHARDS
 from inferrun.plugins import ContractError, Limits
 
 _PREFIX = "INFERRUN_"
-_OTHER_NAMES = {"pod_uid": "pod_uid", "shard": "JOB_COMPLETION_INDEX"}
+_OTHER_NAMES = {
+    "pod_uid": "pod_uid",
+    "shard": "JOB_COMPLETION_INDEX",
+    "collector": "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "trace_parent": "TRACEPARENT",
+}
 
 
 class Settings(BaseModel):
@@ -70,6 +75,12 @@ class Settings(BaseModel):
 
     progress_seconds: float = Field(default=2.0, ge=0)
     """Minimum seconds between two progress lines. 2: the worker reads the log every 5 seconds at most."""
+
+    collector: str = ""
+    """Address of the collector that gets spans by OTLP over HTTP. Set by the control plane if the operator has named one."""
+
+    trace_parent: str = ""
+    """The launch in the trace of the run, as in the header `traceparent`. Set with the one above."""
 
     limits: Limits = Limits()
     """Limits that stores, protocols and formats share; each is a variable of its own."""

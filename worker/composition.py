@@ -35,12 +35,14 @@ from control.process import work_until
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
 from control.temporal_monitor import TemporalMonitor
+from control.tracing import NO_TRACES, Traces, open_traces
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.temporal.connection import connect as connect_temporal
 from inferrun.temporal.rotation import rotations_of
+from worker.activity_spans import ActivitySpans
 from worker.api_servers import ApiServers
 from worker.caller_check import CallerCheck
 from worker.progress_reads import ProgressReads
@@ -122,12 +124,20 @@ async def serving(workers: Sequence[Worker]) -> AsyncIterator[None]:
 
 class WorkerProcess:
     def __init__(
-        self, settings: ControlSettings, *, api: KubeClient, client: Client, installation: str, defaults: DefaultsFolder
+        self,
+        settings: ControlSettings,
+        *,
+        api: KubeClient,
+        client: Client,
+        installation: str,
+        defaults: DefaultsFolder,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._settings = settings
         self._defaults = defaults
         self._api = api
         self._client = client
+        self._traces = traces
         self._monitor = TemporalMonitor(client)
         self._api_servers = ApiServers(api)
         self._events = EventRecorder(api, reporter=settings.identity)
@@ -140,6 +150,7 @@ class WorkerProcess:
         )
         self._runs = RunStore(api)
         callers = CallerCheck(client, task_queue=settings.task_queue, served=settings.served_namespaces)
+        spans = ActivitySpans(traces)
         origins = OriginChecker(client, task_queue=settings.task_queue)
         submitted = SubmittedRuns(api, self._runs, temporal=client)
         run_activities = self._run_activities(submitted)
@@ -148,7 +159,7 @@ class WorkerProcess:
             task_queue=settings.task_queue,
             workflows=[RunWorkflow, InferenceRunCleanup, SubmitInferenceRun],
             activities=[*run_activities, *self._submission_activities(submitted), origins.check_origin],
-            interceptors=[callers, ProgressReads(submitted.read_progress)],
+            interceptors=[callers, spans, ProgressReads(submitted.read_progress)],
             max_concurrent_activities=ACTIVITY_SLOTS,
             max_concurrent_workflow_tasks=WORKFLOW_TASKS,
             max_concurrent_workflow_task_polls=WORKFLOW_POLLS,
@@ -163,7 +174,7 @@ class WorkerProcess:
             task_queue=settings.task_queue,
             slots=ACTIVITY_SLOTS,
             shutdown=SHUTDOWN_SECONDS,
-            interceptors=[callers],
+            interceptors=[callers, spans],
         )
         self._workers = (main, *lanes)
 
@@ -172,6 +183,7 @@ class WorkerProcess:
     async def start(cls, settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Self]:
         """Connect to both servers; on exit, close the connections."""
         api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
+        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="worker")
         try:
             installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
             client = await connect_temporal(
@@ -180,10 +192,11 @@ class WorkerProcess:
                 runtime=metrics.temporal,
             )
             defaults = DefaultsFolder(settings.defaults_folder)
-            process = cls(settings, api=api, client=client, installation=installation, defaults=defaults)
+            process = cls(settings, api=api, client=client, installation=installation, defaults=defaults, traces=traces)
             metrics.show(TEMPORAL_REACHABLE, lambda: process._monitor.is_ready, "worker")
             yield process
         finally:
+            await traces.deliver()
             await api.close()
 
     @property
@@ -203,7 +216,7 @@ class WorkerProcess:
         rotations = rotations_of(self._client, on_change=reconnect)
         async with serving(self._workers):
             logger.info("the worker is serving", extra={"task_queue": self._settings.task_queue})
-            await work_until(stopped, (self._defaults, self._monitor, self._api_servers, *rotations))
+            await work_until(stopped, (self._defaults, self._monitor, self._api_servers, self._traces, *rotations))
 
     def _run_activities(self, submitted: SubmittedRuns) -> list[Activity]:
         api, runs, settings, defaults = self._api, self._runs, self._settings, self._defaults.current
@@ -218,6 +231,7 @@ class WorkerProcess:
             runner_account=settings.runner_account,
             events=self._events,
             network_policy=NetworkPolicyCopier(api, name=settings.run_network_policy, home=settings.namespace),
+            traces=self._traces,
         )
         recorder = OutcomeRecorder(
             api,
@@ -228,6 +242,7 @@ class WorkerProcess:
             configs=ConfigReader(api, defaults=defaults, runner_account=settings.runner_account),
             defaults=defaults,
             pruner=pruner,
+            traces=self._traces,
         )
         backfiller = Backfiller(api, runs, events=self._events, submitted=submitted, defaults=defaults)
         return [

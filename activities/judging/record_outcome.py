@@ -15,6 +15,7 @@ from temporalio.client import Client
 
 from activities.judging.delete_run import AutoDelete, HistoryPruner, start_cleanup
 from activities.judging.job_marks import set_time_to_live
+from activities.judging.outcome_spans import outcome_spans
 from activities.launching.config_maps import find_snapshot
 from activities.launching.config_reader import ConfigReader
 from activities.launching.launch_blocked import LaunchBlocked
@@ -26,6 +27,7 @@ from activities.objects.object_metadata import delete_if_present
 from activities.submitting.child_runs import schedule_of
 from activities.watching.publish_status import result_of_update
 from control.temporal_calls import notify_submitter
+from control.tracing import NO_TRACES, Traces
 from inferrun import wellknown
 from inferrun.kserve import identity_of
 from inferrun.kube.client import KubeClient
@@ -59,6 +61,7 @@ class OutcomeRecorder:
         configs: ConfigReader,
         defaults: Callable[[], Defaults],
         pruner: HistoryPruner,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._api = api
         self._runs = runs
@@ -69,10 +72,18 @@ class OutcomeRecorder:
         self._models = ModelReader(api)
         self._defaults = defaults
         self._pruner = pruner
+        self._traces = traces
 
     @activity.defn(name=activity_options.RECORD.name)
     async def record_outcome(self, request: RecordInput) -> StatusResult:
         """Write the outcome, then start what follows from it."""
+        result, run = await self._record(request)
+        self._traces.add(*outcome_spans(request, run, now=self._api.now()))
+        await self._traces.deliver()  # other spans are below these: if the worker is killed before, a retry writes them
+        return result
+
+    async def _record(self, request: RecordInput) -> tuple[StatusResult, InferenceRun | None]:
+        """The result, and the run with its outcome; None if it is gone."""
         snapshot = await find_snapshot(self._api, self._runs, request.run, remembered=request.snapshot)
         auto_delete = await self._auto_delete(request.run, snapshot)
         generation: int | None = None
@@ -114,7 +125,7 @@ class OutcomeRecorder:
         result, run = result_of_update(written.run), written.run
         if run is None:
             await notify_submitter(self._temporal, request.submitter, request.run, signal=messages.LOOK_AGAIN_SIGNAL)
-            return result
+            return result, None
         if request.held_job_name:
             name, uid = request.held_job_name, request.held_job_uid
             await delete_if_present(self._api, JOBS, request.run.namespace, name, uid=uid)
@@ -142,7 +153,7 @@ class OutcomeRecorder:
         seconds = snapshot.ttl_seconds_after_finished if snapshot is not None else self._defaults().job_ttl_seconds
         only = (request.only_job_name, request.only_job_uid)
         await set_time_to_live(self._api, run.ref, seconds=seconds, only_job=only if all(only) else None)
-        return result
+        return result, run
 
     async def _auto_delete(self, ref: RunRef, snapshot: Snapshot | None) -> AutoDelete | None:
         """What becomes of the run: as it was started with, or, if it never was, as its config says. None: it is kept."""

@@ -36,6 +36,7 @@ from activities.objects.object_metadata import controller_of, delete_if_present,
 from activities.objects.signatures import Signatures
 from activities.watching.observation import launch_number
 from activities.watching.pod_shape import shape_of_job
+from control.tracing import NO_TRACES, Traces
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
@@ -72,7 +73,7 @@ class _Obtained:
 
 class JobLauncher:
     """`runner_account` is the SA_RUNNER setting, empty if there is none; `defaults` are read anew for each launch;
-    `events` records when a run begins to wait; `network_policy` restricts the Pods.
+    `events` records when a run begins to wait; `network_policy` restricts the Pods; `traces` are those that Pods add to.
     """
 
     def __init__(
@@ -85,10 +86,12 @@ class JobLauncher:
         runner_account: str,
         events: EventRecorder,
         network_policy: NetworkPolicyCopier,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self._api = api
         self._events = events
         self._network_policy = network_policy
+        self._traces = traces
         self._runs = runs
         self._installation = installation
         self._defaults = defaults
@@ -202,6 +205,7 @@ class JobLauncher:
             attempt=request.attempt,
             seconds_left=launch_results.seconds_left(request, run),
             waits=request.waits,
+            variables=self._traces.variables(request.run.uid, launch=request.launch),
         )
 
     async def _ensure(self, run: InferenceRun, body: Object) -> _Obtained:

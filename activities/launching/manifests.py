@@ -1,6 +1,7 @@
 """The Kubernetes objects of a run: its ConfigMap and its Jobs. Pure. Fields that are not obvious carry their reason."""
 
 import json
+from collections.abc import Mapping
 
 from activities.launching.snapshot import CompiledRun, Snapshot
 from inferrun import wellknown
@@ -91,9 +92,10 @@ def job(
     attempt: int,
     seconds_left: int | None,
     waits: int = 0,
+    variables: Mapping[str, str] | None = None,
 ) -> Object:
-    """The Job of one launch, not started yet; `seconds_left` is what remains of the run's clock, None without a limit, and
-    `waits` how many launches before this one ended while their Pod waited.
+    """The Job of one launch, not started yet; `seconds_left` is what remains of the run's clock, None without a limit,
+    `waits` how many launches before this one ended while their Pod waited, and `variables` more of the container's environment.
     """
     snapshot = compiled.snapshot
     # What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else.
@@ -139,7 +141,13 @@ def job(
             "template": {
                 "metadata": {"labels": labels, "annotations": metadata["annotations"]},
                 "spec": _pod_spec(
-                    run, compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits
+                    run,
+                    compiled,
+                    launch=launch,
+                    attempt=attempt,
+                    seconds_left=seconds_left,
+                    waits=waits,
+                    variables=variables,
                 ),
             },
         },
@@ -259,7 +267,14 @@ def deadline_margin(snapshot: Snapshot, *, waits: int) -> int:
 
 
 def _pod_spec(
-    run: RunRef, compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None, waits: int = 0
+    run: RunRef,
+    compiled: CompiledRun,
+    *,
+    launch: int,
+    attempt: int,
+    seconds_left: int | None,
+    waits: int = 0,
+    variables: Mapping[str, str] | None = None,
 ) -> Object:
     snapshot, volumes = compiled.snapshot, _volumes(compiled)
     placement = snapshot.placement.to_manifest()
@@ -275,12 +290,13 @@ def _pod_spec(
     if snapshot.claims and snapshot.has_fixed_group:
         security |= {"fsGroup": GROUP_ID, "fsGroupChangePolicy": "OnRootMismatch"}
     mounts = [mount for _, places in volumes for mount in places]
+    environment = _environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)
     container: Object = {
         "name": CONTAINER,
         "image": snapshot.image,
         "env": [
             {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
-            *_variables(_environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)),
+            *_variables(environment | dict(variables or {})),
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError" if snapshot.is_our_runner else "File",
         "securityContext": CONTAINER_SECURITY

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from inferrun.http_headers import model_header_fault
 from inferrun.plugins import ContractError, Model
 from runner.network.model_credentials import FOLDER, ModelCredentials, line_of
+from runner.network.spans import TRACE_HEADERS
 
 SECRETS: Final = "model-headers"
 """Below the folder of the endpoints: one file per header with a value in a Secret, named after its place in the list."""
@@ -39,10 +40,11 @@ class ModelHeaders:
         self.current()
 
     def current(self) -> Mapping[str, str]:
-        """Return the headers by name. Raises ContractError."""
+        """Return the headers by name, with those of the trace. Raises ContractError."""
+        values = {**TRACE_HEADERS.get({}), **self._values}
         if not self._files:
-            return self._values
-        return self._values | {name: line_of(file, f"{_FIELD}: {name}") for name, file in self._files.items()}
+            return values
+        return values | {name: line_of(file, f"{_FIELD}: {name}") for name, file in self._files.items()}
 
     def __contains__(self, name: str) -> bool:
         return any(name == one.lower() for one in (*self._values, *self._files))

@@ -33,6 +33,7 @@ from inferrun.runner_report import RecordCounts, RunnerResult
 from runner.contract_file import only_label
 from runner.errors import CommitUnclear, RunCommittedElsewhere, first_error
 from runner.flow.pipeline import Pipeline
+from runner.network.spans import step_span
 from runner.program import checks
 from runner.program.committing import find_commit, finish
 from runner.program.pod_memory import memory_limit
@@ -116,7 +117,8 @@ async def _predict(
     if not is_checked and (checkpoint.plan is None or len(checkpoint.committed) < len(checkpoint.plan.chunks)):
         await model.prepare()
     retry = await checks.find_retry(contract, settings, sink, source)
-    plan = await _begin(source, model, sink, checkpoint, retry, retry_seconds=settings.limits.retry_seconds)
+    with step_span("open the input"):
+        plan = await _begin(source, model, sink, checkpoint, retry, retry_seconds=settings.limits.retry_seconds)
     budget = budget_of(contract, total=plan.total)
     recall = Recall(await asyncio.to_thread(retry.known, plan)) if retry else None
     limits = settings.limits
@@ -237,8 +239,9 @@ async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: Err
             f"the input has {counts.total} records, but {counts.completed} were predicted and {counts.failed} "
             "failed; the run was not committed"
         )
-    await asyncio.to_thread(source.verify)
-    return await finish(sink, counts)
+    with step_span("commit the output"):
+        await asyncio.to_thread(source.verify)
+        return await finish(sink, counts)
 
 
 def _succeeded(run: CommittedRun, delivery: Delivery) -> RunnerResult:

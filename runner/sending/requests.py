@@ -13,6 +13,7 @@ from typing import Final
 
 from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, ModelProtocol, Results
 from runner.network.retries import Retries, first_wait_for
+from runner.network.spans import request_span
 from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import Ticket
 from runner.sending.next_step import Part, Server
@@ -155,7 +156,8 @@ class Requests:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            results = await self._model.predict(batch)
+            with request_span(batch):
+                results = await self._model.predict(batch)
             if len(results) != len(batch):
                 text = f"the model server returned {len(results)} predictions for {len(batch)} records"
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)

@@ -146,6 +146,8 @@ class Options:
     """Number of pairs of faults to play, instead of single ones."""
     only: tuple[str, ...] = ()
     without: tuple[Fault, ...] = ()
+    collector: str = ""
+    """Address of a collector that gets traces; empty: none."""
     report: Callable[[str], None] = print
 
 
@@ -174,7 +176,10 @@ async def execute(options: Options) -> Matrix:
 async def _installed(ground: World, options: Options) -> AsyncIterator[list[Installation]]:
     async with AsyncExitStack() as stack:
         names = [f"faults-{number}" for number in range(options.installations)]
-        yield [await stack.enter_async_context(ground.installation(name)) for name in names]
+        yield [
+            await stack.enter_async_context(ground.installation(name, OTEL_EXPORTER_OTLP_ENDPOINT=options.collector))
+            for name in names
+        ]
 
 
 async def _play_baseline(

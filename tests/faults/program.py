@@ -18,6 +18,7 @@ from control.metrics import Metrics
 from control.process import leave, run_program
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
+from control.tracing import open_traces
 from inferrun.kube.client import KubeClient, connect
 from inferrun.temporal.connection import connect as connect_temporal
 from operator_shim.composition import ShimProcess
@@ -48,8 +49,15 @@ async def _shim(settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Sh
     async with _connected(settings) as (injector, api, installation, defaults):
         client = await connect_temporal(identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True)
         faulty = _faulty(client, injector)
+        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="shim")
         yield ShimProcess(
-            settings, api=api, client=faulty, installation=installation, defaults=defaults, metrics=metrics
+            settings,
+            api=api,
+            client=faulty,
+            installation=installation,
+            defaults=defaults,
+            metrics=metrics,
+            traces=traces,
         )
 
 
@@ -57,7 +65,10 @@ async def _shim(settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Sh
 async def _worker(settings: ControlSettings, _metrics: Metrics) -> AsyncIterator[WorkerProcess]:
     async with _connected(settings) as (injector, api, installation, defaults):
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
-        yield WorkerProcess(settings, api=api, client=client, installation=installation, defaults=defaults)
+        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="worker")
+        yield WorkerProcess(
+            settings, api=api, client=client, installation=installation, defaults=defaults, traces=traces
+        )
 
 
 if __name__ == "__main__":

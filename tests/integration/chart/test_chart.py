@@ -118,6 +118,17 @@ def test_a_pod_monitor_has_both_programs_scraped_if_it_is_turned_on(render: Rend
         assert ports.keys() == endpoints.keys()
 
 
+def test_shim_and_worker_write_traces_if_a_collector_is_named(render: Render) -> None:
+    endpoint = "http://collector.observability:4318"
+    for given, wanted, ratio in (((), "", 1.0), ((f"traces.endpoint={endpoint}", "traces.ratio=0.1"), endpoint, 0.1)):
+        manifests = render(*given)
+        for component in ("shim", "worker"):
+            settings = ControlSettings.read(environment(manifests, component))
+            assert (settings.traces_endpoint, settings.traces_ratio) == (wanted, ratio)
+        policy = named(manifests, "NetworkPolicy", "inferrun-control")
+        assert ({"protocol": "TCP", "port": 4318} in policy["spec"]["egress"][1]["ports"]) is bool(wanted)
+
+
 def test_of_several_replicas_a_drain_evicts_one_at_a_time_and_they_are_spread(render: Render) -> None:
     manifests = render("worker.replicas=1", "priorityClassName=high")
     [budget] = of_kind(manifests, "PodDisruptionBudget")
@@ -209,6 +220,8 @@ def test_temporals_credentials_are_passed_from_a_secret_by_kubernetes(render: Re
         (("worker.replicas=-1",), "/worker/replicas"),
         (("metrics.from={Monitoring}",), "/metrics/from"),
         (("metrics.podMonitor.enable=true",), "enable"),
+        (("traces.endpoint=collector",), "/traces/endpoint"),
+        (("traces.ratio=2",), "/traces/ratio"),
     ],
 )
 def test_an_invalid_value_is_rejected_with_its_name(render: Render, settings: tuple[str, ...], words: str) -> None:

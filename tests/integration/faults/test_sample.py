@@ -1,4 +1,4 @@
-"""A sample of the fault matrix; `make faults` runs all of it."""
+"""A sample of the fault matrix, with traces; `make faults` runs all of it."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from tests.faults.injection import Fault
 from tests.faults.matrix import Options, execute
+from tests.integration.traces.collector import collector, receiver
 
 pytestmark = pytest.mark.thorough
 
@@ -15,20 +16,24 @@ SCENARIOS = ("succeeds", "fails", "cancelled", "deleted", "autodeleted", "submit
 
 
 async def test_runs_with_a_fault_end_as_without(tmp_path: Path) -> None:
-    options = Options(
-        tmp_path,
-        seed=SEED,
-        sample=CASES,
-        only=SCENARIOS,
-        without=(Fault.DELAY,),  # it takes most of a minute
-        installations=2,
-        at_a_time=5,
-        report=lambda _line: None,
-    )
-
-    matrix = await execute(options)
+    async with receiver() as received:
+        with collector(tmp_path, target=received.url) as address:
+            options = Options(
+                tmp_path,
+                seed=SEED,
+                sample=CASES,
+                only=SCENARIOS,
+                without=(Fault.DELAY,),  # it takes most of a minute
+                installations=2,
+                at_a_time=5,
+                collector=address,
+                report=lambda _line: None,
+            )
+            matrix = await execute(options)
 
     assert [f"{result.case}: {result.problem}" for result in matrix.problems] == []
     assert matrix.unexpected_ends == []
     assert matrix.unlisted == set()
     assert len(matrix.results) == CASES
+    assert received.problems() == []
+    assert len({span.trace for span in received.spans}) > CASES

@@ -11,6 +11,7 @@ FORBIDDEN = {
     "kubernetes",
     "httpx",
     "requests",
+    "opentelemetry",
     "workflows",
     "activities",
     "worker",

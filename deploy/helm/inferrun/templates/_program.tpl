@@ -104,6 +104,14 @@ spec:
             - name: INFERRUN_CODEC_KEYS
               value: /etc/inferrun/codec
             {{- end }}
+            {{- with $root.Values.traces }}
+            {{- if .endpoint }}
+            - name: OTEL_EXPORTER_OTLP_ENDPOINT
+              value: {{ .endpoint | quote }}
+            - name: OTEL_TRACES_SAMPLER_ARG
+              value: {{ .ratio | quote }}
+            {{- end }}
+            {{- end }}
             {{- range .env }}
             - name: {{ .name }}
               value: {{ .value | quote }}
