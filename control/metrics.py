@@ -122,6 +122,12 @@ RUNNING_CONCURRENCY: Final = Metric(
     meaning="Requests that the built-in runners of all running runs may have in flight at a time",
     question="How much load do runs put on the model servers, and do the runners back off?",
 )
+REQUESTS: Final = Metric(
+    name="inferrun_model_requests_total",
+    labels=(*_OF_RUN, "outcome"),
+    meaning="Requests of built-in runners to model servers, succeeded or failed, as reported while runs are running",
+    question="Do model servers fail requests, so that they are sent again?",
+)
 SCHEDULE_TIMES: Final = Metric(
     name="inferrun_schedule_times_total",
     labels=(*_OF_RUN, "outcome"),

@@ -161,6 +161,12 @@ class Pace(_Part):
     concurrency: Count = 0
     """Current number of requests that may be in flight."""
 
+    requests: Count = 0
+    """Number of requests that this attempt has sent to the model server and that have ended."""
+
+    failed_requests: Count = 0
+    """Number of those that failed. They are sent again if that may help."""
+
 
 class ProgressLine(_Part):
     """A progress line in a runner's log."""

@@ -17,6 +17,7 @@ from control.metrics import (
     ATTEMPTS,
     DISRUPTIONS,
     RECORDS,
+    REQUESTS,
     RUN_DURATION,
     RUN_TIME_TO_JOB,
     RUN_WAITING,
@@ -82,6 +83,13 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
         more = (new.get("times") or {}).get(outcome, 0) - (old.get("times") or {}).get(outcome, 0)
         if more > 0:
             yield SCHEDULE_TIMES, (outcome,), more
+    sent, sent_before = new.get("pace") or {}, old.get("pace") or {}
+    if sent.get("requests", 0) < sent_before.get("requests", 0):  # those of another attempt
+        sent_before = {}
+    requests, failed = (sent.get(name, 0) - sent_before.get(name, 0) for name in ("requests", "failedRequests"))
+    if sent:
+        yield REQUESTS, ("succeeded",), max(0, requests - failed)
+        yield REQUESTS, ("failed",), max(0, failed)
     known = set(map(_identity, old.get("attempts") or ()))
     for one in new.get("attempts") or ():
         if _identity(one) not in known and (one.get("startTime") or one.get("replaced")):  # it did not only wait

@@ -416,5 +416,11 @@ class Counts:
     concurrency: int = field(default=0, compare=False)
     """Number of requests that may be sent at a time, as it is now; 0 if none is sent."""
 
+    requests: int = field(default=0, compare=False)
+    """Number of requests that this Pod has sent and that have ended."""
+
+    failed_requests: int = field(default=0, compare=False)
+    """Number of those that failed."""
+
     note: str = field(default="", compare=False)
     """Why requests are not sent as usual, for people; empty if they are."""

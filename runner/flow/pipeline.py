@@ -134,9 +134,16 @@ class Pipeline:
 
     def report(self) -> None:
         """Report the counts, and how requests are sent."""
-        slots, records = self._sender.slots, self._sender.sizer.rows
-        note = self._note or slots.shortage
-        self._report(replace(self._work.counts, batch_records=records, concurrency=slots.number, note=note))
+        slots, records, requests = self._sender.slots, self._sender.sizer.rows, self._sender.requests
+        counts = replace(
+            self._work.counts,
+            batch_records=records,
+            concurrency=slots.number,
+            requests=requests.ended,
+            failed_requests=requests.failed,
+            note=self._note or slots.shortage,
+        )
+        self._report(counts)
 
     def _take_note(self, note: str) -> None:
         self._note = note

@@ -51,12 +51,14 @@ class ProgressLog:
             return None
         (began, before), now = self._measured[0], self._clock()
         done = counts.completed + counts.failed
-        if now <= began or done <= before:
+        if now <= began or (done <= before and not counts.failed_requests):
             return None
         rate = (done - before) / (now - began)
         return Pace(
             records_per_second=int(rate),
-            seconds_left=round((counts.total - done) / rate),
+            seconds_left=round((counts.total - done) / rate) if rate else None,
             batch_records=counts.batch_records,
             concurrency=counts.concurrency,
+            requests=counts.requests,
+            failed_requests=counts.failed_requests,
         )

@@ -52,6 +52,9 @@ class Requests:
         self.sizer = BatchSizer(maximum=maximum, target_seconds=limits.request_seconds)
         self.slots = Slots(limits)
         self.server = Server(retry_seconds=limits.retry_seconds)
+        self.ended = self.failed = 0
+        """Number of requests that have ended, and of those that failed."""
+
         self._duration: float | None = None
         self._searching = asyncio.Lock()
         self._candidates: list[Batch] = []
@@ -162,6 +165,7 @@ class Requests:
                 text = f"the model server returned {len(results)} predictions for {len(batch)} records"
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)
         except Fault as fault:
+            self.failed += 1
             if fault.kind is FaultKind.LOST and self.server.cut_off_at is None:
                 self.server.cut_off_at = loop.time()
             if ticket is not None:
@@ -169,6 +173,8 @@ class Requests:
                 if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and len(batch) > 1:
                     raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
+        finally:
+            self.ended += 1
         self.server.answer(batch, results, started=started)
         if ticket is not None:
             duration = loop.time() - started

@@ -70,10 +70,10 @@ class Sender:
         on_note: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`on_note` is called as by `Requests`."""
-        self._requests = Requests(model, window, limits=limits, on_note=on_note)
-        self._server = self._requests.server
-        self.sizer = self._requests.sizer
-        self.slots = self._requests.slots
+        self.requests = Requests(model, window, limits=limits, on_note=on_note)
+        self._server = self.requests.server
+        self.sizer = self.requests.sizer
+        self.slots = self.requests.slots
         self._window = window
         self._budget = budget
         self._recall = recall
@@ -120,7 +120,7 @@ class Sender:
                     case NextStep.SEND_LATER:
                         later.append(part)
                     case NextStep.SEND_ALONE:
-                        await search.enter_async_context(self._requests.alone(part))
+                        await search.enter_async_context(self.requests.alone(part))
                         parts.appendleft(part)
                     case NextStep.DIVIDE:
                         parts.extendleft(reversed(self._divided(part, outcome)))
@@ -143,7 +143,7 @@ class Sender:
 
     async def _try(self, part: Part) -> Results | Fault:
         """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
-        requests, example = self._requests, part.needed_example
+        requests, example = self.requests, part.needed_example
         try:
             if part.is_alone:
                 results = await requests.send_alone(part)

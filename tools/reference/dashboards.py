@@ -178,6 +178,11 @@ NAMESPACE: Final = (
         "{{config}}",
     ),
     Panel(
+        "Does the model server fail requests, which are then sent again?",
+        happened("inferrun_model_requests_total", _OF, by="config, outcome"),
+        "{{config}}: {{outcome}}",
+    ),
+    Panel(
         "How many records are done?",
         happened("inferrun_records_total", _OF, by="config, outcome"),
         "{{config}}: {{outcome}}",

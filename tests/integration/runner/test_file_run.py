@@ -232,3 +232,18 @@ def without_root_privileges() -> list[str]:
     if not shutil.which("setpriv"):
         pytest.skip("setpriv is required to drop root privileges")
     return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+
+
+async def test_progress_says_how_many_requests_failed(file: Machine, model: CountingModel) -> None:
+    failures = iter(range(3))
+
+    async def fail_at_first(_: web.Request) -> web.StreamResponse | None:
+        return web.Response(status=503) if next(failures, None) is not None else None
+
+    model.before = fail_at_first
+    one_by_one = {"INFERRUN_CONCURRENCY": "1", "INFERRUN_RETRY_SECONDS": "60", "INFERRUN_PROGRESS_SECONDS": "0"}
+    ended = await file.process(**SMALL, **one_by_one)
+    assert ended.code == 0
+    paces = [orjson.loads(line).get("pace") or {} for line in ended.stdout.splitlines()]
+    requests, failed = max((pace.get("requests", 0), pace.get("failedRequests", 0)) for pace in paces)
+    assert (requests, failed) == (COUNT / 50 + 3, 3)

@@ -133,6 +133,20 @@ def test_a_reason_of_another_version_is_no_series_of_its_own(stage: Stage) -> No
     assert stage.value("inferrun_runs", "Pending", Reason.RUNNER_FAILED) == 1
 
 
+def test_requests_are_counted_as_running_attempts_report_them(stage: Stage) -> None:
+    stage.lists(run_of(status=running(pace={"requests": 100, "failedRequests": 10})))
+    for pace in (
+        {"requests": 130, "failedRequests": 15},
+        None,
+        {"requests": 8, "failedRequests": 2},  # another attempt
+        {"requests": 8, "failedRequests": 2},
+        {"requests": 9, "failedRequests": 2},
+    ):
+        stage.sees(run_of(status=running(pace=pace) if pace else waiting()))
+    assert stage.value("inferrun_model_requests_total", "succeeded") == 25 + 6 + 1
+    assert stage.value("inferrun_model_requests_total", "failed") == 5 + 2
+
+
 def test_an_end_is_counted_when_it_is_seen_and_only_then(stage: Stage) -> None:
     stage.lists(run_of("old", status=ended()))
     stage.lists(run_of(status=running()))

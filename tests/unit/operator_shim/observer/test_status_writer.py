@@ -72,6 +72,8 @@ def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
         "secondsLeft": 1,
         "batchRecords": 0,
         "concurrency": 0,
+        "requests": 0,
+        "failedRequests": 0,
     }
     stored = run(status=live_run(phase="Running", pace={"recordsPerSecond": 9})["status"])
     waiting = status_with(stored, launch=LAUNCH, progress=WAITING)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 from inferrun.plugins import Counts
 from inferrun.runner_report import NOTE_LIMIT, ProgressLine, latest_line
@@ -24,14 +25,22 @@ def test_the_rate_counts_what_this_attempt_has_done_within_a_minute() -> None:
     log = ProgressLog(out, every=0.0, clock=lambda: now[0])
     log.report(Counts(total=10_000, completed=5000))  # what earlier attempts committed
     now[0] = 10.0
-    log.report(Counts(total=10_000, completed=5900, failed=100, batch_records=64, concurrency=4))
+    sent = Counts(total=10_000, batch_records=64, concurrency=4, requests=20, failed_requests=3)
+    log.report(replace(sent, completed=5900, failed=100))
     now[0] = 100.0
     log.report(Counts(total=10_000, completed=6790, failed=110))
     now[0] = 110.0
     log.report(Counts(total=10_000, completed=6890, failed=110))
     paces = [json.loads(line).get("pace") for line in out.getvalue().splitlines()]
     assert paces[0] is None
-    assert paces[1] == {"recordsPerSecond": 100, "secondsLeft": 40, "batchRecords": 64, "concurrency": 4}
+    assert paces[1] == {
+        "recordsPerSecond": 100,
+        "secondsLeft": 40,
+        "batchRecords": 64,
+        "concurrency": 4,
+        "requests": 20,
+        "failedRequests": 3,
+    }
     assert (paces[3]["recordsPerSecond"], paces[3]["secondsLeft"]) == (10, 300)
 
 
@@ -48,6 +57,19 @@ def test_the_control_plane_reads_the_pace_and_lines_without_one() -> None:
     assert progress is not None
     assert progress.pace is not None
     assert (progress.pace.records_per_second, progress.pace.seconds_left) == (5, 2)
+
+
+def test_an_attempt_whose_requests_fail_says_so_although_no_record_is_done() -> None:
+    now, out = [0.0], io.StringIO()
+    log = ProgressLog(out, every=0.0, clock=lambda: now[0])
+    log.report(Counts(total=20))
+    now[0] = 2.0
+    log.report(Counts(total=20, requests=7, failed_requests=7))
+    progress = latest_line(ProgressLine, out.getvalue())
+    assert progress is not None
+    assert progress.pace is not None
+    assert (progress.pace.records_per_second, progress.pace.seconds_left) == (0, None)
+    assert (progress.pace.requests, progress.pace.failed_requests) == (7, 7)
 
 
 def test_a_new_note_is_written_at_once() -> None:
