@@ -122,8 +122,8 @@ async def test_a_pod_that_failed_to_find_out_is_replaced_although_another_contai
     await verify(verifier, ours)
     asking = ours.verifying()
     first = await asking.pod()
-    await asking.ends(1, beside=RUNS_ON)
-    assert (await verify(verifier, ours)).finding is None
+    await asking.ends(1, message=dump_result(COMMITTED), beside=RUNS_ON)
+    assert (await verify(verifier, ours)).finding is None, "a Pod that failed is believed"
 
     async def look() -> Object | None:
         selector = f"batch.kubernetes.io/job-name={asking.result.job_name}"
