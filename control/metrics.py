@@ -125,7 +125,7 @@ RUNNING_CONCURRENCY: Final = Metric(
 REQUESTS: Final = Metric(
     name="inferrun_model_requests_total",
     labels=(*_OF_RUN, "outcome"),
-    meaning="Requests of built-in runners to model servers, succeeded or failed, as reported while runs are running",
+    meaning="Requests to model servers, succeeded or failed, as the built-in runner of one Pod of each running run reports them",
     question="Do model servers fail requests, so that they are sent again?",
 )
 SCHEDULE_TIMES: Final = Metric(

@@ -17,9 +17,9 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 from control.tracing import Span, run_span_id, trace_id
 
 TIMEOUT_SECONDS: Final = 2.0
-"""For which a delivery is tried: the record of a run's outcome waits for one."""
+"""Of each connection and each response."""
 
-logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it would report each of its tries
+logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # not each of its tries, but why the last one failed
 
 
 class Exporter:

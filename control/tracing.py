@@ -9,6 +9,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeAlias
@@ -20,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 DELIVERY_SECONDS: Final = 1.0
 """Between two deliveries of spans for which nothing waits."""
+
+LIMIT_SECONDS: Final = 3.0
+"""For which a delivery is waited for, whatever the collector and the name service do."""
 
 PAUSE_SECONDS: Final = 10.0
 """After a failed delivery, none is tried for so long: what waits for one goes on at once."""
@@ -54,7 +58,7 @@ Deliver = Callable[[Sequence[Span]], bool]
 
 
 def trace_id(uid: str) -> int:
-    """The id of a run's trace: its UID, without dashes if written in hexadecimal digits."""
+    """The id of a run's trace: its UID, which is 32 hexadecimal digits without its dashes."""
     try:
         number = UUID(uid).int
     except ValueError:
@@ -72,6 +76,11 @@ def launch_span_id(uid: str, launch: int) -> int:
     return _derived(uid, f"launch/{launch}")
 
 
+def start_span_id(uid: str) -> int:
+    """The id of the span until a workflow was started for the run: several shims may do that at the same time."""
+    return _derived(uid, "start")
+
+
 def _derived(uid: str, what: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{uid}/{what}".encode()).digest()[:8]) or 1
 
@@ -86,6 +95,7 @@ class Traces:
         self._bound = int(ratio * 2**64)
         self._waiting: list[Span] = []
         self._delivering = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="spans")  # what hangs there holds up nothing else
         self._resumes_at = 0.0
         self._dropped = 0
 
@@ -96,28 +106,37 @@ class Traces:
 
     def add(self, *spans: Span) -> None:
         """Have the spans of a run delivered soon, if it is traced."""
-        kept = [span for span in spans if self.includes(span.run.uid)]
+        self._keep([span for span in spans if self.includes(span.run.uid)])
+
+    def _keep(self, spans: Sequence[Span]) -> None:
         room = WAITING_SPANS - len(self._waiting)
-        self._waiting += kept[:room]
-        self._dropped += len(kept[room:])
+        self._waiting += spans[:room]
+        self._dropped += len(spans[room:])
 
     async def deliver(self) -> None:
-        """Deliver what was added. A collector that cannot be reached delays nobody for long, and is no error."""
+        """Deliver what was added. What the collector does not take within LIMIT_SECONDS is kept for a later delivery."""
         if self._deliver is None:
             return
         async with self._delivering:
             spans, now = self._waiting, time.monotonic()
             if not spans or now < self._resumes_at:
                 return
-            self._waiting = []
-            is_delivered = await asyncio.to_thread(self._deliver, spans)
-            if not is_delivered:
-                self._dropped += len(spans)
-                self._resumes_at = time.monotonic() + PAUSE_SECONDS
-            if self._dropped:
-                fields = {"collector": self._endpoint, "dropped": self._dropped}
-                logger.warning("spans were not delivered", extra=fields)
-                self._dropped = 0
+            self._waiting, is_delivered = [], False
+            try:
+                async with asyncio.timeout(LIMIT_SECONDS):
+                    loop = asyncio.get_running_loop()
+                    is_delivered = await loop.run_in_executor(self._thread, self._deliver, spans)
+            except TimeoutError:
+                pass
+            finally:
+                if not is_delivered:
+                    added, self._waiting = self._waiting, []
+                    self._resumes_at = time.monotonic() + PAUSE_SECONDS
+                    self._keep([*spans, *added])
+                if not is_delivered or self._dropped:
+                    fields = {"collector": self._endpoint, "kept": len(self._waiting), "dropped": self._dropped}
+                    logger.warning("the collector did not take spans", extra=fields)
+                    self._dropped = 0
 
     async def run(self) -> None:
         """Deliver spans until cancelled."""

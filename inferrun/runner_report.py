@@ -162,7 +162,7 @@ class Pace(_Part):
     """Current number of requests that may be in flight."""
 
     requests: Count = 0
-    """Number of requests that this attempt has sent to the model server and that have ended."""
+    """Number of requests of the current Pod to the model server that have ended."""
 
     failed_requests: Count = 0
     """Number of those that failed. They are sent again if that may help."""

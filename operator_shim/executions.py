@@ -226,7 +226,8 @@ class Executions:
 
     async def _ensure(self, run: InferenceRun) -> None:
         if run.metadata.uid not in self._ensured:
-            await self._workflows.ensure(run)
+            is_new = run.status.phase is None or run.status.reason in OWN_REASONS
+            await self._workflows.ensure(run, is_new=is_new)
             self._ensured.add(run.metadata.uid)
             self._accepted_at = asyncio.get_running_loop().time()
 

@@ -21,7 +21,7 @@ from control.temporal_calls import (
     wake_run,
     workflow_ids,
 )
-from control.tracing import NO_TRACES, Span, Traces
+from control.tracing import NO_TRACES, Span, Traces, start_span_id
 from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
@@ -83,16 +83,20 @@ class RunWorkflows:
             return True
         return asyncio.get_running_loop().time() - self._failing_since < self._tolerated_seconds
 
-    async def ensure(self, run: InferenceRun) -> None:
-        """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow."""
+    async def ensure(self, run: InferenceRun, *, is_new: bool = False) -> None:
+        """Make sure that a workflow executes the run: an existing one, a new one, or a recovery workflow.
+
+        `is_new`: nothing has been heard of one.
+        """
         own, recovery = workflow_ids(run.ref)
         try:
             await self._start(run, workflow_id=own, reuse=WorkflowIDReusePolicy.REJECT_DUPLICATE)
         except WorkflowAlreadyStartedError:
             # It closed before the run ended: it was terminated or failed. A recovery workflow adopts the Job.
             await self._start(run, workflow_id=recovery, reuse=WorkflowIDReusePolicy.ALLOW_DUPLICATE)
-        if run.status.phase is None and (created := run.metadata.creation_timestamp) is not None:
-            self._traces.add(Span(run=run.ref, name="start the workflow", start=created, end=datetime.now(UTC)))
+        if is_new and (created := run.metadata.creation_timestamp) is not None:
+            span_id, now = start_span_id(run.metadata.uid), datetime.now(UTC)
+            self._traces.add(Span(run=run.ref, name="start the workflow", start=created, end=now, id=span_id))
 
     async def recheck(self, run: RunRef) -> None:
         await wake_run(self._client, run, messages.LOOK_AGAIN_SIGNAL)

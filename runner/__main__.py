@@ -50,6 +50,7 @@ class Process:
         self.settings = settings_for_failures(os.environ)
         self._counts: Counts | None = None
         self._success: RunnerResult | None = None
+        self._code: ExitCode | None = None
         self.progress: ProgressLog | None = None
 
     def report(self, counts: Counts) -> None:
@@ -63,16 +64,26 @@ class Process:
         self._success = result
 
     def exit(self, result: RunnerResult, code: ExitCode, *, is_known: bool = True) -> NoReturn:
-        """Write the result and end the process immediately. `is_known`: whether it is known if the run is committed."""
-        write_result(result, self.settings.termination_log, is_known=is_known)
-        if self.progress and self._counts:
-            self.progress.report_now(self._counts)
-        fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **_resource_usage()}
-        _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        spans.stop()
-        os._exit(code)
+        """Write the result and end the process immediately. `is_known`: whether it is known if the run is committed.
+
+        The result that was written first counts: the watchdog may call this while the last spans are delivered.
+        """
+        if self._code is None:
+            write_result(result, self.settings.termination_log, is_known=is_known)
+            if self.progress and self._counts:
+                self.progress.report_now(self._counts)
+            fields = {
+                "exit_code": int(code),
+                "reason": str(result.reason),
+                "detail": result.message,
+                **_resource_usage(),
+            }
+            _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._code = code
+            spans.stop()
+        os._exit(self._code)
 
     def succeed(self) -> NoReturn:
         """End the process after the run was committed."""
@@ -117,9 +128,7 @@ async def _run(process: Process) -> NoReturn:
         async with limit:
             trust(process.settings.ca_bundle, folder=process.settings.spool_dir)
             contract = read_contract(process.settings.contract)
-            if process.settings.collector and process.settings.trace_parent:
-                settings = process.settings
-                spans.start(settings.trace_parent, attempt=settings.attempt, pod_uid=settings.pod_uid)
+            spans.start(process.settings)
             await execute(contract, process.settings, report=process.report, record_success=process.record_success)
     except BaseException as error:  # noqa: BLE001  the top level of the process
         cause = first_error(error)

@@ -401,6 +401,8 @@ def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object)
         is_written &= view.written == progress
     elif progress.records is not None:
         is_written &= status.get("records") == progress.records.model_dump(exclude_none=True)
+        failed = progress.pace.failed_requests if progress.pace is not None else 0
+        is_written &= not failed or (status.get("pace") or {}).get("failedRequests") == failed
     if not is_ours or is_concluded(run, launch=memory.launch) or is_written:
         return replace(memory, progress=None)
     known = memory.progress

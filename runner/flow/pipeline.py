@@ -37,6 +37,8 @@ from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.sender import Sender
 
+_REPORT_SECONDS = 2.0
+
 _INVALID_IN_A_ROW = 1000
 """Records without a valid one in between that end the run: then the rest of the input is of another form."""
 
@@ -127,10 +129,23 @@ class Pipeline:
         self._budget.begin(plan, checkpoint.committed)
         self._work = work or WholeWork(plan, checkpoint.committed)
         self.report()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._read(group))
-            group.create_task(self._write())
+        reporting = asyncio.create_task(self._report_failures())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._read(group))
+                group.create_task(self._write())
+        finally:
+            reporting.cancel()
         return self._work.counts
+
+    async def _report_failures(self) -> None:
+        """Report from time to time while requests fail: then no chunk may be committed for long."""
+        reported = 0
+        while True:
+            await asyncio.sleep(_REPORT_SECONDS)
+            if (failed := self._sender.requests.failed) != reported:
+                reported = failed
+                self.report()
 
     def report(self) -> None:
         """Report the counts, and how requests are sent."""

@@ -35,13 +35,15 @@ class ModelHeaders:
                 self._values[header.name] = header.value
             elif has_secrets:
                 self._files[header.name] = endpoints / SECRETS / str(index)
+        self._takes_trace = "traceparent" not in self
         if any(not (one.isascii() and one.isprintable()) for one in self._values.values()):
             raise ContractError(f"{_FIELD}: values must be printable ASCII")
         self.current()
 
     def current(self) -> Mapping[str, str]:
         """Return the headers by name, with those of the trace. Raises ContractError."""
-        values = {**TRACE_HEADERS.get({}), **self._values}
+        trace = TRACE_HEADERS.get(None)
+        values = {**trace, **self._values} if trace and self._takes_trace else self._values
         if not self._files:
             return values
         return values | {name: line_of(file, f"{_FIELD}: {name}") for name, file in self._files.items()}

@@ -14,19 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 from inferrun.plugins import Batch, Fault, RunnerError
 from inferrun.text import one_line
+from runner.settings import Settings
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
 
+_log = logging.getLogger(__name__)
+
 FIRST_INTERVAL: Final = 0.1
-"""Seconds between the first requests with a span. They are doubled after each SPANS_PER_INTERVAL, so that a Pod adds about 850
-requests to the trace in an hour, and 1,300 in a day."""
+"""Seconds between the first requests with a span. The interval is doubled after each SPANS_PER_INTERVAL: that is about 850 requests
+of a Pod in an hour, and 1,300 in a day."""
 
 SPANS_PER_INTERVAL: Final = 100
 
-CLOSE_SECONDS: Final = 2.0
-"""For which the process waits at its end until its spans are delivered."""
+CLOSE_SECONDS: Final = 1.0
+"""For which the process waits at its end until its spans are delivered: a part of its grace period."""
 
 TRACE_HEADERS: Final = ContextVar[Mapping[str, str]]("TRACE_HEADERS")
 """The headers of the request that is being sent, if it has a span."""
@@ -85,12 +88,18 @@ class Spans:
 _spans: Spans | None = None
 
 
-def start(parent: str, *, attempt: int, pod_uid: str) -> None:
-    """Add to the trace from now on. `parent` is the header `traceparent` of the launch; one that is invalid has no trace.
+def start(settings: Settings) -> None:
+    """Add to the trace from now on, if the settings name a collector and a trace."""
+    global _spans  # noqa: PLW0603  as in OpenTelemetry: each request would have to know it otherwise
+    if not (settings.collector and settings.trace_parent):
+        return
+    try:
+        _spans = _open(settings)
+    except Exception:  # noqa: BLE001  a run does not fail because it cannot be traced
+        _log.exception("the run is not traced")
 
-    OpenTelemetry's exporter reads the address of the collector from the environment.
-    """
-    global _spans  # noqa: PLW0603
+
+def _open(settings: Settings) -> Spans:
     # Their import takes 0.3 s.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
@@ -100,10 +109,10 @@ def start(parent: str, *, attempt: int, pod_uid: str) -> None:
 
     # A status quotes the last lines in the log of a run that failed.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-    resource = Resource.create({"service.name": "inferrun-runner", "k8s.pod.uid": pod_uid, "inferrun.attempt": attempt})
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    resource = {"service.name": "inferrun-runner", "k8s.pod.uid": settings.pod_uid}
+    provider = TracerProvider(resource=Resource.create(resource), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    _spans = Spans(provider, TraceContextTextMapPropagator().extract({"traceparent": parent}))
+    return Spans(provider, TraceContextTextMapPropagator().extract({"traceparent": settings.trace_parent}))
 
 
 def stop() -> None:

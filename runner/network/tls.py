@@ -15,8 +15,8 @@ from runner.network.model_credentials import FOLDER
 IMAGE_AUTHORITIES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 """Where Debian, and therefore the image, has them in one file."""
 
-VARIABLES: Final = ("SSL_CERT_FILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH")
-"""Name the file with the authorities: for OpenSSL and the S3 client, and for gRPC."""
+VARIABLES: Final = ("SSL_CERT_FILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "REQUESTS_CA_BUNDLE")
+"""Name the file with the authorities: for OpenSSL and the S3 client, for gRPC, and for the exporter of traces."""
 
 CA_FOLDER = "model-ca"
 """Below the folder of the endpoints: the mounted authorities of the model server."""

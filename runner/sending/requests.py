@@ -157,15 +157,15 @@ class Requests:
     async def _predict(self, batch: Batch, ticket: Ticket | None = None) -> Results:
         """Send a request. Without a ticket, it says nothing about the speed of the server."""
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        started, is_answered = loop.time(), False
         try:
             with request_span(batch):
                 results = await self._model.predict(batch)
             if len(results) != len(batch):
                 text = f"the model server returned {len(results)} predictions for {len(batch)} records"
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)
+            is_answered = True
         except Fault as fault:
-            self.failed += 1
             if fault.kind is FaultKind.LOST and self.server.cut_off_at is None:
                 self.server.cut_off_at = loop.time()
             if ticket is not None:
@@ -175,6 +175,7 @@ class Requests:
             raise
         finally:
             self.ended += 1
+            self.failed += not is_answered
         self.server.answer(batch, results, started=started)
         if ticket is not None:
             duration = loop.time() - started

@@ -22,6 +22,7 @@ DISTRIBUTIONS = {
     "google": "protobuf",
     "prometheus_client": "prometheus-client",
     "grpc": "grpcio",
+    "opentelemetry": "opentelemetry-sdk",
     "pydantic_core": "pydantic",
     "yaml": "pyyaml",
 }

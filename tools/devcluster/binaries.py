@@ -122,7 +122,7 @@ PROMETHEUS = GoModule(
 )
 """For the tests of alerts and dashboards only; without the discovery of clouds and without its user interface."""
 COLLECTOR = GoModule(name="collector", targets=(("collector", "."),), cost=120)
-"""A collector of OpenTelemetry, for the tests of traces only."""
+"""An OpenTelemetry collector, for the tests of traces only."""
 
 
 def module_folder(module: GoModule, path: str) -> Path:

@@ -178,7 +178,7 @@ NAMESPACE: Final = (
         "{{config}}",
     ),
     Panel(
-        "Does the model server fail requests, which are then sent again?",
+        "How many requests to the model server fail?",
         happened("inferrun_model_requests_total", _OF, by="config, outcome"),
         "{{config}}: {{outcome}}",
     ),

@@ -1,6 +1,9 @@
 """Traces: the ids of spans, which runs have them, and what becomes of spans that cannot be delivered."""
 
+import asyncio
 import logging
+import threading
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -73,7 +76,7 @@ async def test_spans_are_delivered_together() -> None:
     assert [len(spans) for spans in collector.calls] == [3]
 
 
-async def test_a_collector_that_does_not_answer_is_left_alone_for_a_while(
+async def test_what_the_collector_does_not_take_is_kept_and_tried_again_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 1000.0
@@ -85,10 +88,40 @@ async def test_a_collector_that_does_not_answer_is_left_alone_for_a_while(
             traces.add(span())
             await traces.deliver()
     assert len(collector.calls) == 1
-    assert [record.__dict__["dropped"] for record in caplog.records] == [1]
+    assert [(record.__dict__["kept"], record.__dict__["dropped"]) for record in caplog.records] == [(1, 0)]
     collector.is_up, now = True, now + PAUSE_SECONDS
     await traces.deliver()
-    assert [len(spans) for spans in collector.calls] == [1, 2]
+    assert [len(spans) for spans in collector.calls] == [1, 3]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_collector_that_hangs_delays_nobody_for_long(
+    monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    monkeypatch.setattr("control.tracing.LIMIT_SECONDS", 0.1 if not is_cancelled else 60)
+    ends, taken = threading.Event(), list[int]()
+
+    def hang(spans: Sequence[Span]) -> bool:
+        ends.wait(60)
+        taken.append(len(spans))
+        return True
+
+    traces = Traces(hang)
+    traces.add(span())
+    delivery = asyncio.create_task(traces.deliver())
+    if is_cancelled:
+        await asyncio.sleep(0)
+        delivery.cancel()
+    await asyncio.wait([delivery])
+    started = time.monotonic()
+    traces.add(span())
+    await traces.deliver()
+    assert time.monotonic() - started < 5, "there is a pause"
+    ends.set()
+    monkeypatch.setattr("control.tracing.PAUSE_SECONDS", 0)
+    traces._resumes_at = 0
+    await traces.deliver()
+    assert taken[-1] == 2, "what was not taken in time is delivered again"
 
 
 async def test_no_more_spans_are_kept_than_fit(caplog: pytest.LogCaptureFixture) -> None:

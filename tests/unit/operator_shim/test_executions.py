@@ -27,7 +27,7 @@ class NotedWorkflows(RunWorkflows):
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    async def ensure(self, run: InferenceRun) -> None:
+    async def ensure(self, run: InferenceRun, *, is_new: bool = False) -> None:  # noqa: ARG002
         self.calls.append(f"ensure {run.metadata.uid}")
 
     async def recheck(self, run: RunRef) -> None:

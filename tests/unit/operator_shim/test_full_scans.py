@@ -101,7 +101,7 @@ class IdleWorkflows(RunWorkflows):
     def __init__(self) -> None:
         self.rechecked: asyncio.Queue[str] = asyncio.Queue()
 
-    async def ensure(self, run: InferenceRun) -> None:
+    async def ensure(self, run: InferenceRun, *, is_new: bool = False) -> None:
         pass
 
     async def list_open(self) -> list[RunRef]:

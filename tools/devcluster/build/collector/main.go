@@ -1,4 +1,4 @@
-// A collector of OpenTelemetry with what the tests of traces need: it receives spans by OTLP and passes them on as JSON.
+// An OpenTelemetry collector with what the tests of traces need: it receives spans by OTLP and passes them on as JSON.
 package main
 
 import (
