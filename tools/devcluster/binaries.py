@@ -234,6 +234,9 @@ def _compile_target(
     except BaseException:
         building.terminate()
         raise
+    finally:
+        if building.stderr is not None:
+            building.stderr.close()
     if code != 0:
         raise DevClusterError(
             f"building {name} failed",

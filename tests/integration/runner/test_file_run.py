@@ -247,3 +247,14 @@ async def test_progress_says_how_many_requests_failed(file: Machine, model: Coun
     paces = [orjson.loads(line).get("pace") or {} for line in ended.stdout.splitlines()]
     requests, failed = max((pace.get("requests", 0), pace.get("failedRequests", 0)) for pace in paces)
     assert (requests, failed) == (COUNT / 50 + 3, 3)
+
+
+async def test_a_run_whose_requests_all_fail_says_so_while_it_tries(file: Machine, model: CountingModel) -> None:
+    async def fail(_: web.Request) -> web.StreamResponse | None:
+        return web.Response(status=503)
+
+    model.before = fail
+    ended = await file.process(**SMALL, INFERRUN_RETRY_SECONDS="6", INFERRUN_PROGRESS_SECONDS="0")
+    assert ended.code == 4
+    paces = [orjson.loads(line).get("pace") or {} for line in ended.stdout.splitlines()]
+    assert any(pace.get("failedRequests") for pace in paces[:-1])
