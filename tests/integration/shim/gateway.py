@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager, suppress
 
 
 class Gateway:
-    """Forwards connections to `upstream`, unless it is stalled."""
+    """Forwards connections to `upstream`, unless it is stalled; each byte after `delay` seconds."""
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, *, delay: float = 0.0) -> None:
         self.upstream = upstream
+        self._delay = delay
         self.address = ""
         self._flows = asyncio.Event()
         self._flows.set()
@@ -55,18 +56,31 @@ class Gateway:
             writer.close()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            await self._flows.wait()
-            writer.write(data)
-            await writer.drain()
-        with suppress(OSError):
-            writer.close()
+        loop = asyncio.get_running_loop()
+        under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def arrive() -> None:
+            while (item := await under_way.get())[1]:
+                await asyncio.sleep(item[0] - loop.time())
+                await self._flows.wait()
+                writer.write(item[1])
+                await writer.drain()
+            with suppress(OSError):
+                writer.close()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(arrive())
+            is_open = True
+            while is_open:
+                data = await reader.read(65536)
+                under_way.put_nowait((loop.time() + self._delay, data))
+                is_open = bool(data)
 
 
 @asynccontextmanager
-async def gateway(upstream: str) -> AsyncIterator[Gateway]:
+async def gateway(upstream: str, *, delay: float = 0.0) -> AsyncIterator[Gateway]:
     """A running gateway."""
-    made = Gateway(upstream)
+    made = Gateway(upstream, delay=delay)
     server = await asyncio.start_server(made.handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     made.address = f"127.0.0.1:{port}"
