@@ -16,6 +16,8 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 from control.tracing import Span, run_span_id, trace_id
 
+logger = logging.getLogger(__name__)
+
 TIMEOUT_SECONDS: Final = 2.0
 """Of each connection and each response."""
 
@@ -31,8 +33,12 @@ class Exporter:
         self._ids = RandomIdGenerator()
 
     def deliver(self, spans: Sequence[Span]) -> bool:
-        """As described in `control.tracing.Deliver`."""
-        return self._exporter.export([self._readable(span) for span in spans]) is SpanExportResult.SUCCESS
+        """As described in `control.tracing.Deliver`. Spans that cannot be sent at all are dropped: nothing fails for them."""
+        try:
+            return self._exporter.export([self._readable(span) for span in spans]) is SpanExportResult.SUCCESS
+        except Exception:
+            logger.exception("spans cannot be sent")
+            return True
 
     def _readable(self, span: Span) -> ReadableSpan:
         uid, run = span.run.uid, span.run
