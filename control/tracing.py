@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 from uuid import UUID
 
+from control.settings import ControlSettings
 from inferrun.run_ref import RunRef
 
 logger = logging.getLogger(__name__)
@@ -155,10 +156,11 @@ class Traces:
 NO_TRACES: Final = Traces(None)
 
 
-def open_traces(endpoint: str, *, ratio: float, program: str) -> Traces:
-    """What writes the spans of a program, to the collector at this address; nothing if it is empty."""
-    if not endpoint:
-        return Traces(None)
+def open_traces(settings: ControlSettings, *, program: str) -> Traces:
+    """What writes the spans of a program; nothing if the settings name no collector."""
+    if not settings.traces_endpoint:
+        return NO_TRACES
     from control.otlp import Exporter  # noqa: PLC0415  takes 0.3 s and 15 MiB, which only traces need
 
-    return Traces(Exporter(program=program).deliver, endpoint=endpoint, ratio=ratio)
+    exporter = Exporter(program=program)
+    return Traces(exporter.deliver, endpoint=settings.traces_endpoint, ratio=settings.traces_ratio)

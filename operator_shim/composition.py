@@ -106,7 +106,7 @@ class ShimProcess:
     async def start(cls, settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Self]:
         """Connect to the API server; close the connection on exit. Temporal may be unreachable: runs are accepted anyway."""
         api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
-        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="shim")
+        traces = open_traces(settings, program="shim")
         try:
             installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
             client = await connect_temporal(

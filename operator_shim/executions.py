@@ -226,8 +226,7 @@ class Executions:
 
     async def _ensure(self, run: InferenceRun) -> None:
         if run.metadata.uid not in self._ensured:
-            is_new = run.status.phase is None or run.status.reason in OWN_REASONS
-            await self._workflows.ensure(run, is_new=is_new)
+            await self._workflows.ensure(run, is_new=not _is_heard_of(run.status.phase, run.status.reason))
             self._ensured.add(run.metadata.uid)
             self._accepted_at = asyncio.get_running_loop().time()
 
@@ -265,7 +264,11 @@ class Executions:
 def is_started(item: Object) -> bool:
     """Whether the run's workflow has been heard of."""
     status = item.get("status") or {}
-    return bool(status.get("phase")) and status.get("reason") not in OWN_REASONS
+    return _is_heard_of(status.get("phase"), status.get("reason"))
+
+
+def _is_heard_of(phase: str | None, reason: str | None) -> bool:
+    return bool(phase) and reason not in OWN_REASONS
 
 
 def _has_come_further(item: Object | None, *, since: Object) -> bool:

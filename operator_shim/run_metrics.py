@@ -84,7 +84,7 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
         if more > 0:
             yield SCHEDULE_TIMES, (outcome,), more
     sent, sent_before = new.get("pace") or {}, old.get("pace") or {}
-    if sent.get("requests", 0) < sent_before.get("requests", 0):  # those of another attempt
+    if sent.get("requests", 0) < sent_before.get("requests", 0):  # another Pod has begun to count
         sent_before = {}
     requests, failed = (sent.get(name, 0) - sent_before.get(name, 0) for name in ("requests", "failedRequests"))
     if sent:

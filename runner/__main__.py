@@ -68,22 +68,18 @@ class Process:
 
         The result that was written first counts: the watchdog may call this while the last spans are delivered.
         """
-        if self._code is None:
-            write_result(result, self.settings.termination_log, is_known=is_known)
-            if self.progress and self._counts:
-                self.progress.report_now(self._counts)
-            fields = {
-                "exit_code": int(code),
-                "reason": str(result.reason),
-                "detail": result.message,
-                **_resource_usage(),
-            }
-            _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            self._code = code
-            spans.stop()
-        os._exit(self._code)
+        if self._code is not None:
+            os._exit(self._code)
+        write_result(result, self.settings.termination_log, is_known=is_known)
+        if self.progress and self._counts:
+            self.progress.report_now(self._counts)
+        fields = {"exit_code": int(code), "reason": str(result.reason), "detail": result.message, **_resource_usage()}
+        _log.log(logging.INFO if code is ExitCode.DONE else logging.ERROR, END_MESSAGE, extra=fields)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._code = code
+        spans.stop()
+        os._exit(code)
 
     def succeed(self) -> NoReturn:
         """End the process after the run was committed."""

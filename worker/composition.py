@@ -183,7 +183,7 @@ class WorkerProcess:
     async def start(cls, settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Self]:
         """Connect to both servers; on exit, close the connections."""
         api = await connect(kubeconfig=settings.kubeconfig, traces=[metrics.trace_api()])
-        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="worker")
+        traces = open_traces(settings, program="worker")
         try:
             installation = await installation_id(api, release=settings.release, namespace=settings.namespace)
             client = await connect_temporal(

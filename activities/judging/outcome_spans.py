@@ -13,7 +13,7 @@ from workflows.messages import RecordInput
 def outcome_spans(request: RecordInput, run: InferenceRun | None, *, now: datetime) -> list[Span]:
     """`run` is the run with its outcome, None if it was deleted.
 
-    There is one for each launch that may have written spans of its own, also for those that the status no longer lists.
+    Each launch has a span, also those that the status no longer lists: their Pods have written spans below it.
     """
     ref = request.run
     attempts = run.status.attempts if run is not None else request.attempts
@@ -56,7 +56,7 @@ def _run_span(request: RecordInput, run: InferenceRun | None, *, start: datetime
 
 
 def _launch_span(run: RunRef, launch: int, found: Attempt | None, *, start: datetime) -> Span:
-    """The span of a launch, without times and end if it is not `found`: a status lists the latest ones."""
+    """The span of a launch. One that the status no longer lists (None) has neither duration nor outcome."""
     begin = (found.start_time or found.completion_time if found else None) or start
     return Span(
         run=run,

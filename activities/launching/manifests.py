@@ -127,6 +127,8 @@ def job(
             "backoffLimit": MAX_FAILURES,
             "backoffLimitPerIndex": snapshot.backoff_limit,
         }
+    pod = _pod_spec(run, compiled, launch=launch, attempt=attempt, seconds_left=seconds_left, waits=waits)
+    pod["containers"][0]["env"] += _variables(variables or {})
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -140,15 +142,7 @@ def job(
             **of_shards,
             "template": {
                 "metadata": {"labels": labels, "annotations": metadata["annotations"]},
-                "spec": _pod_spec(
-                    run,
-                    compiled,
-                    launch=launch,
-                    attempt=attempt,
-                    seconds_left=seconds_left,
-                    waits=waits,
-                    variables=variables,
-                ),
+                "spec": pod,
             },
         },
     }
@@ -267,14 +261,7 @@ def deadline_margin(snapshot: Snapshot, *, waits: int) -> int:
 
 
 def _pod_spec(
-    run: RunRef,
-    compiled: CompiledRun,
-    *,
-    launch: int,
-    attempt: int,
-    seconds_left: int | None,
-    waits: int = 0,
-    variables: Mapping[str, str] | None = None,
+    run: RunRef, compiled: CompiledRun, *, launch: int, attempt: int, seconds_left: int | None, waits: int = 0
 ) -> Object:
     snapshot, volumes = compiled.snapshot, _volumes(compiled)
     placement = snapshot.placement.to_manifest()
@@ -290,13 +277,12 @@ def _pod_spec(
     if snapshot.claims and snapshot.has_fixed_group:
         security |= {"fsGroup": GROUP_ID, "fsGroupChangePolicy": "OnRootMismatch"}
     mounts = [mount for _, places in volumes for mount in places]
-    environment = _environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)
     container: Object = {
         "name": CONTAINER,
         "image": snapshot.image,
         "env": [
             {"name": "pod_uid", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
-            *_variables(environment | dict(variables or {})),
+            *_variables(_environment(compiled, launch=launch, attempt=attempt, seconds_left=seconds_left)),
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError" if snapshot.is_our_runner else "File",
         "securityContext": CONTAINER_SECURITY
@@ -343,7 +329,7 @@ def _pod_spec(
     return spec
 
 
-def _variables(plain: dict[str, str]) -> list[Object]:
+def _variables(plain: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "value": value} for name, value in plain.items()]
 
 

@@ -62,7 +62,7 @@ class Spans:
 
     @contextmanager
     def _request(self, batch: Batch) -> Iterator[None]:
-        from opentelemetry.trace import SpanKind, StatusCode  # noqa: PLC0415  as in `start`
+        from opentelemetry.trace import SpanKind, StatusCode  # noqa: PLC0415  as in `_open`
 
         attributes = {"inferrun.first_record": batch.first, "inferrun.records": len(batch)}
         span = self._tracer.start_span("request", context=self._parent, kind=SpanKind.CLIENT, attributes=attributes)

@@ -49,7 +49,7 @@ async def _shim(settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Sh
     async with _connected(settings) as (injector, api, installation, defaults):
         client = await connect_temporal(identity=f"inferrun-shim/{installation}/{settings.identity}", lazy=True)
         faulty = _faulty(client, injector)
-        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="shim")
+        traces = open_traces(settings, program="shim")
         yield ShimProcess(
             settings,
             api=api,
@@ -65,7 +65,7 @@ async def _shim(settings: ControlSettings, metrics: Metrics) -> AsyncIterator[Sh
 async def _worker(settings: ControlSettings, _metrics: Metrics) -> AsyncIterator[WorkerProcess]:
     async with _connected(settings) as (injector, api, installation, defaults):
         client = _faulty(await connect_temporal(identity=f"inferrun/{installation}/{settings.identity}"), injector)
-        traces = open_traces(settings.traces_endpoint, ratio=settings.traces_ratio, program="worker")
+        traces = open_traces(settings, program="worker")
         yield WorkerProcess(
             settings, api=api, client=client, installation=installation, defaults=defaults, traces=traces
         )

@@ -8,12 +8,13 @@ import sys
 import time
 from base64 import b64decode
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from activities.objects.object_metadata import controller_of
-from inferrun.kube.client import KubeClient
+from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import CONFIG_MAPS, SECRETS, Object
 from tests.faults.duplicates import SeenContainer
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MOUNT = "/data/"
 ENDPOINT = "endpoint-"
 GRACE_SECONDS = 10.0
+SLOTS = 4
 
 
 @dataclass
@@ -170,3 +172,16 @@ async def _end_of(process: asyncio.subprocess.Process, stop: asyncio.Event) -> i
     finally:
         stopping.cancel()
         ending.cancel()
+
+
+@asynccontextmanager
+async def runner_node(kubeconfig: Path, *, disk: Disk) -> AsyncIterator[None]:
+    """A node of an API server that is never killed."""
+    api = await connect(kubeconfig=kubeconfig)
+    node = asyncio.create_task(RunnerNode(api, name="node", disk=disk, slots=SLOTS).run())
+    try:
+        yield
+    finally:
+        node.cancel()
+        await asyncio.gather(node, return_exceptions=True)
+        await api.close()

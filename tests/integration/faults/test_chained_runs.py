@@ -1,6 +1,5 @@
 """Chained runs from end to end: real servers, a real shim and worker, and containers that are real processes of the runner."""
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -11,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from inferrun.kube.client import connect
 from inferrun.kube.objects import Object
-from tests.faults.runner_node import Disk, RunnerNode
+from tests.faults.runner_node import Disk, runner_node
 from tests.faults.users import create_config, create_run
 from tests.faults.world import World, until, world
 from tests.integration.runner.servers import CountingModel, counting_model
@@ -82,12 +80,8 @@ async def chains(tmp_path: Path) -> AsyncIterator[Chains]:
         disk = Disk(tmp_path)
         rows = "".join(f'{{"custom_id": "c{row}", "inputs": [{row}, 0.5]}}\n' for row in range(ROWS))
         (disk.claim("data") / "rows.jsonl").write_text(rows)
-        node_api = await connect(kubeconfig=ground.plane.kubeconfig)
-        stack.push_async_callback(node_api.close)
-        node = asyncio.create_task(RunnerNode(node_api, name="chains-node", disk=disk, slots=4).run())
+        await stack.enter_async_context(runner_node(ground.plane.kubeconfig, disk=disk))
         yield Chains(ground, disk, model)
-        node.cancel()
-        await asyncio.gather(node, return_exceptions=True)
 
 
 async def test_a_run_that_is_created_first_reads_the_output_of_a_later_one_as_soon_as_that_has_succeeded(

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from inferrun.kube.client import connect
 from inferrun.kube.objects import RUNS
 from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
-from tests.faults.runner_node import Disk, RunnerNode
+from tests.faults.runner_node import Disk, runner_node
 from tests.faults.users import create_config, create_run
 from tests.faults.world import Installation, World, until, world
 from tests.integration.runner.servers import counting_model
@@ -97,14 +96,10 @@ async def traced(tmp_path: Path) -> AsyncIterator[Traced]:
         (disk.claim("data") / "rows.jsonl").write_text(rows)
         kserve = {"modelName": "sum", "modelUrl": model.url + "/v2/models/sum/infer", "protocolVersion": "v2"}
         await create_config(ground.api, NAMESPACE, "sums", storage=FILES, kserve=kserve, backoffLimit=1)
-        node_api = await connect(kubeconfig=ground.plane.kubeconfig)
-        stack.push_async_callback(node_api.close)
-        node = asyncio.create_task(RunnerNode(node_api, name="node", disk=disk, slots=4).run())
+        await stack.enter_async_context(runner_node(ground.plane.kubeconfig, disk=disk))
         made = Traced(ground, installation, received)
         model.before = made.hook
         yield made
-        node.cancel()
-        await asyncio.gather(node, return_exceptions=True)
 
 
 async def test_a_run_has_one_trace_from_its_creation_to_the_requests_of_its_last_attempt(traced: Traced) -> None:
