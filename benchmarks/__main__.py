@@ -55,6 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     scale = commands.add_parser("scale", help="memory and delays with thousands of live runs")
     scale.add_argument("--waiting", type=int, default=10_000, help="runs whose Pods wait (default: 10000)")
     scale.add_argument("--running", type=int, default=2_000, help="runs whose Pods run (default: 2000)")
+    scale.add_argument(
+        "--temporal", choices=("development", "postgresql"), default="development", help="which server of Temporal's"
+    )
     scale.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     scale.add_argument("--wait", type=float, default=WAIT_SECONDS, help="seconds for each step (default: 7200)")
     scale.set_defaults(run=_run_scale)
@@ -91,13 +94,14 @@ def _run_burst(arguments: argparse.Namespace) -> None:
 
 
 def _run_scale(arguments: argparse.Namespace) -> None:
-    results = RESULTS / "bench-scale.json"
+    results = RESULTS / f"bench-scale-{arguments.temporal}.json"
     run_scale(
         ScaleOptions(
             _binaries(),
             results,
             waiting=arguments.waiting,
             running=arguments.running,
+            postgresql=arguments.temporal == "postgresql",
             keep=arguments.keep,
             wait_seconds=arguments.wait,
         )

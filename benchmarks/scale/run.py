@@ -27,6 +27,8 @@ class ScaleOptions:
     results: Path
     waiting: int = 10_000
     running: int = 2_000
+    postgresql: bool = False
+    """Whether Temporal is the deployed server on PostgreSQL rather than the development server."""
     keep: Path | None = None
     """Folder for the servers' data and the programs' logs, which stays; otherwise a temporary one."""
     wait_seconds: float = WAIT_SECONDS
@@ -40,7 +42,10 @@ def run_scale(options: ScaleOptions) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with (
             control_plane(
-                folder, binaries=options.binaries, controller_requests=CONTROLLER_REQUESTS_PER_SECOND
+                folder,
+                binaries=options.binaries,
+                controller_requests=CONTROLLER_REQUESTS_PER_SECOND,
+                postgresql=options.postgresql,
             ) as plane,
             Programs(folder, plane) as programs,
         ):
