@@ -39,11 +39,15 @@ class Database:
     server: Postgres
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far by the server and its connections that are open."""
-        ((backend,),) = self.server.execute("SELECT pg_backend_pid()")
-        server = Path(f"/proc/{backend}/stat").read_text().rpartition(")")[2].split()[1]
-        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-        return sum(map(cpu_seconds, map(int, [server, *children])))
+        """CPU time used so far by the server and by all its processes, those that have ended included."""
+        with self.server.connect() as connection:
+            backend = Path(f"/proc/{connection.info.backend_pid}/stat")
+            server = int(backend.read_text().rpartition(")")[2].split()[1])
+            used = cpu_seconds(server, of_ended_children=True)
+            for child in Path(f"/proc/{server}/task/{server}/children").read_text().split():
+                with suppress(FileNotFoundError):
+                    used += cpu_seconds(int(child))
+        return used
 
     def stored_bytes(self) -> int:
         """The size of the two databases."""

@@ -11,6 +11,7 @@ from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.machine import machine
 from benchmarks.scale.backfill import Backfill, BackfillFigures
 from benchmarks.scale.crowd import WAIT_SECONDS, Crowd, Figures
+from benchmarks.scale.growth import Growth, Load, Stage, section
 from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
 from inferrun.kube.client import connect
@@ -96,5 +97,34 @@ async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concu
             programs.start(name)
             programs.wait_until_ready(name)
         return await Backfill(api, plane, programs, runs=runs, concurrency=concurrency).measure()
+    finally:
+        await api.close()
+
+
+def run_growth(options: ScaleOptions, load: Load) -> str:
+    """Measure with a growing load; returns a section of a page."""
+    with tempfile.TemporaryDirectory(prefix="inferrun-growth-") as name:
+        folder = options.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (
+            control_plane(
+                folder,
+                binaries=options.binaries,
+                controller_requests=CONTROLLER_REQUESTS_PER_SECOND,
+                postgresql=options.postgresql,
+            ) as plane,
+            Programs(folder, plane) as programs,
+        ):
+            return section(asyncio.run(_grow(plane, programs, load)))
+
+
+async def _grow(plane: ControlPlane, programs: Programs, load: Load) -> list[Stage]:
+    api = await connect(kubeconfig=plane.kubeconfig)
+    try:
+        await install(api)
+        for name in (SHIM, WORKER):
+            programs.start(name)
+            programs.wait_until_ready(name)
+        return await Growth(api, plane, programs, load).measure()
     finally:
         await api.close()
