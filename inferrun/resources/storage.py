@@ -15,6 +15,11 @@ HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"
 KRATEO_LABEL: Final = "krateo"
 S3_LABEL: Final = "s3"
+GCS_LABEL: Final = "gcs"
+AZURE_LABEL: Final = "azure"
+OBJECT_LABELS: Final = (S3_LABEL, GCS_LABEL, AZURE_LABEL)
+"""The labels of objects in buckets and containers."""
+
 HTTP_LABEL: Final = "http"
 SQL_LABEL: Final = "sql"
 RUN_LABEL: Final = "run"

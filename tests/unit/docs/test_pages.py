@@ -71,7 +71,7 @@ INVENTED = {
     "shim.podLabels",
     "shim.podLabels.team",
     "activities/notify_owner.py",
-    "runner/stores/s3/",
+    "runner/stores/objects/",
 }
 """What the examples on the page of common tasks add."""
 
