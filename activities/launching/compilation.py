@@ -13,6 +13,7 @@ from activities.launching.snapshot import (
     HeaderSecret,
     MountedClaim,
     MountedKey,
+    SecretEnd,
     Snapshot,
     WantedService,
     hash_of,
@@ -28,7 +29,15 @@ from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, 
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
 from inferrun.resources.problems import describe
 from inferrun.resources.resolution import Resolved, resolve
-from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
+from inferrun.resources.storage import (
+    AZURE_LABEL,
+    CLAIM_KEY,
+    CREDENTIALS_KEY,
+    GCS_LABEL,
+    KRATEO_LABEL,
+    SCHEMA_LABELS,
+    SECRET_KEYS,
+)
 from inferrun.resources.store_rules import shard_obstacle
 from inferrun.resources.validation import amount
 from inferrun.run_defaults import Defaults, amounts_of
@@ -254,7 +263,10 @@ def _snapshot_of(
         run_as_user=spec.run_as_user or (RUN_AS_USER if defaults.fixed_user else None),
         has_fixed_group=defaults.fixed_user,
         service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
-        model_token_audience=model.token_audience or "",
+        token_audiences=_token_audiences(storage if is_our_runner else (), model.token_audience),
+        has_azure_identity=is_our_runner
+        and bool(spec.service_account_name)
+        and any(label == AZURE_LABEL and CREDENTIALS_KEY not in settings for _, label, settings in storage),
         resources=_completed(asked, defaults),
         placement=spec.placement,
         tmp_size=asked["limits"].get("ephemeral-storage", defaults.runner_tmp_size),
@@ -327,6 +339,15 @@ def _endpoint_of(end: End, settings: dict[str, Any]) -> EndpointSecret | None:  
             named = namespace if isinstance(namespace, str) else ""
             return EndpointSecret(end=end, secret=reference["name"], named_namespace=named)
     return None
+
+
+def _token_audiences(storage: Iterable[_Storage], model_audience: str | None) -> dict[SecretEnd, str]:
+    found: dict[SecretEnd, str] = {}
+    for end, label, settings in storage:
+        identity = settings.get("workloadIdentity") if label == GCS_LABEL else None
+        if isinstance(identity, dict):
+            found[end] = identity["audience"]
+    return found | ({"model": model_audience} if model_audience else {})
 
 
 def _header_secrets_of(

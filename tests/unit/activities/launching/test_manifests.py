@@ -198,7 +198,7 @@ def test_a_secret_is_optional_for_custom_images_only(*, ours: bool, optional: bo
 def test_a_token_of_the_service_account_is_mounted_for_the_model_server(secrets: list[str]) -> None:
     ends = tuple(EndpointSecret(end="model", secret=name) for name in secrets)
     asked: dict[str, Any] = {
-        "model_token_audience": "models",
+        "token_audiences": {"model": "models"},
         "service_account": "caller",
         "endpoints": ends,
     }  # Any: fields
@@ -273,7 +273,7 @@ def test_a_verifying_job_has_no_credentials_for_the_model_server() -> None:
     ends = (EndpointSecret(end="model", secret="keys"),)
     headers = (HeaderSecret(end="model", index=0, secret="keys", key="api-key"),)
     made = verify_job_of(
-        model_token_audience="models", service_account="caller", endpoints=ends, header_secrets=headers
+        token_audiences={"model": "models"}, service_account="caller", endpoints=ends, header_secrets=headers
     )
     spec = made["spec"]["template"]["spec"]
     assert all("projected" not in volume for volume in spec["volumes"])

@@ -367,8 +367,8 @@ def s3(**more: object) -> dict[str, Any]:
 def test_the_audience_of_the_model_servers_token_is_kept() -> None:
     kserve = {"modelUrl": "http://llm", "tokenAudience": "models"}
     snapshot = compiled(spec={"kserve": kserve, "serviceAccountName": "caller"})
-    assert (snapshot.model_token_audience, snapshot.service_account) == ("models", "caller")
-    assert compiled(spec={}).model_token_audience == ""
+    assert (snapshot.token_audiences, snapshot.service_account) == ({"model": "models"}, "caller")
+    assert compiled(spec={}).token_audiences == {}
 
 
 def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:
