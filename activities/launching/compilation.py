@@ -236,6 +236,7 @@ def _snapshot_of(
     ]
     # Ours to provide are the mounts of our labels, and those of plug-ins in the built-in runner.
     ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_LABELS]
+    with_identity = storage if is_our_runner and spec.service_account_name else []
     endpoints = [endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None]
     if model.credentials_ref is not None:
         endpoints.append(EndpointSecret(end="model", secret=model.credentials_ref.name))
@@ -263,10 +264,10 @@ def _snapshot_of(
         run_as_user=spec.run_as_user or (RUN_AS_USER if defaults.fixed_user else None),
         has_fixed_group=defaults.fixed_user,
         service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
-        token_audiences=_token_audiences(storage if is_our_runner else (), model.token_audience),
-        has_azure_identity=is_our_runner
-        and bool(spec.service_account_name)
-        and any(label == AZURE_LABEL and CREDENTIALS_KEY not in settings for _, label, settings in storage),
+        token_audiences=_token_audiences(with_identity, model.token_audience),
+        has_azure_identity=any(
+            label == AZURE_LABEL and CREDENTIALS_KEY not in item for _, label, item in with_identity
+        ),
         resources=_completed(asked, defaults),
         placement=spec.placement,
         tmp_size=asked["limits"].get("ephemeral-storage", defaults.runner_tmp_size),
