@@ -76,8 +76,8 @@ class Clouds:
 
     def bucket(self, label: str) -> CloudBucket:
         """A new bucket of the label `gcs` or `azure`."""
-        start = {"gcs": _gcs_command, "azure": functools.partial(_azure_command, self._account_key)}[label]
         if label not in self._urls:
+            start = _gcs_command if label == "gcs" else functools.partial(_azure_command, self._account_key)
             self._urls[label] = self._stack.enter_context(_server(start))
         name, url = f"test-{uuid.uuid4().hex}", self._urls[label]
         return _new_bucket(url, name) if label == "gcs" else _new_container(url, name, self._account_key)
@@ -172,9 +172,8 @@ def _new_container(url: str, name: str, key: str) -> CloudBucket:
     ]
     signature = hmac.digest(base64.b64decode(key), "\n".join(lines).encode(), "sha256")
     headers["Authorization"] = f"SharedKey records:{base64.b64encode(signature).decode()}"
-    request = urllib.request.Request(
-        f"{url}{path}?restype=container", headers={**headers, "Content-Length": "0"}, method="PUT"
-    )
+    headers["Content-Length"] = "0"
+    request = urllib.request.Request(f"{url}{path}?restype=container", headers=headers, method="PUT")  # noqa: S310  ours
     with urllib.request.urlopen(request) as created:  # noqa: S310  ours
         assert created.status == 201
     place = {"account": "records", "container": name, "endpoint": f"{url}/records"}
