@@ -182,14 +182,16 @@ class JoinSource(StrEnum):
 
 
 class Storage(ResourceModel):
-    """Input and output. The built-in runner supports the labels file, http and run (input only), krateo, s3 and sql; settings
-    under any other label are passed unmodified to a custom image."""
+    """Input and output. The built-in runner supports the labels file, s3, gcs, azure, sql, krateo, and for the input http and run;
+    settings under any other label are passed unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Source of the records: a label (file, http, krateo, run, s3, sql, or one that a custom image supports) with its settings."""
+    """Source of the records: a label (file, s3, gcs, azure, http, krateo, run, sql, or one that a custom image supports) with its
+    settings."""
 
     output: StorageMap | None = None
-    """Destination of the predictions: a label (file, krateo, s3, sql, or one that a custom image supports) with its settings."""
+    """Destination of the predictions: a label (file, s3, gcs, azure, krateo, sql, or one that a custom image supports) with its
+    settings."""
 
 
 class ResourceRequirements(ResourceModel):
@@ -227,8 +229,8 @@ class InferenceConfigSpec(ResourceModel):
     """Memory, disk and sizes that the built-in runner observes."""
 
     storage: Storage
-    """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels file, http, krateo,
-    s3 and sql may contain placeholders such as $(params.region), $(interval.start:%Y-%m-%d) and $(run.name)."""
+    """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels of the
+    built-in runner may contain placeholders such as $(params.region), $(interval.start:%Y-%m-%d) and $(run.name)."""
 
     parameters: Annotated[tuple[Parameter, ...], Field(max_length=MAX_PARAMETERS)] | None = None
     """Parameters that runs may set. A run that sets another one, or omits a required one, is rejected. Default: any are allowed."""
@@ -286,8 +288,8 @@ class InferenceConfigSpec(ResourceModel):
 
     shards: Shards | None = None
     """Number of Pods among which a run is divided. Each has the resources and the number of requests that this config states. More
-    than 1 requires the built-in runner, an input of the label file, s3 or run, and an output of the label file or s3.
-    Default: 1."""
+    than 1 requires the built-in runner, an input of the label file, s3, gcs, azure or run, and an output of the label file,
+    s3, gcs or azure. Default: 1."""
 
     resources: ResourceRequirements | None = None
     """CPU, memory, ephemeral-storage and other resources of the runner's container."""
