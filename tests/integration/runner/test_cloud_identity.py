@@ -133,9 +133,7 @@ async def azure(bucket: CloudBucket, service: TokenService) -> AsyncIterator[dic
 def shared_key(request: web.Request, headers: Mapping[str, str], *, key: str) -> str:
     """The header of a request without a body that is signed with the key of the account `records`."""
     known = {name.lower(): value for name, value in headers.items()}
-    standard = (
-        "content-encoding content-language no-length content-md5 content-type date if-modified-since if-match"
-    )
+    standard = "content-encoding content-language no-length content-md5 content-type date if-modified-since if-match"
     names = f"{standard} if-none-match if-unmodified-since range".split()
     ours = [f"{name}:{known[name]}" for name in sorted(known) if name.startswith("x-ms-")]
     query = [f"{name.lower()}:{value}" for name, value in sorted(request.query.items())]
