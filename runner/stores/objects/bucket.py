@@ -244,9 +244,14 @@ class Bucket:
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; a missing one is ignored."""
-        if keys:
-            with self._errors(keys[0]):
+        if not keys:
+            return
+        with self._errors(keys[0]):
+            try:
                 obstore.delete(self._store, list(keys))
+            except FileNotFoundError:  # Google and Azure say so of a missing object, and others may not be deleted yet
+                for key in keys if len(keys) > 1 else ():
+                    self.delete([key])
 
     def check(self, folder: str) -> None:
         """Verify that a conditional write is rejected if the key exists: old servers ignore the condition."""

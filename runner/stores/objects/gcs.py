@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 _SERVER: Final = "https://storage.googleapis.com"
 _KEY: Final = "credentials.json"
+_NO_KEY: Final = json.dumps(
+    {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": "", "gcs_base_url": ""}
+)
+"""Requests without credentials. With `skip_signature`, obstore would still ask the metadata service of the node for some."""
 
 
 class WorkloadIdentity(StorageSpec):
@@ -89,12 +93,10 @@ class GcsSpec(ObjectSpec):
     ) -> GCSStore:
         config: GCSConfig = {"base_url": self.url}
         identity, tokens = self.workload_identity, None
-        if key:
-            config["service_account_key"] = key
-        elif identity and token_file:
+        config["service_account_key"] = key or _NO_KEY
+        if identity and token_file:
             tokens = GoogleTokens(token_file, identity.audience, identity.service_account, transport, error=error)
-        else:
-            config["skip_signature"] = True
+            del config["service_account_key"]
         return GCSStore(
             self.bucket,
             config=config,

@@ -113,7 +113,7 @@ def test_gcs_names_the_key_of_the_secret(text: str, tmp_path: Path) -> None:
 def test_gcs_has_a_key_an_identity_or_none(tmp_path: Path) -> None:
     identity = {"audience": AUDIENCE}
     anonymous = _gcs(tmp_path)
-    assert dict(anonymous.open_store(TRANSPORT).config)["skip_signature"] == "true"
+    assert "disable_oauth" in str(dict(anonymous.open_store(TRANSPORT).config)["service_account_key"])
     assert (anonymous.identities, anonymous.upload) == ((), None)
     direct = _gcs(tmp_path, workloadIdentity=identity)
     assert direct.identities == ("https://sts.googleapis.com",)
