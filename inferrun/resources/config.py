@@ -151,7 +151,7 @@ class ModelRequests(ResourceModel):
     """Timeout of one request to the model server in seconds. Default: 300."""
 
     storage_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
-    """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
+    """Seconds without data from a data handler or an object store before a request to it fails. Default: 600."""
 
 
 class RunnerLimits(ResourceModel):
@@ -253,7 +253,7 @@ class InferenceConfigSpec(ResourceModel):
 
     ca_bundle: CABundle | None = None
     """Certificates of authorities that the built-in runner trusts besides those of its image: for the model server, data handlers
-    and S3 servers. In every image, they are in the file that the environment variable INFERRUN_CA_BUNDLE names."""
+    and object stores. In every image, they are in the file that the environment variable INFERRUN_CA_BUNDLE names."""
 
     image: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
     """Image of the runner. Default: the installation's runner image. Any image that reads /tmp/contract.json can be used."""

@@ -36,6 +36,11 @@ _S3_KEYS: Final = {
 """The keys of a Secret, each under our name and under the name of Amazon's variables."""
 
 _GCS_KEY: Final = "credentials.json"
+_NO_GCS_KEY: Final = (
+    '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": "", "gcs_base_url": ""}'
+)
+"""Requests without credentials. With `skip_signature`, obstore asks the metadata service of a node for some."""
+
 _AZURE_KEYS: Final = {
     "access_key": {"accountKey": "account_key"},
     "sas_token": {"sasToken": "sas_key"},
@@ -231,6 +236,8 @@ def _open_gcs(storage: GcsStorage, endpoint: str, login: Mapping[str, str] | Non
         if _GCS_KEY not in login:
             raise ResultsUnreachable(f"the credentials for the bucket have no key {_GCS_KEY}")
         config["service_account_key"] = login[_GCS_KEY]
+    elif options["skip_signature"]:
+        config["service_account_key"] = _NO_GCS_KEY
     store: GCSStore = load("obstore.store", extra="results").GCSStore(storage.bucket, config=config, **options)
     return store
 

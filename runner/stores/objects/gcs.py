@@ -75,9 +75,12 @@ class GcsSpec(ObjectSpec):
                 access=f"{field}.credentialsRef and the permissions of its service account",
                 upload=signed_upload if key else None,
             )
-        servers = google_servers(impersonates=bool(self.workload_identity.service_account))
+        servers, token = google_servers(impersonates=bool(self.workload_identity.service_account)), folder / "token"
+        if not token.exists():
+            text = f"{field}.workloadIdentity: the Pod has no token; set serviceAccountName in its InferenceConfig"
+            raise error(text, is_retryable=False)
         return Cloud(
-            partial(self._open, token_file=folder / "token", error=error),
+            partial(self._open, token_file=token, error=error),
             access="the permissions of the Pod's service account, or of workloadIdentity.serviceAccount, on the bucket",
             identities=servers,
             upload=self._upload_with_token,

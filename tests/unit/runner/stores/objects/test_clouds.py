@@ -115,6 +115,9 @@ def test_gcs_has_a_key_an_identity_or_none(tmp_path: Path) -> None:
     anonymous = _gcs(tmp_path)
     assert "disable_oauth" in str(dict(anonymous.open_store(TRANSPORT).config)["service_account_key"])
     assert (anonymous.identities, anonymous.upload) == ((), None)
+    with pytest.raises(InputError, match=r"input\.gcs\.workloadIdentity: .* set serviceAccountName"):
+        _gcs(tmp_path, workloadIdentity=identity)
+    (tmp_path / "token").touch()
     direct = _gcs(tmp_path, workloadIdentity=identity)
     assert direct.identities == ("https://sts.googleapis.com",)
     account = {"serviceAccount": "batch@project.iam.gserviceaccount.com"}
