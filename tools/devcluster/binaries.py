@@ -108,6 +108,8 @@ TEMPORAL = GoModule(
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
 S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
 """A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It is not part of the cluster."""
+GCS = GoModule(name="gcs", targets=(("gcs", "."),), cost=100)
+"""A server of Google Cloud Storage, for tests only (`python -m tools.devcluster test-servers`)."""
 KSERVE = GoModule(name="kserve", targets=(("kserve", "./cmd/kserve"),), cost=900)
 """KServe's own controllers, for `make interop` only (`python -m tools.devcluster kserve`): a cold build takes eight minutes."""
 KUEUE = GoModule(name="kueue", targets=(("kueue", "sigs.k8s.io/kueue/cmd/kueue"),), cost=300)
