@@ -56,11 +56,9 @@ MAX_FAILURES = 2**31 - 1
 AZURE_IDENTITY_LABEL = "azure.workload.identity/use"
 """Of Pods to which Azure's webhook adds the token of their service account for Azure."""
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-
-NO_QUEUE = "inferrun-not-started"
-"""The queue of a Job that has not been started. No queue has that name, so Kueue holds the Job and never admits it; it gets
-its own queue when it is started. Kueue would admit a Job without Pods at once, and could start its Pod before it counts again."""
+HELD = {"kueue.x-k8s.io/prebuilt-workload-name": "inferrun-not-started"}
+"""A label of a Job that has not been started. Kueue waits for the Workload of that name, which does not exist, so it does not
+admit the Job, whatever its queue. Otherwise it would admit a Job without Pods at once."""
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
@@ -113,7 +111,6 @@ def job(
         annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
     metadata = _metadata(job_name(compiled.base_name, launch), run, installation=installation, annotations=annotations)
     labels = {**snapshot.labels, **metadata["labels"], **_numbers(launch=launch, attempt=attempt)}
-    held = {QUEUE_LABEL: NO_QUEUE} if QUEUE_LABEL in labels else {}
     # An evicted or preempted Pod does not count as a failure.
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     failure_rules: list[Object] = [{"action": "Ignore", "onPodConditions": disrupted}]
@@ -135,7 +132,7 @@ def job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**metadata, "labels": {**labels, **held}},
+        "metadata": {**metadata, "labels": {**labels, **HELD}},
         "spec": {
             "completions": snapshot.shards,
             "parallelism": NOT_STARTED,
@@ -149,21 +146,6 @@ def job(
             },
         },
     }
-
-
-def held(body: Object, *, created: Object) -> Object | None:
-    """How a Job that was created with this body must be created again, because a webhook has put it into a queue, such as the
-    default one of its namespace; None if none has, or if it has been started.
-    """
-    queue = (created["metadata"].get("labels") or {}).get(QUEUE_LABEL)
-    is_started = (created.get("spec") or {}).get("parallelism") != NOT_STARTED
-    if is_started or queue in (None, NO_QUEUE, body["metadata"]["labels"].get(QUEUE_LABEL)):
-        return None
-    metadata, spec = body["metadata"], body["spec"]
-    inside = spec["template"]["metadata"]
-    template = {**spec["template"], "metadata": {**inside, "labels": {**inside["labels"], QUEUE_LABEL: queue}}}
-    labels = {**metadata["labels"], QUEUE_LABEL: NO_QUEUE}
-    return {**body, "metadata": {**metadata, "labels": labels}, "spec": {**spec, "template": template}}
 
 
 def verify_job(
@@ -201,7 +183,7 @@ def verify_job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata,
+        "metadata": {**metadata, "labels": {**metadata["labels"], **HELD}},
         "spec": {
             "completions": 1,
             "parallelism": NOT_STARTED,

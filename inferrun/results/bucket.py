@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final, TypedDict, cast
 from urllib.parse import urlsplit
 
-from inferrun.formats.dataset import ListedFile
+from inferrun.formats.dataset import ListedFile, quoted_tag
 from inferrun.resources.storage import AzureStorage, GcsStorage, ObjectStorage, S3Storage
 from inferrun.results.access import Access, load
 from inferrun.results.errors import ResultsChanged, ResultsUnreachable
@@ -134,11 +134,11 @@ class BucketFiles:
             if prefix != path:
                 try:
                     one = self._obstore.head(self._store, path)
-                    return [ListedFile(path, one["size"], one["e_tag"] or "")]
+                    return [ListedFile(path, one["size"], quoted_tag(one["e_tag"]))]
                 except FileNotFoundError:
                     pass
             pages = list(self._obstore.list(self._store, prefix, chunk_size=1000))
-        found = [ListedFile(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page]
+        found = [ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"])) for page in pages for one in page]
         # Consoles create an object for the folder itself.
         return [one for one in found if f"{one.name}/" != prefix]
 

@@ -37,7 +37,7 @@ from obstore.exceptions import (
 )
 from yarl import URL
 
-from inferrun.formats.dataset import ListedFile
+from inferrun.formats.dataset import ListedFile, quoted_tag
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from inferrun.plugins.http import ExchangeFailed, read_start
 from inferrun.plugins.limits import KIB, MIB
@@ -124,12 +124,12 @@ class Bucket:
                 found = obstore.head(self._store, key)
             except FileNotFoundError:
                 return None
-            return ListedFile(key, size=found["size"], tag=_tag(found["e_tag"]))
+            return ListedFile(key, size=found["size"], tag=quoted_tag(found["e_tag"]))
 
     def list_below(self, prefix: str) -> list[ListedFile]:
         """Return all objects below a prefix, sorted by key."""
         pages = self._read(prefix, lambda: list(obstore.list(self._store, prefix, chunk_size=1000)))
-        found = (ListedFile(one["path"], one["size"], _tag(one["e_tag"])) for page in pages for one in page)
+        found = (ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"])) for page in pages for one in page)
         return sorted(found, key=lambda one: one.name)
 
     def read(self, key: str) -> bytes | None:
@@ -152,7 +152,7 @@ class Bucket:
         def get() -> bytes:
             try:
                 found = obstore.get(self._store, key, options=options)
-                is_same = not tag or _tag(found.meta["e_tag"]) == tag  # some servers ignore the condition
+                is_same = not tag or quoted_tag(found.meta["e_tag"]) == tag  # some servers ignore the condition
             except PreconditionError:
                 is_same = False
             if not is_same:
@@ -324,11 +324,6 @@ class Bucket:
             what = f"no credentials from {url} for the Pod's service account: {what}{f' ({code[1]})' if code else ''}"
             fix = self._cloud.trust
         return f"{what}; check {fix}"
-
-
-def _tag(tag: str | None) -> str:
-    """The ETag as it is in headers. Azure lists it without quotes."""
-    return f'"{tag}"' if tag and not tag.endswith('"') else tag or ""
 
 
 @asynccontextmanager

@@ -101,7 +101,10 @@ async def test_a_frame_and_its_results_are_in_another_cloud(
     machine: Machine, clouds: Clouds, label: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = clouds.bucket(label)
-    storage = {"input": {label: bucket.spec("in/$(run.name)", format="parquet")}, "output": {label: bucket.spec("out")}}
+    storage = {
+        "input": {label: bucket.spec("in/$(run.name)/", format="parquet")},
+        "output": {label: bucket.spec("out")},
+    }
     config = parse_config({"metadata": {"name": "sums", "namespace": "models"}, "spec": {"storage": storage}})
     resolved = resolve(RUN, config, is_our_runner=True)
     machine.contract |= {"input": resolved.input, "output": resolved.output}
@@ -110,7 +113,7 @@ async def test_a_frame_and_its_results_are_in_another_cloud(
     frame = pandas.DataFrame(TABLE)
     known = Access(credentials=bucket.keys)
     upload_frame(frame, RUN, config, access=known)
-    with pytest.raises(ResultsChanged, match=r"in/sums exists already, with another content"):
+    with pytest.raises(ResultsChanged, match=r"in/sums/rows\.parquet exists already, with another content"):
         upload_frame(frame[:3], RUN, config, access=known)
     ended = await machine.pod()
     assert ended.code == 0, ended.message

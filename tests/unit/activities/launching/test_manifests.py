@@ -63,7 +63,7 @@ def test_a_job_is_owned_by_its_run_and_labelled() -> None:
         "inferrun.dev/launch": "3",
         "inferrun.dev/attempt": "2",
     }
-    assert body["metadata"]["labels"] == wanted
+    assert body["metadata"]["labels"] == {**wanted, **manifests.HELD}
     assert body["spec"]["template"]["metadata"]["labels"] == wanted
 
 
@@ -75,23 +75,6 @@ def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> 
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     assert "activeDeadlineSeconds" not in spec
     assert "ttlSecondsAfterFinished" not in spec
-
-
-def test_a_job_of_a_queue_waits_in_no_queue_until_it_is_started() -> None:
-    job = job_of(labels={manifests.QUEUE_LABEL: "small"})
-    assert job["spec"]["parallelism"] == 0
-    assert job["metadata"]["labels"][manifests.QUEUE_LABEL] == manifests.NO_QUEUE
-    assert job["spec"]["template"]["metadata"]["labels"][manifests.QUEUE_LABEL] == "small"
-
-
-@pytest.mark.parametrize("queue", [None, "small", manifests.NO_QUEUE])
-def test_a_job_that_is_in_its_own_queue_is_not_created_again(queue: str | None) -> None:
-    job = job_of(labels={manifests.QUEUE_LABEL: "small"} if queue else {})
-    started = job_of()
-    started["metadata"]["labels"][manifests.QUEUE_LABEL] = "default"
-    started["spec"]["parallelism"] = 1
-    assert manifests.held(job, created=job) is None
-    assert manifests.held(job_of(), created=started) is None
 
 
 @pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
