@@ -147,6 +147,7 @@ BY_OTHERS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kuber
         {"ca_bundle": MountedKey(config_map="a", key="b")},
         {"placement": PLACEMENT},
         {"service_account": "trusted", "token_audiences": {"model": "models"}},
+        {"service_account": "trusted", "token_audiences": {"output": "//iam"}, "has_azure_identity": True},
     ],
     ids=[
         "default",
@@ -158,6 +159,7 @@ BY_OTHERS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kuber
         "CA bundle",
         "placement",
         "token",
+        "identities in clouds",
     ],
 )
 def test_the_jobs_that_the_worker_generates_are_admitted(
