@@ -117,8 +117,9 @@ e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 -m 'not alone$(AND)' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m 'alone$(AND)' tests/e2e
 
-interop: venv cluster images ## test against KServe's own controllers, and measure a thousand runs that wait for one model
+interop: venv cluster images ## test against KServe's own controllers and Kueue, and measure a thousand runs that wait for one model
 	@$(DEVCLUSTER) kserve
+	@$(DEVCLUSTER) kueue
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop
 
 attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image

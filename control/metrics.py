@@ -101,7 +101,7 @@ RECORDS: Final = Metric(
 TOKENS: Final = Metric(
     name="inferrun_tokens_total",
     labels=(*_OF_RUN, "type"),
-    meaning="Tokens that model servers counted for runs that have ended: prompt or completion",
+    meaning="Tokens that model servers counted, prompt or completion, as the predictions with them are committed",
     question="Who uses how many tokens?",
 )
 RUNNING_RECORDS: Final = Metric(
@@ -127,6 +127,18 @@ REQUESTS: Final = Metric(
     labels=(*_OF_RUN, "outcome"),
     meaning="Requests to model servers, succeeded or failed, as the built-in runner of one Pod of each running run reports them",
     question="Do model servers fail requests, so that they are sent again?",
+)
+REQUEST_SECONDS: Final = Metric(
+    name="inferrun_model_request_seconds_total",
+    labels=_OF_RUN,
+    meaning="Time that these requests took; the increase per second is the number of requests in flight, on average",
+    question="How long does a model server take for a request, and how many are in flight?",
+)
+REQUEST_BYTES: Final = Metric(
+    name="inferrun_model_request_bytes_total",
+    labels=(*_OF_RUN, "direction"),
+    meaning="Size of the records that these requests sent, and of the predictions that were received, without protocol and headers",
+    question="How much data do runs move, and have records or predictions become larger?",
 )
 SCHEDULE_TIMES: Final = Metric(
     name="inferrun_schedule_times_total",

@@ -167,12 +167,22 @@ class Pace(_Part):
     failed_requests: Count = 0
     """Number of those that failed. They are sent again if that may help."""
 
+    request_seconds: Count = 0
+    """Number of seconds that the requests took together."""
+
+    sent_bytes: Count = 0
+    """Size in bytes of the records in the requests; records that are sent again count again."""
+
+    received_bytes: Count = 0
+    """Size in bytes of the predictions in the responses."""
+
 
 class ProgressLine(_Part):
     """A progress line in a runner's log."""
 
     event: Literal["progress"] = "progress"
     records: RecordCounts
+    usage: TokenUsage | None = None
     pace: Pace | None = None
 
     note: Annotated[str, AfterValidator(lambda note: one_line(note, limit=NOTE_LIMIT))] = ""

@@ -17,6 +17,8 @@ from control.metrics import (
     ATTEMPTS,
     DISRUPTIONS,
     RECORDS,
+    REQUEST_BYTES,
+    REQUEST_SECONDS,
     REQUESTS,
     RUN_DURATION,
     RUN_TIME_TO_JOB,
@@ -80,16 +82,11 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
             yield SCHEDULE_LAG, (), max(0.0, (created - parse(due)).total_seconds())
         return
     for outcome in map(str.lower, TimeOutcome):
-        more = (new.get("times") or {}).get(outcome, 0) - (old.get("times") or {}).get(outcome, 0)
-        if more > 0:
-            yield SCHEDULE_TIMES, (outcome,), more
-    sent, sent_before = new.get("pace") or {}, old.get("pace") or {}
-    if sent.get("requests", 0) < sent_before.get("requests", 0):  # another Pod has begun to count
-        sent_before = {}
-    requests, failed = (sent.get(name, 0) - sent_before.get(name, 0) for name in ("requests", "failedRequests"))
-    if sent:
-        yield REQUESTS, ("succeeded",), max(0, requests - failed)
-        yield REQUESTS, ("failed",), max(0, failed)
+        added = (new.get("times") or {}).get(outcome, 0) - (old.get("times") or {}).get(outcome, 0)
+        if added > 0:
+            yield SCHEDULE_TIMES, (outcome,), added
+    if not has_ended(before):
+        yield from _spent(old, new)
     known = set(map(_identity, old.get("attempts") or ()))
     for one in new.get("attempts") or ():
         if _identity(one) not in known and (one.get("startTime") or one.get("replaced")):  # it did not only wait
@@ -103,11 +100,27 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
         since = parse(new["startTime"]) if new.get("startTime") else created
         until = parse(new["completionTime"]) if new.get("completionTime") else now
         yield RUN_DURATION, (new["phase"],), max(0.0, (until - since).total_seconds())
-        records, usage = new.get("records") or {}, new.get("usage") or {}
+        records = new.get("records") or {}
         for kind in ("completed", "failed"):
             yield RECORDS, (kind,), records.get(kind, 0)
-        for kind in ("prompt", "completion"):
-            yield TOKENS, (kind,), usage.get(f"{kind}Tokens", 0)
+
+
+def _spent(old: Object, new: Object) -> Iterator[Observation]:
+    """The requests and tokens that a status adds to an earlier one."""
+    sent, sent_before = new.get("pace") or {}, old.get("pace") or {}
+    if sent.get("requests", 0) < sent_before.get("requests", 0):  # another Pod has begun to count
+        sent_before = {}
+    if sent:
+        names = ("requests", "failedRequests", "requestSeconds", "sentBytes", "receivedBytes")
+        requests, failed, seconds, *sizes = (max(0, sent.get(name, 0) - sent_before.get(name, 0)) for name in names)
+        yield REQUESTS, ("succeeded",), max(0, requests - failed)
+        yield REQUESTS, ("failed",), failed
+        yield REQUEST_SECONDS, (), seconds
+        yield REQUEST_BYTES, ("sent",), sizes[0]
+        yield REQUEST_BYTES, ("received",), sizes[1]
+    if usage := new.get("usage"):
+        for kind, name in (("prompt", "promptTokens"), ("completion", "completionTokens")):
+            yield TOKENS, (kind,), max(0, usage.get(name, 0) - (old.get("usage") or {}).get(name, 0))
 
 
 def _identity(attempt: Object) -> tuple[object, ...]:

@@ -36,6 +36,7 @@ _STATUS: Final = (
     "runningSince",
     "records",
     "pace",
+    "usage",
     "attempt",
     "endedLaunches",
     "model",

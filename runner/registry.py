@@ -17,12 +17,16 @@ GROUPS: Final = (INPUTS, OUTPUTS, PROTOCOLS, FORMATS)
 
 BUILT_IN: Final = (
     EntryPoint("file", "runner.stores.file.input:open_input", INPUTS),
-    EntryPoint("s3", "runner.stores.s3.input:open_input", INPUTS),
+    EntryPoint("s3", "runner.stores.objects.s3:open_input", INPUTS),
+    EntryPoint("gcs", "runner.stores.objects.gcs:open_input", INPUTS),
+    EntryPoint("azure", "runner.stores.objects.azure:open_input", INPUTS),
     EntryPoint("http", "runner.stores.http.input:open_input", INPUTS),
     EntryPoint("sql", "runner.stores.sql.input:open_input", INPUTS),
     EntryPoint("run", "runner.stores.run.input:open_input", INPUTS),
     EntryPoint("file", "runner.stores.file.output:open_output", OUTPUTS),
-    EntryPoint("s3", "runner.stores.s3.output:open_output", OUTPUTS),
+    EntryPoint("s3", "runner.stores.objects.s3:open_output", OUTPUTS),
+    EntryPoint("gcs", "runner.stores.objects.gcs:open_output", OUTPUTS),
+    EntryPoint("azure", "runner.stores.objects.azure:open_output", OUTPUTS),
     EntryPoint("sql", "runner.stores.sql.output:open_output", OUTPUTS),
     EntryPoint("v1", "runner.protocols.v1.rest:open_v1", PROTOCOLS),
     EntryPoint("v2", "runner.protocols.v2.rest:open_v2", PROTOCOLS),

@@ -15,7 +15,7 @@ from tools.devcluster.venv import uv_program
 WITH_LIBRARY = ("control", "runner", "dev")
 """Groups that are locked together with the dependencies of the library itself, because they are installed beside it."""
 
-ALONE = ("build", "bootstrap", "kserve-server", "triton-client")
+ALONE = ("build", "bootstrap", "kserve-server", "triton-client", "node")
 """Groups that are installed before the library or without it."""
 
 PYTHON = "3.11"

@@ -5,14 +5,7 @@ whose result nobody has read. Marked Jobs are no longer watched. They are kept f
 a quota that counts ended Jobs or Pods: a run would wait for its own Jobs forever, or for those of other runs for a day.
 """
 
-from activities.launching.manifests import (
-    ANNOTATION_SECONDS_LEFT,
-    NO_QUEUE,
-    NOT_STARTED,
-    QUEUE_LABEL,
-    held,
-    labels_of,
-)
+from activities.launching.manifests import ANNOTATION_SECONDS_LEFT, HELD, NOT_STARTED, labels_of
 from activities.objects.object_metadata import delete_if_present, name_of, uid_of
 from activities.watching import job_state
 from activities.watching.diagnosis import counts_ended_objects, diagnose_missing_pod
@@ -48,21 +41,11 @@ async def start_job(api: KubeClient, job: Object) -> None:
     if spec.get("parallelism") != NOT_STARTED:
         return
     metadata: Object = {"uid": uid_of(job)}
-    if (job["metadata"].get("labels") or {}).get(QUEUE_LABEL) == NO_QUEUE:
-        metadata["labels"] = {QUEUE_LABEL: spec["template"]["metadata"]["labels"][QUEUE_LABEL]}
+    if spec.get("suspend"):  # Kueue ignores other Jobs, and rejects a change of the label
+        metadata["labels"] = dict.fromkeys(HELD)
     started = {"parallelism": job_state.shards_of(job)}
     body = {"metadata": metadata, "spec": started}
     await _patch(api, job["metadata"]["namespace"], name_of(job), body, must_be_admitted=True)
-
-
-async def take_out_of_queue(api: KubeClient, body: Object, *, created: Object) -> Object | None:
-    """If a webhook has put a Job that has not been started into a queue, delete it; returns the body with which it must then be
-    created again.
-    """
-    again = held(body, created=created)
-    if again is not None:
-        await delete_if_present(api, JOBS, created["metadata"]["namespace"], name_of(created), uid=uid_of(created))
-    return again
 
 
 async def mark_stopped(api: KubeClient, job: Object) -> None:

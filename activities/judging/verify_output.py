@@ -6,7 +6,7 @@ under way; a later one, after the observer's signal, names it by its UID and rea
 
 from temporalio import activity
 
-from activities.judging.job_marks import make_room, make_room_for_pod, mark_ended, start_job, take_out_of_queue
+from activities.judging.job_marks import make_room, make_room_for_pod, mark_ended, start_job
 from activities.launching import manifests
 from activities.launching.config_maps import ConfigMaps
 from activities.launching.launch_blocked import LaunchBlocked
@@ -74,8 +74,6 @@ class OutputVerifier:
                 job = await get_if_present(self._api, JOBS, namespace, name_of(body))
             if job is None or uid_of(job) != request.job_uid:
                 job = await self._create(request, body)
-            if job is not None and (again := await take_out_of_queue(self._api, body, created=job)) is not None:
-                job = await self._create(request, again)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             rejection = one_line(f"the verifying Job was not admitted: {error}")
             if isinstance(error, Invalid) or _is_time_up(request):

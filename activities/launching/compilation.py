@@ -13,6 +13,7 @@ from activities.launching.snapshot import (
     HeaderSecret,
     MountedClaim,
     MountedKey,
+    SecretEnd,
     Snapshot,
     WantedService,
     hash_of,
@@ -28,7 +29,15 @@ from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, 
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
 from inferrun.resources.problems import describe
 from inferrun.resources.resolution import Resolved, resolve
-from inferrun.resources.storage import CLAIM_KEY, KRATEO_LABEL, SCHEMA_LABELS, SECRET_KEYS
+from inferrun.resources.storage import (
+    AZURE_LABEL,
+    CLAIM_KEY,
+    CREDENTIALS_KEY,
+    GCS_LABEL,
+    KRATEO_LABEL,
+    SCHEMA_LABELS,
+    SECRET_KEYS,
+)
 from inferrun.resources.store_rules import shard_obstacle
 from inferrun.resources.validation import amount
 from inferrun.run_defaults import Defaults, amounts_of
@@ -227,6 +236,7 @@ def _snapshot_of(
     ]
     # Ours to provide are the mounts of our labels, and those of plug-ins in the built-in runner.
     ends = [(end, item) for end, label, item in storage if is_our_runner or label in SCHEMA_LABELS]
+    with_identity = storage if is_our_runner and spec.service_account_name else []
     endpoints = [endpoint for end, item in ends if (endpoint := _endpoint_of(end, item)) is not None]
     if model.credentials_ref is not None:
         endpoints.append(EndpointSecret(end="model", secret=model.credentials_ref.name))
@@ -254,7 +264,10 @@ def _snapshot_of(
         run_as_user=spec.run_as_user or (RUN_AS_USER if defaults.fixed_user else None),
         has_fixed_group=defaults.fixed_user,
         service_account=spec.service_account_name or ("" if is_our_runner else runner_account),
-        model_token_audience=model.token_audience or "",
+        token_audiences=_token_audiences(with_identity, model.token_audience),
+        has_azure_identity=any(
+            label == AZURE_LABEL and CREDENTIALS_KEY not in item for _, label, item in with_identity
+        ),
         resources=_completed(asked, defaults),
         placement=spec.placement,
         tmp_size=asked["limits"].get("ephemeral-storage", defaults.runner_tmp_size),
@@ -327,6 +340,15 @@ def _endpoint_of(end: End, settings: dict[str, Any]) -> EndpointSecret | None:  
             named = namespace if isinstance(namespace, str) else ""
             return EndpointSecret(end=end, secret=reference["name"], named_namespace=named)
     return None
+
+
+def _token_audiences(storage: Iterable[_Storage], model_audience: str | None) -> dict[SecretEnd, str]:
+    found: dict[SecretEnd, str] = {}
+    for end, label, settings in storage:
+        identity = settings.get("workloadIdentity") if label == GCS_LABEL else None
+        if isinstance(identity, dict):
+            found[end] = identity["audience"]
+    return found | ({"model": model_audience} if model_audience else {})
 
 
 def _header_secrets_of(

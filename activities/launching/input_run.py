@@ -24,10 +24,10 @@ from inferrun.resources.problems import describe
 from inferrun.resources.resolution import resolve
 from inferrun.resources.run import SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.resources.status import InputRunStatus
-from inferrun.resources.storage import FILE_LABEL, RUN_LABEL, S3_LABEL, SQL_LABEL, RunStorage
+from inferrun.resources.storage import FILE_LABEL, OBJECT_LABELS, RUN_LABEL, SQL_LABEL, RunStorage
 from inferrun.timestamps import rfc3339
 
-READABLE: Final = (FILE_LABEL, S3_LABEL, SQL_LABEL)
+READABLE: Final = (FILE_LABEL, *OBJECT_LABELS, SQL_LABEL)
 """The labels of outputs that have a manifest, by which another run reads them."""
 
 

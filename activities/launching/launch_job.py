@@ -17,7 +17,7 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.judging.job_marks import make_room, start_job, take_out_of_queue
+from activities.judging.job_marks import make_room, start_job
 from activities.launching import launch_results, manifests
 from activities.launching.compilation import compile_run, compile_with_model, service_of
 from activities.launching.config_maps import ConfigMaps, is_start_of, read_from_job
@@ -212,9 +212,7 @@ class JobLauncher:
         """The Job with this body, created or adopted. Raises LaunchBlocked if the API server does not accept it."""
         signed = self._signatures.signed(body, run=run.ref)
         try:
-            obtained = await self._create(run.ref, signed)
-            again = await take_out_of_queue(self._api, signed, created=obtained.job)
-            return obtained if again is None else await self._create(run.ref, again)
+            return await self._create(run.ref, signed)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
             has_room_soon = await make_room(self._api, run.ref, error, installation=self._installation.id)
             raise creation_rejected("Job", name_of(body), error, may_pass=has_room_soon) from error

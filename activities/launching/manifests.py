@@ -53,11 +53,12 @@ REPORTED_FAILURES = sorted(int(code) for code in ExitCode if code not in (ExitCo
 MAX_FAILURES = 2**31 - 1
 """The `backoffLimit` of a Job whose failures are counted per shard."""
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+AZURE_IDENTITY_LABEL = "azure.workload.identity/use"
+"""Of Pods to which Azure's webhook adds the token of their service account for Azure."""
 
-NO_QUEUE = "inferrun-not-started"
-"""The queue of a Job that has not been started. No queue has that name, so Kueue holds the Job and never admits it; it gets
-its own queue when it is started. Kueue would admit a Job without Pods at once, and could start its Pod before it counts again."""
+HELD = {"kueue.x-k8s.io/prebuilt-workload-name": "inferrun-not-started"}
+"""A label of a Job that has not been started. Kueue waits for the Workload of that name, which does not exist, so it does not
+admit the Job, whatever its queue. Otherwise it would admit a Job without Pods at once."""
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
@@ -110,7 +111,6 @@ def job(
         annotations[ANNOTATION_SECONDS_LEFT] = str(seconds_left)
     metadata = _metadata(job_name(compiled.base_name, launch), run, installation=installation, annotations=annotations)
     labels = {**snapshot.labels, **metadata["labels"], **_numbers(launch=launch, attempt=attempt)}
-    held = {QUEUE_LABEL: NO_QUEUE} if QUEUE_LABEL in labels else {}
     # An evicted or preempted Pod does not count as a failure.
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     failure_rules: list[Object] = [{"action": "Ignore", "onPodConditions": disrupted}]
@@ -132,7 +132,7 @@ def job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**metadata, "labels": {**labels, **held}},
+        "metadata": {**metadata, "labels": {**labels, **HELD}},
         "spec": {
             "completions": snapshot.shards,
             "parallelism": NOT_STARTED,
@@ -141,26 +141,11 @@ def job(
             "podFailurePolicy": {"rules": failure_rules},
             **of_shards,
             "template": {
-                "metadata": {"labels": labels, "annotations": metadata["annotations"]},
+                "metadata": {"labels": labels | _identity_labels(snapshot), "annotations": metadata["annotations"]},
                 "spec": pod,
             },
         },
     }
-
-
-def held(body: Object, *, created: Object) -> Object | None:
-    """How a Job that was created with this body must be created again, because a webhook has put it into a queue, such as the
-    default one of its namespace; None if none has, or if it has been started.
-    """
-    queue = (created["metadata"].get("labels") or {}).get(QUEUE_LABEL)
-    is_started = (created.get("spec") or {}).get("parallelism") != NOT_STARTED
-    if is_started or queue in (None, NO_QUEUE, body["metadata"]["labels"].get(QUEUE_LABEL)):
-        return None
-    metadata, spec = body["metadata"], body["spec"]
-    inside = spec["template"]["metadata"]
-    template = {**spec["template"], "metadata": {**inside, "labels": {**inside["labels"], QUEUE_LABEL: queue}}}
-    labels = {**metadata["labels"], QUEUE_LABEL: NO_QUEUE}
-    return {**body, "metadata": {**metadata, "labels": labels}, "spec": {**spec, "template": template}}
 
 
 def verify_job(
@@ -175,14 +160,17 @@ def verify_job(
     annotations = {wellknown.ANNOTATION_RUNNER: wellknown.RUNNER_VERIFY}
     metadata = _metadata(name, run, installation=installation, annotations=annotations)
     metadata["labels"] |= _numbers(launch=launch, attempt=attempt)
-    template = {"labels": metadata["labels"], "annotations": metadata["annotations"]}
+    labels = metadata["labels"] | _identity_labels(compiled.snapshot)
+    template = {"labels": labels, "annotations": metadata["annotations"]}
     # What only the input and the model need is left out, because it may be missing or scarce.
     of_output = compiled.snapshot.model_copy(
         update={
             "endpoints": tuple(item for item in compiled.snapshot.endpoints if item.end == "output"),
             "claims": tuple(item for item in compiled.snapshot.claims if item.end == "output"),
             "resources": _resources(compiled.snapshot, "cpu", "memory"),
-            "model_token_audience": "",
+            "token_audiences": {
+                end: audience for end, audience in compiled.snapshot.token_audiences.items() if end == "output"
+            },
             "system_prompt": None,
             "header_secrets": tuple(one for one in compiled.snapshot.header_secrets if one.end == "output"),
             "warm_up_limit": 0,
@@ -195,7 +183,7 @@ def verify_job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata,
+        "metadata": {**metadata, "labels": {**metadata["labels"], **HELD}},
         "spec": {
             "completions": 1,
             "parallelism": NOT_STARTED,
@@ -240,6 +228,10 @@ def _metadata(name: str, run: RunRef, *, installation: str, annotations: dict[st
 
 def _numbers(*, launch: int, attempt: int) -> dict[str, str]:
     return {wellknown.LABEL_LAUNCH: str(launch), wellknown.LABEL_ATTEMPT: str(attempt)}
+
+
+def _identity_labels(snapshot: Snapshot) -> dict[str, str]:
+    return {AZURE_IDENTITY_LABEL: "true"} if snapshot.has_azure_identity else {}
 
 
 def _resources(snapshot: Snapshot, *kinds: str) -> dict[str, dict[str, str]]:
@@ -383,23 +375,20 @@ def _volumes(compiled: CompiledRun) -> list[tuple[Object, list[Object]]]:
         _mounted("tmp", {"emptyDir": {"sizeLimit": snapshot.tmp_size} if snapshot.tmp_size else {}}, at_tmp),
         _mounted("contract", {"configMap": contract}, at_contract),
     ]
-    for endpoint in snapshot.endpoints:
-        if endpoint.end == "model" and snapshot.model_token_audience:
-            continue  # beside the token
-        # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
-        secret = {"secretName": endpoint.secret, "optional": not snapshot.is_our_runner, "defaultMode": 0o444}
-        volumes.append(_mounted(f"endpoint-{endpoint.end}", {"secret": secret}, _read_only(endpoint.end)))
-    if audience := snapshot.model_token_audience:
-        secrets = [one.secret for one in snapshot.endpoints if one.end == "model"]
-        sources: list[Object] = [{"secret": {"name": one, "optional": not snapshot.is_our_runner}} for one in secrets]
-        sources.append(
-            {"serviceAccountToken": {"audience": audience, "expirationSeconds": TOKEN_SECONDS, "path": "token"}}
-        )
-        volumes.append(_mounted(MODEL_SECRET_VOLUME, _projected(sources), _read_only("model")))
+    # A custom image looks up its Secret itself, so a missing Secret must not keep the Pod from starting.
+    optional = not snapshot.is_our_runner
+    secrets = {one.end: one.secret for one in snapshot.endpoints}
+    for side in dict.fromkeys((*secrets, *snapshot.token_audiences)):
+        source: Object = {"secret": {"secretName": secrets.get(side), "optional": optional, "defaultMode": 0o444}}
+        if audience := snapshot.token_audiences.get(side):
+            token = {"audience": audience, "expirationSeconds": TOKEN_SECONDS, "path": "token"}
+            beside = [{"secret": {"name": secrets[side], "optional": optional}}] if side in secrets else []
+            source = _projected([*beside, {"serviceAccountToken": token}])
+        volumes.append(_mounted(f"endpoint-{side}", source, _read_only(side)))
     headers: dict[str, list[Object]] = {}
     for header in snapshot.header_secrets:  # each becomes a file that is named after its place in the list
         item = {"key": header.key, "path": str(header.index)}
-        secret = {"name": header.secret, "items": [item], "optional": not snapshot.is_our_runner}
+        secret = {"name": header.secret, "items": [item], "optional": optional}
         headers.setdefault(header.end, []).append({"secret": secret})
     for end, sources in headers.items():
         volumes.append(_mounted(f"headers-{end}", _projected(sources), _read_only(f"{end}-headers")))

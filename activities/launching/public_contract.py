@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from inferrun.http_headers import is_descriptive, split_header
 from inferrun.resources import InferenceRun
-from inferrun.resources.storage import FILE_LABEL, S3_LABEL
+from inferrun.resources.storage import FILE_LABEL, OBJECT_LABELS
 from inferrun.text import public_url
 
 HIDDEN: Final = "(not shown)"
@@ -21,7 +21,7 @@ HIDDEN: Final = "(not shown)"
 _CREDENTIALS: Final = ("authorization", "password", "passwd", "token", "secret", "apikey", "accesskey", "secretkey")
 """Ends of names, without - and _."""
 
-_WITHOUT_QUERY: Final = (FILE_LABEL, S3_LABEL)
+_WITHOUT_QUERY: Final = (FILE_LABEL, *OBJECT_LABELS)
 """The labels whose path may contain a question mark. By their outputs other runs and users find the results."""
 
 

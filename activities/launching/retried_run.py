@@ -9,7 +9,7 @@ from inferrun.contract import Contract, RetriedRun, dump_contract
 from inferrun.names import job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL, S3_LABEL, SQL_LABEL
+from inferrun.resources.storage import FILE_LABEL, KRATEO_LABEL, OBJECT_LABELS, SQL_LABEL
 from inferrun.text import one_line
 
 
@@ -32,7 +32,7 @@ def retried_run(run: InferenceRun, earlier: InferenceRun, config: InferenceConfi
         raise _invalid(
             run,
             f"the output of the InferenceConfig is {KRATEO_LABEL}, and a data handler cannot be asked what it has stored; outputs "
-            f"that can be completed are {FILE_LABEL}, {S3_LABEL} and {SQL_LABEL}",
+            f"that can be completed are {', '.join((FILE_LABEL, *OBJECT_LABELS))} and {SQL_LABEL}",
         )
     output = earlier.status.output
     return RetriedRun(

@@ -50,6 +50,7 @@ def propagated_annotations(run: InferenceRun, *, excluded: Collection[str]) -> d
 
 
 End = Literal["input", "output"]
+SecretEnd = Literal["input", "output", "model"]
 
 CONTRACT_KEY = "contract.json"
 SNAPSHOT_KEY = "snapshot.json"
@@ -59,7 +60,7 @@ SNAPSHOT_KEY = "snapshot.json"
 class EndpointSecret(Frozen):
     """The Secret of an input, an output or the model server, and the namespace that its reference names."""
 
-    end: Literal["input", "output", "model"]
+    end: SecretEnd
     secret: str
     named_namespace: str = ""
 
@@ -67,7 +68,7 @@ class EndpointSecret(Frozen):
 class HeaderSecret(Frozen):
     """The key of a Secret that holds the value of a header; `index` is its place in the list of the end's headers."""
 
-    end: Literal["input", "output", "model"]
+    end: SecretEnd
     index: int
     secret: str
     key: str
@@ -119,8 +120,11 @@ class Snapshot(Frozen):
 
     has_fixed_group: bool = True
     service_account: str = ""
-    model_token_audience: str = ""
-    """Audience of the token of the service account that is mounted for the model server; empty: none."""
+    token_audiences: dict[SecretEnd, str] = Field(default_factory=dict)
+    """Audiences of the tokens of the service account that are mounted for an end."""
+
+    has_azure_identity: bool = False
+    """Whether Azure's webhook is to give the Pod the identity of its service account."""
 
     resources: dict[str, dict[str, str]] = Field(default_factory=dict)
     placement: Placement = Placement()

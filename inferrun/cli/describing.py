@@ -91,11 +91,9 @@ def _fields(run: InferenceRun, *, now: datetime) -> Iterator[tuple[str, object]]
         yield "parameter", f"{key}={one_line(value, limit=VALUE_LIMIT)}"
     if status.pace is not None and not status.is_terminal:
         yield "progress", run_facts(run, now=now)
-        if status.pace.requests:
-            yield (
-                "requests",
-                f"{status.pace.requests:,} of the current Pod, {status.pace.failed_requests:,} of them failed",
-            )
+        if sent := status.pace.requests:
+            each = f"{status.pace.request_seconds / sent:.1f} s each on average"
+            yield "requests", f"{sent:,} of the current Pod, {each}, {status.pace.failed_requests:,} of them failed"
     if records is not None:
         total = "?" if records.total is None else f"{records.total:,}"
         yield "records", f"{total} total, {records.completed:,} predicted, {records.failed:,} failed"

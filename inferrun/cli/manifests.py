@@ -27,6 +27,7 @@ from inferrun.resources import (
     parse_config,
     parse_run,
 )
+from inferrun.resources.storage import AZURE_LABEL, GCS_LABEL, S3_LABEL
 from inferrun.resources.validation import (
     config_problems,
     config_warnings,
@@ -137,8 +138,15 @@ def validate(
 
 FORMATS: Final = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".jsonl": "jsonl"}
 MODEL_FORMS: Final = "URL of its inference endpoint, or name of an InferenceService"
-INPUT_FORMS: Final = "s3://BUCKET/KEY, pvc://CLAIM/PATH, https://HOST/FILE or a query that starts with SELECT"
-OUTPUT_FORMS: Final = "s3://BUCKET/PREFIX, pvc://CLAIM/PATH or table://TABLE"
+_OBJECT_FORMS: Final = "s3://BUCKET/PATH, gs://BUCKET/PATH, abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
+INPUT_FORMS: Final = f"{_OBJECT_FORMS}, pvc://CLAIM/PATH, https://HOST/FILE or a query that starts with SELECT"
+OUTPUT_FORMS: Final = f"{_OBJECT_FORMS}, pvc://CLAIM/PATH or table://TABLE"
+_ENDPOINTS: Final = {
+    S3_LABEL: "AWS_ENDPOINT_URL",
+    GCS_LABEL: "STORAGE_EMULATOR_HOST",
+    AZURE_LABEL: "AZURE_STORAGE_ENDPOINT",
+}
+"""Variables of the clouds' own programs that name another server."""
 
 
 def _name(text: str) -> str:
@@ -161,9 +169,15 @@ def _storage(text: str, *, is_input: bool) -> dict[str, object]:
     place, _, path = rest.partition("/")
     suffix = next((one for one in FORMATS if path.endswith(one)), "")
     form = {"format": FORMATS[suffix]} if suffix else {}
-    if scheme == "s3" and place and path:
-        server = os.environ.get("AWS_ENDPOINT_URL")  # as in Amazon's own programs
-        return {"s3": {"bucket": place, "path": path, **({"endpoint": server} if server else {}), **form}}
+    container, _, account = place.removesuffix(".dfs.core.windows.net").partition("@")
+    label, names = {
+        "s3": (S3_LABEL, {"bucket": place}),
+        "gs": (GCS_LABEL, {"bucket": place}),
+        "abfss": (AZURE_LABEL, {"account": account, "container": container}),
+    }.get(scheme, ("", {}))
+    if label and all(names.values()) and path:
+        server = os.environ.get(_ENDPOINTS[label])
+        return {label: {**names, "path": path, **({"endpoint": server} if server else {}), **form}}
     if scheme == "pvc" and place and path:
         return {"file": {"claimName": place, "path": path, **form}}
     if is_input and scheme in ("http", "https") and path:
@@ -208,7 +222,8 @@ def init(
     """Write a config, from five questions.
 
     Each question can be answered with an option. For another S3 server than Amazon's, set AWS_ENDPOINT_URL to its address in the
-    cluster. The file is a start: inferrun validate checks what you add to it.
+    cluster; STORAGE_EMULATOR_HOST and AZURE_STORAGE_ENDPOINT do the same for gs and abfss. The file is a start: inferrun validate
+    checks what you add to it.
     """
     given = {"name": name, "model": model, "input": input_, "output": output, "secret": secret}
     answers: dict[str, Any] = {}  # Any: each question has its own type

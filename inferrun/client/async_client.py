@@ -382,8 +382,9 @@ class AsyncClient:
     ) -> Frame:
         """Store a data frame as the input of a run, wait for the run, and return the frame with `prediction` and `error`.
 
-        The input of the config must be of the label `s3`, with a placeholder such as `$(run.name)` in its path. The other arguments
-        are those of `submit`, `wait` and `results`. Raises ResultsError, InvalidRequest, RunFailed, WaitTimedOut.
+        The input of the config must be of the label `s3`, `gcs` or `azure`, with a placeholder such as `$(run.name)` in its path.
+        The other arguments are those of `submit`, `wait` and `results`. Raises ResultsError, InvalidRequest, RunFailed and
+        WaitTimedOut.
         """
         place = namespace or self.namespace
         submission, name = _request(config, parameters, name=name, given={"namespace": place}, options=options)
@@ -412,7 +413,8 @@ class AsyncClient:
             except KubeError as error:
                 raise ResultsUnreachable(
                     f"there are no credentials for the store, and its Secret {namespace}/{name} cannot be read ({error}); pass "
-                    "credentials=, or set the variables of Amazon (AWS_ACCESS_KEY_ID, …) or of PostgreSQL (PGHOST, …)"
+                    "credentials=, or set the variables of the cloud (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, "
+                    "AZURE_STORAGE_ACCOUNT_KEY, …) or of PostgreSQL (PGHOST, …)"
                 ) from error
             return {key: b64decode(value).decode(errors="replace") for key, value in data.items()}
 

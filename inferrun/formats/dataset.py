@@ -36,6 +36,11 @@ class ListedFile:
     """Differs if the content does; empty if the place has no such thing."""
 
 
+def quoted_tag(tag: str | None) -> str:
+    """An object's ETag as it is in headers: some servers list it without quotes."""
+    return f'"{tag}"' if tag and not tag.endswith('"') else tag or ""
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """What is read and what is not."""

@@ -89,8 +89,8 @@ def check_store(sink: OutputStore, contract: Contract, columns: ColumnSelection)
     if columns.copies_any and not isinstance(sink, CopyingStore):
         label = next(iter(contract.output), "")
         raise ContractError(
-            f"output.{label}: it does not store columns of the input; use file, s3 or sql, or remove joinSource and "
-            "passThroughColumns"
+            f"output.{label}: it does not store columns of the input; use file, s3, gcs, azure or sql, or remove joinSource "
+            "and passThroughColumns"
         )
 
 

@@ -422,5 +422,14 @@ class Counts:
     failed_requests: int = field(default=0, compare=False)
     """Number of those that failed."""
 
+    request_seconds: float = field(default=0, compare=False)
+    """Time that those requests took together."""
+
+    sent_bytes: int = field(default=0, compare=False)
+    """Memory of the records in those requests; records that are sent again count again."""
+
+    received_bytes: int = field(default=0, compare=False)
+    """Memory of the predictions in the responses."""
+
     note: str = field(default="", compare=False)
     """Why requests are not sent as usual, for people; empty if they are."""

@@ -151,7 +151,7 @@ class ModelRequests(ResourceModel):
     """Timeout of one request to the model server in seconds. Default: 300."""
 
     storage_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
-    """Seconds without data from a data handler or an S3 server before a request to it fails. Default: 600."""
+    """Seconds without data from a data handler or an object store before a request to it fails. Default: 600."""
 
 
 class RunnerLimits(ResourceModel):
@@ -182,14 +182,16 @@ class JoinSource(StrEnum):
 
 
 class Storage(ResourceModel):
-    """Input and output. The built-in runner supports the labels file, http and run (input only), krateo, s3 and sql; settings
-    under any other label are passed unmodified to a custom image."""
+    """Input and output. The built-in runner supports the labels file, s3, gcs, azure, sql, krateo, and for the input http and run;
+    settings under any other label are passed unmodified to a custom image."""
 
     input: StorageMap | None = None
-    """Source of the records: a label (file, http, krateo, run, s3, sql, or one that a custom image supports) with its settings."""
+    """Source of the records: a label (file, s3, gcs, azure, http, krateo, run, sql, or one that a custom image supports) with its
+    settings."""
 
     output: StorageMap | None = None
-    """Destination of the predictions: a label (file, krateo, s3, sql, or one that a custom image supports) with its settings."""
+    """Destination of the predictions: a label (file, s3, gcs, azure, krateo, sql, or one that a custom image supports) with its
+    settings."""
 
 
 class ResourceRequirements(ResourceModel):
@@ -227,8 +229,8 @@ class InferenceConfigSpec(ResourceModel):
     """Memory, disk and sizes that the built-in runner observes."""
 
     storage: Storage
-    """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels file, http, krateo,
-    s3 and sql may contain placeholders such as $(params.region), $(interval.start:%Y-%m-%d) and $(run.name)."""
+    """Source of the records and destination of the predictions. Paths, URLs, queries and tables of the labels of the
+    built-in runner may contain placeholders such as $(params.region), $(interval.start:%Y-%m-%d) and $(run.name)."""
 
     parameters: Annotated[tuple[Parameter, ...], Field(max_length=MAX_PARAMETERS)] | None = None
     """Parameters that runs may set. A run that sets another one, or omits a required one, is rejected. Default: any are allowed."""
@@ -251,7 +253,7 @@ class InferenceConfigSpec(ResourceModel):
 
     ca_bundle: CABundle | None = None
     """Certificates of authorities that the built-in runner trusts besides those of its image: for the model server, data handlers
-    and S3 servers. In every image, they are in the file that the environment variable INFERRUN_CA_BUNDLE names."""
+    and object stores. In every image, they are in the file that the environment variable INFERRUN_CA_BUNDLE names."""
 
     image: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
     """Image of the runner. Default: the installation's runner image. Any image that reads /tmp/contract.json can be used."""
@@ -286,8 +288,8 @@ class InferenceConfigSpec(ResourceModel):
 
     shards: Shards | None = None
     """Number of Pods among which a run is divided. Each has the resources and the number of requests that this config states. More
-    than 1 requires the built-in runner, an input of the label file, s3 or run, and an output of the label file or s3.
-    Default: 1."""
+    than 1 requires the built-in runner, an input of the label file, s3, gcs, azure or run, and an output of the label file,
+    s3, gcs or azure. Default: 1."""
 
     resources: ResourceRequirements | None = None
     """CPU, memory, ephemeral-storage and other resources of the runner's container."""

@@ -78,7 +78,7 @@ class InferenceRunSpec(ResourceModel):
 
     shards: Shards | None = None
     """Number of Pods among which the run is divided; more than 1 requires the built-in runner, an input of the label
-    file, s3 or run, and an output of the label file or s3. Default: the value in the config."""
+    file, s3, gcs, azure or run, and an output of the label file, s3, gcs or azure. Default: the value in the config."""
 
     resources: ResourceRequirements | None = None
     """Resources of the runner's container. What is set for a resource, such as memory, replaces request and limit of that resource
@@ -91,7 +91,7 @@ class InferenceRunSpec(ResourceModel):
     retry_of: ResourceName | None = None
     """Name of an ended run in the same namespace whose failed records are predicted again. The output of this run is complete: it
     contains the predictions of that run, too. Input and output must be the same, except for records that have ids; the output must
-    be of the label file, s3 or sql. Only with the built-in runner. Not with schedule."""
+    be of the label file, s3, gcs, azure or sql. Only with the built-in runner. Not with schedule."""
 
     pending_timeout_seconds: Seconds | None = None
     """Maximum time in seconds that the run may stay Pending, for example while it waits for an image or a Secret.

@@ -15,6 +15,9 @@ HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"
 KRATEO_LABEL: Final = "krateo"
 S3_LABEL: Final = "s3"
+GCS_LABEL: Final = "gcs"
+AZURE_LABEL: Final = "azure"
+OBJECT_LABELS: Final = (S3_LABEL, GCS_LABEL, AZURE_LABEL)
 HTTP_LABEL: Final = "http"
 SQL_LABEL: Final = "sql"
 RUN_LABEL: Final = "run"
@@ -22,7 +25,8 @@ RUN_LABEL: Final = "run"
 CLAIM_KEY: Final = "claimName"
 """In a storage object: the PersistentVolumeClaim that is mounted for it."""
 
-SECRET_KEYS: Final = (("credentialsRef",), ("api", "endpointRef"))
+CREDENTIALS_KEY: Final = "credentialsRef"
+SECRET_KEYS: Final = ((CREDENTIALS_KEY,), ("api", "endpointRef"))
 """Where a storage object may name the Secret that is mounted for it. A plug-in declares in this way what it needs."""
 
 
@@ -208,15 +212,27 @@ class SecretRef(ResourceModel):
     """Name of the Secret."""
 
 
-class S3Storage(FolderStorage):
-    """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
-
-    bucket: Annotated[str, Field(min_length=3, max_length=63)]
-    """Name of the bucket."""
+class ObjectStorage(FolderStorage):
+    """Objects in a bucket or a container."""
 
     path: Annotated[str, Field(min_length=1, max_length=1024)]
     """Input: the key of an object; a prefix that ends with "/", below which objects with the format's extensions are read, also in
     nested folders such as dt=2026-11-23/; or a pattern with *, ? and **. Output: the prefix for results and manifest."""
+
+    endpoint: Annotated[str, Field(max_length=2048)] | None = None
+    credentials_ref: SecretRef | None = None
+
+    @property
+    def root(self) -> str:
+        """The URL of the bucket or container."""
+        raise NotImplementedError
+
+
+class S3Storage(ObjectStorage):
+    """Objects of a bucket, on Amazon S3 or a server that is compatible with it."""
+
+    bucket: Annotated[str, Field(min_length=3, max_length=63)]
+    """Name of the bucket."""
 
     endpoint: Annotated[str, Field(max_length=2048)] | None = None
     """URL of the server, such as http://minio.storage:9000. Default: Amazon S3."""
@@ -233,6 +249,66 @@ class S3Storage(FolderStorage):
 
     requester_pays: bool | None = None
     """Whether the account of the credentials pays for the requests, which some buckets demand. Default: false."""
+
+    @property
+    def root(self) -> str:
+        """The URL of the bucket."""
+        return f"s3://{self.bucket}"
+
+
+class WorkloadIdentity(ResourceModel):
+    """How Google knows the Pod's service account: by workload identity federation."""
+
+    audience: Annotated[str, Field(max_length=512, pattern=r"^//iam\.googleapis\.com/\S+$")]
+    """The provider that trusts the cluster, such as
+    //iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/POOL/providers/NAME."""
+
+    service_account: Annotated[str, Field(max_length=256)] | None = None
+    """The service account of Google to impersonate. Default: the Pod's own identity in the pool has the permissions."""
+
+
+class GcsStorage(ObjectStorage):
+    """Objects of a bucket of Google Cloud Storage."""
+
+    bucket: Annotated[str, Field(min_length=3, max_length=222)]
+    """Name of the bucket."""
+
+    endpoint: Annotated[str, Field(max_length=2048)] | None = None
+    """URL of the server. Default: https://storage.googleapis.com."""
+
+    credentials_ref: SecretRef | None = None
+    """Secret with the key file of a service account of Google in the key credentials.json. Default: workloadIdentity; without
+    one, requests have no credentials."""
+
+    workload_identity: WorkloadIdentity | None = None
+    """Credentials for the token of the Pod's service account (serviceAccountName), instead of credentialsRef."""
+
+    @property
+    def root(self) -> str:
+        """The URL of the bucket."""
+        return f"gs://{self.bucket}"
+
+
+class AzureStorage(ObjectStorage):
+    """Objects of a container of Azure Blob Storage."""
+
+    account: Annotated[str, Field(min_length=3, max_length=24)]
+    """Name of the storage account."""
+
+    container: Annotated[str, Field(min_length=3, max_length=63)]
+    """Name of the container."""
+
+    endpoint: Annotated[str, Field(max_length=2048)] | None = None
+    """URL of the account, for other clouds and emulators. Default: https://<account>.blob.core.windows.net."""
+
+    credentials_ref: SecretRef | None = None
+    """Secret with accountKey, with sasToken, or with tenantId, clientId and clientSecret. Default: the identity of the Pod's
+    service account (serviceAccountName); without one, requests have no credentials."""
+
+    @property
+    def root(self) -> str:
+        """The URL of the container."""
+        return f"abfss://{self.container}@{self.account}.dfs.core.windows.net"
 
 
 class HttpStorage(DatasetStorage):
@@ -289,12 +365,19 @@ class RunStorage(ResourceModel):
     interval."""
 
 
+OBJECT_STORES: Final[dict[str, type[ObjectStorage]]] = {
+    S3_LABEL: S3Storage,
+    GCS_LABEL: GcsStorage,
+    AZURE_LABEL: AzureStorage,
+}
+"""The labels of objects in buckets and containers."""
+
 SCHEMA_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
 """The labels whose settings have a schema in the CRD, whatever the image."""
 
 KNOWN_LABELS: Final[dict[str, type[ResourceModel]]] = {
     **SCHEMA_LABELS,
-    S3_LABEL: S3Storage,
+    **OBJECT_STORES,
     HTTP_LABEL: HttpStorage,
     SQL_LABEL: SqlStorage,
     RUN_LABEL: RunStorage,

@@ -14,14 +14,15 @@ from inferrun.resources.config import SIZE
 from inferrun.resources.problems import Problem, invalid
 from inferrun.resources.storage import (
     FILE_LABEL,
+    OBJECT_LABELS,
     RUN_LABEL,
-    S3_LABEL,
     CsvOptions,
     DatasetStorage,
     FolderStorage,
+    GcsStorage,
     HttpStorage,
+    ObjectStorage,
     RunStorage,
-    S3Storage,
     SqlStorage,
 )
 from inferrun.text import public_url
@@ -29,8 +30,8 @@ from inferrun.text import public_url
 End = Literal["input", "output"]
 
 SHARED_LABELS: Final[dict[End, tuple[str, ...]]] = {
-    "input": (FILE_LABEL, S3_LABEL, RUN_LABEL),
-    "output": (FILE_LABEL, S3_LABEL),
+    "input": (FILE_LABEL, *OBJECT_LABELS, RUN_LABEL),
+    "output": (FILE_LABEL, *OBJECT_LABELS),
 }
 """The labels whose stores several Pods can share: every Pod reads the same ranges, and each chunk is committed once."""
 
@@ -63,13 +64,20 @@ def store_problems(storage: BaseModel, *, end: End, path: str) -> Iterator[Probl
         case HttpStorage(credentials_ref=None):
             allowed = "it is required, unless the Secret of credentialsRef has a key url"
             yield invalid(f"{path}.url", None, allowed)
-        case S3Storage(endpoint=str(endpoint)):
-            yield from _url_problems(f"{path}.endpoint", endpoint)
+        case ObjectStorage():
+            yield from _object_problems(storage, path=path)
         case RunStorage(name=name, schedule=schedule) if (name is None) == (schedule is None):
             allowed = "set either name, of a run, or schedule, whose run of the same interval is read"
             yield invalid(f"{path}.name", name, allowed)
         case SqlStorage():
             yield from _sql_problems(storage, end=end, path=path)
+
+
+def _object_problems(storage: ObjectStorage, *, path: str) -> Iterator[Problem]:
+    if storage.endpoint is not None:
+        yield from _url_problems(f"{path}.endpoint", storage.endpoint)
+    if isinstance(storage, GcsStorage) and storage.workload_identity and storage.credentials_ref:
+        yield invalid(f"{path}.workloadIdentity", "set", "excludes credentialsRef; remove one of them")
 
 
 def _csv_problems(options: CsvOptions, *, form: str, path: str) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ from inferrun.placeholders import (
 )
 from inferrun.resources.parameters import Parameter
 from inferrun.resources.sql_text import PartKind, parts_of
-from inferrun.resources.storage import FileStorage, HttpStorage, KrateoStorage, RunStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import OBJECT_STORES, FileStorage, HttpStorage, KrateoStorage, RunStorage, SqlStorage
 
 SETTING: Final = "inferrun.p"
 """What a value of a query is called in the session of the database, with its number from 1."""
@@ -237,7 +237,7 @@ def _joined(pieces: Iterable[_Piece]) -> str:
 
 _PLACES: Final[dict[type[BaseModel], Mapping[tuple[str, ...], Callable[[_Resolution, str], str]]]] = {
     FileStorage: {("path",): _Resolution.path},
-    S3Storage: {("path",): _Resolution.path},
+    **{store: {("path",): _Resolution.path} for store in OBJECT_STORES.values()},
     HttpStorage: {("url",): _Resolution.url},
     RunStorage: {("name",): _Resolution.object_name, ("schedule",): _Resolution.object_name},
     SqlStorage: {("query",): _Resolution.query, ("table",): _Resolution.table},

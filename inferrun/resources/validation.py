@@ -354,6 +354,9 @@ def _storage_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
                 yield from map(template_problem, sample.faults)
                 if not sample.faults:
                     yield from storage_problems(sample.storage, model=models[label], end=name, path=f"{path}.{label}")
+                if isinstance(value, dict) and "workloadIdentity" in value and not spec.service_account_name:
+                    reason = "but serviceAccountName is not set, whose token it would be"
+                    yield invalid(f"{path}.{label}.workloadIdentity", "set", reason)
             elif not isinstance(value, dict):
                 yield invalid(f"{path}.{label}", shown(value), "must be an object")
     yield from _size_problems("spec.storage", spec.storage.model_dump(mode="json"))

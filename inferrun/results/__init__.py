@@ -57,9 +57,9 @@ def read_results(
     """Return the results of a run that has succeeded, which are read when they are used. Raises ResultsError.
 
     `directory`: for the store `file`, where the claim of the output is mounted, or where a copy of the run's folder is; or the
-    directories of several claims by their names. `credentials`: for `s3` and `sql`, values by the keys that a Secret for the store
-    has, and `endpoint` of a bucket; without them, the environment is used (`AWS_*`, `PG*`), and then `read_secret`. `join_input`
-    adds the columns of the input, which is read again.
+    directories of several claims by their names. `credentials`: for the other stores, values by the keys that a Secret for the
+    store has, and `endpoint` of a bucket; without them, the environment is used (`AWS_*`, `GOOGLE_*`, `AZURE_*`, `PG*`), and then
+    `read_secret`. `join_input` adds the columns of the input, which is read again.
     """
     output = committed_output(run)
     access = Access(

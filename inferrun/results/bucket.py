@@ -1,50 +1,121 @@
-"""Objects of a bucket. obstore is imported when a bucket is opened.
+"""Objects of a bucket or a container. obstore is imported when one is opened.
 
 It repeats requests that fail, and finds credentials in the environment that are not keys, such as the token of a service account.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, TypedDict, cast
 from urllib.parse import urlsplit
 
-from inferrun.formats.dataset import ListedFile
-from inferrun.resources.storage import S3Storage
+from inferrun.formats.dataset import ListedFile, quoted_tag
+from inferrun.resources.storage import AzureStorage, GcsStorage, ObjectStorage, S3Storage
 from inferrun.results.access import Access, load
 from inferrun.results.errors import ResultsChanged, ResultsUnreachable
 
 if TYPE_CHECKING:
-    from obstore.store import S3Config, S3Credential, S3Store
+    from obstore.store import (
+        AzureConfig,
+        AzureStore,
+        ClientConfig,
+        GCSConfig,
+        GCSStore,
+        RetryConfig,
+        S3Config,
+        S3Credential,
+        S3Store,
+    )
 
-_KEYS: Final = {
+_S3_KEYS: Final = {
     "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
     "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
     "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
 }
 """The keys of a Secret, each under our name and under the name of Amazon's variables."""
 
-_LOGINS: Final = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+_GCS_KEY: Final = "credentials.json"
+_NO_GCS_KEY: Final = (
+    '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": "", "gcs_base_url": ""}'
 )
-"""Variables of which one says that the environment has credentials."""
+"""Requests without credentials. With `skip_signature`, obstore asks the metadata service of a node for some."""
 
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_AZURE_KEYS: Final = {
+    "access_key": {"accountKey": "account_key"},
+    "sas_token": {"sasToken": "sas_key"},
+    "client_secret": {"tenantId": "tenant_id", "clientId": "client_id", "clientSecret": "client_secret"},
+}
+"""The keys of a Secret, with their names in obstore, by its types of credentials."""
+
 _RETRY_SECONDS: Final = 60
 
 
-class BucketFiles:
-    """The objects of a bucket."""
+@dataclass(frozen=True, slots=True)
+class _Cloud:
+    """Where credentials and servers of a cloud come from."""
 
-    def __init__(self, storage: S3Storage, access: Access) -> None:
+    name: str
+    keys: frozenset[str]
+    """The keys of a Secret."""
+
+    logins: tuple[str, ...]
+    """Variables of which one says that the environment has credentials."""
+
+    endpoints: tuple[str, ...]
+    """Variables that name the server."""
+
+
+_CLOUDS: Final[dict[type[ObjectStorage], _Cloud]] = {
+    S3Storage: _Cloud(
+        "Amazon S3",
+        frozenset(name for names in _S3_KEYS.values() for name in names),
+        (
+            "AWS_ACCESS_KEY_ID",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        ),
+        ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    ),
+    GcsStorage: _Cloud(
+        "Google Cloud Storage",
+        frozenset({_GCS_KEY}),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT_KEY"),
+        ("STORAGE_EMULATOR_HOST",),
+    ),
+    AzureStorage: _Cloud(
+        "Azure Blob Storage",
+        frozenset(name for names in _AZURE_KEYS.values() for name in names),
+        (
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_SAS_TOKEN",
+            "AZURE_CLIENT_SECRET",
+            "AZURE_FEDERATED_TOKEN_FILE",
+            "AZURE_USE_AZURE_CLI",
+        ),
+        ("AZURE_STORAGE_ENDPOINT",),
+    ),
+}
+
+
+class _Options(TypedDict):
+    client_options: "ClientConfig"
+    retry_config: "RetryConfig"
+    skip_signature: bool
+
+
+class BucketFiles:
+    """The objects of a bucket or a container."""
+
+    def __init__(self, storage: ObjectStorage, access: Access) -> None:
         """Raises ResultsUnreachable without credentials, and PackageMissing."""
         self._obstore = load("obstore", extra="results")
-        self._bucket = storage.bucket
-        endpoint = access.credentials.get("endpoint") or next(filter(None, map(access.environment.get, _ENDPOINTS)), "")
-        self._endpoint = endpoint or storage.endpoint or ""
+        self._root = storage.root
+        self._cloud = _CLOUDS[type(storage)]
+        variables = map(access.environment.get, self._cloud.endpoints)
+        named = (access.credentials.get("endpoint"), *variables, storage.endpoint)
+        self._endpoint = next(filter(None, named), "")
         self._store = self._open(storage, access)
 
     def read(self, name: str, *, size: int | None = None) -> bytes | None:
@@ -63,11 +134,11 @@ class BucketFiles:
             if prefix != path:
                 try:
                     one = self._obstore.head(self._store, path)
-                    return [ListedFile(path, one["size"], one["e_tag"] or "")]
+                    return [ListedFile(path, one["size"], quoted_tag(one["e_tag"]))]
                 except FileNotFoundError:
                     pass
             pages = list(self._obstore.list(self._store, prefix, chunk_size=1000))
-        found = [ListedFile(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page]
+        found = [ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"])) for page in pages for one in page]
         # Consoles create an object for the folder itself.
         return [one for one in found if f"{one.name}/" != prefix]
 
@@ -87,55 +158,68 @@ class BucketFiles:
             except exists:
                 found = self.read(name, size=len(content))
         if found != content:
-            raise ResultsChanged(f"s3://{self._bucket}/{name} exists already, with another content; it is not replaced")
+            raise ResultsChanged(f"{self._root}/{name} exists already, with another content; it is not replaced")
 
-    def _open(self, storage: S3Storage, access: Access) -> "S3Store":
-        config: S3Config = {"region": storage.region or "us-east-1", "virtual_hosted_style_request": not self._endpoint}
-        if self._endpoint:
-            config["endpoint"] = self._endpoint
-        config["request_payer"] = bool(storage.requester_pays)
-        provider = None
-        keys = {name for names in _KEYS.values() for name in names}
-        is_keyless = any(map(access.environment.get, _LOGINS))
-        if storage.credentials_ref is not None or is_keyless or not keys.isdisjoint(access.credentials):
-            secret = storage.credentials_ref.name if storage.credentials_ref else ""
-            fix = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            login = access.login(keys=keys, secret=secret, variables=_LOGINS, fix=fix)
-            provider = _provider_of(login) if login is not None else None
-        else:
-            config["skip_signature"] = True
-        store: S3Store = load("obstore.store", extra="results").S3Store(
-            storage.bucket,
-            config=config,
-            credential_provider=provider,
-            client_options={"allow_http": urlsplit(self._endpoint).scheme == "http"},
-            retry_config={"retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
-        )
-        return store
+    def _open(self, storage: ObjectStorage, access: Access) -> "S3Store | GCSStore | AzureStore":
+        keys, variables, ref = self._cloud.keys, self._cloud.logins, storage.credentials_ref
+        has_variables = any(map(access.environment.get, variables))
+        login, has_login = None, ref is not None or has_variables or not keys.isdisjoint(access.credentials)
+        if has_login:
+            login = access.login(keys=keys, secret=ref.name if ref else "", variables=variables, fix=variables[0])
+        options: _Options = {
+            "client_options": {"allow_http": urlsplit(self._endpoint).scheme == "http"},
+            "retry_config": {"retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
+            "skip_signature": not has_login,
+        }
+        try:
+            match storage:
+                case GcsStorage():
+                    return _open_gcs(storage, self._endpoint, login, options)
+                case AzureStorage():
+                    return _open_azure(storage, self._endpoint, login, options)
+                case _:
+                    return _open_s3(cast("S3Storage", storage), self._endpoint, login, options)
+        except load("obstore.exceptions", extra="results").BaseError as error:
+            raise ResultsUnreachable(f"the credentials for {self._root} cannot be used; check their form") from error
 
     @contextmanager
     def _errors(self, name: str) -> Iterator[None]:
         errors = load("obstore.exceptions", extra="results")
-        where = f"s3://{self._bucket}/{name}"
+        where = f"{self._root}/{name}"
         try:
             yield
         except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
-            raise ResultsUnreachable(f"{where}: access denied; check the access key and its permissions") from error
+            raise ResultsUnreachable(f"{where}: access denied; check the credentials and their permissions") from error
         except FileNotFoundError as error:
-            raise ResultsUnreachable(f"{where}: the bucket does not exist, or the access key is unknown") from error
+            raise ResultsUnreachable(
+                f"{where}: the bucket or container does not exist, or the access key is unknown"
+            ) from error
         except (errors.BaseError, OSError) as error:
             # The text of obstore contains the whole request.
-            server = self._endpoint or "Amazon S3"
+            server = self._endpoint or self._cloud.name
             raise ResultsUnreachable(
                 f"{where}: {server} cannot be reached, or does not answer as expected ({type(error).__name__}); if it can be "
-                "reached in the cluster only, forward its port, and set AWS_ENDPOINT_URL or pass endpoint in credentials="
+                f"reached in the cluster only, forward its port, and set {self._cloud.endpoints[-1]} or pass endpoint in "
+                "credentials="
             ) from error
+
+
+def _open_s3(storage: S3Storage, endpoint: str, login: Mapping[str, str] | None, options: _Options) -> "S3Store":
+    config: S3Config = {"region": storage.region or "us-east-1", "virtual_hosted_style_request": not endpoint}
+    if endpoint:
+        config["endpoint"] = endpoint
+    config["request_payer"] = bool(storage.requester_pays)
+    provider = _provider_of(login) if login is not None else None
+    store: S3Store = load("obstore.store", extra="results").S3Store(
+        storage.bucket, config=config, credential_provider=provider, **options
+    )
+    return store
 
 
 def _provider_of(login: Mapping[str, str]) -> "Callable[[], S3Credential]":
     """Return what obstore asks for credentials. Parts of a login that are in the environment are then not used."""
-    found = {name: next((login[key].strip() for key in keys if key in login), "") for name, keys in _KEYS.items()}
-    if missing := [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]:
+    found = {name: next((login[key].strip() for key in keys if key in login), "") for name, keys in _S3_KEYS.items()}
+    if missing := [_S3_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]:
         raise ResultsUnreachable(f"the credentials for the bucket have no key {' and no key '.join(missing)}")
     credential: S3Credential = {
         "access_key_id": found["access_key_id"],
@@ -144,3 +228,32 @@ def _provider_of(login: Mapping[str, str]) -> "Callable[[], S3Credential]":
         "expires_at": None,
     }
     return lambda: credential
+
+
+def _open_gcs(storage: GcsStorage, endpoint: str, login: Mapping[str, str] | None, options: _Options) -> "GCSStore":
+    config: GCSConfig = {"base_url": endpoint} if endpoint else {}
+    if login is not None:
+        if _GCS_KEY not in login:
+            raise ResultsUnreachable(f"the credentials for the bucket have no key {_GCS_KEY}")
+        config["service_account_key"] = login[_GCS_KEY]
+    elif options["skip_signature"]:
+        config["service_account_key"] = _NO_GCS_KEY
+    store: GCSStore = load("obstore.store", extra="results").GCSStore(storage.bucket, config=config, **options)
+    return store
+
+
+def _open_azure(
+    storage: AzureStorage, endpoint: str, login: Mapping[str, str] | None, options: _Options
+) -> "AzureStore":
+    config: AzureConfig = {"account_name": storage.account}
+    if endpoint:
+        config["endpoint"] = endpoint
+    if login is not None:
+        kind, keys = next((one for one in _AZURE_KEYS.items() if one[1].keys() <= login.keys()), ("", {}))
+        if not kind:
+            forms = ", or ".join(" and ".join(one) for one in _AZURE_KEYS.values())
+            raise ResultsUnreachable(f"the credentials for the container lack keys: {forms}")
+        found = {name: login[key].strip().removeprefix("?") for key, name in keys.items()}
+        config |= cast("AzureConfig", {"credential_type": kind, **found})
+    store: AzureStore = load("obstore.store", extra="results").AzureStore(storage.container, config=config, **options)
+    return store

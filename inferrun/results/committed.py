@@ -14,14 +14,14 @@ from inferrun.contract import Contract
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun
 from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.storage import FILE_LABEL, S3_LABEL, SQL_LABEL, FileStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import FILE_LABEL, OBJECT_STORES, SQL_LABEL, FileStorage, ObjectStorage, SqlStorage
 from inferrun.results.errors import NoResults, ResultsError, RunNotEnded
 
 Storage = TypeVar("Storage", bound=ResourceModel)
 
-READABLE: Final[dict[str, type[FileStorage] | type[S3Storage] | type[SqlStorage]]] = {
+READABLE: Final[dict[str, type[FileStorage] | type[ObjectStorage] | type[SqlStorage]]] = {
     FILE_LABEL: FileStorage,
-    S3_LABEL: S3Storage,
+    **OBJECT_STORES,
     SQL_LABEL: SqlStorage,
 }
 """The labels of outputs that can be read."""
@@ -35,7 +35,7 @@ class CommittedOutput:
     """The run, as messages name it."""
 
     contract: Contract
-    store: FileStorage | S3Storage | SqlStorage
+    store: FileStorage | ObjectStorage | SqlStorage
     manifest_sha256: str
 
     @property

@@ -14,7 +14,7 @@ from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import JoinSource
 from inferrun.resources.problems import describe
 from inferrun.resources.resolution import resolve
-from inferrun.resources.storage import S3_LABEL, S3Storage
+from inferrun.resources.storage import OBJECT_STORES
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
 from inferrun.results.committed import storage_of
@@ -35,21 +35,24 @@ _EXTENSIONS: Final = {_OBJECTS: "jsonl"}
 def upload_frame(frame: object, run: InferenceRun, config: InferenceConfig, *, access: Access) -> None:
     """Store a frame as the object that the run will read. Raises ResultsError; nothing that exists is replaced.
 
-    The input of the config must be of the label `s3`, and its path must have a placeholder: each frame is an object of its own.
+    The label of the config's input must be one of objects, such as `s3`, and its path must have a placeholder: each frame is an
+    object of its own.
     """
     name = f"InferenceConfig {config.metadata.name}"
-    template = (config.spec.storage.input or {}).get(S3_LABEL)
-    if not isinstance(template, dict):
-        raise ResultsError(f"{name}: a data frame can be uploaded to an input of the label {S3_LABEL} only")
+    label, template = next(iter((config.spec.storage.input or {}).items()), ("", None))
+    if label not in OBJECT_STORES or not isinstance(template, dict):
+        raise ResultsError(
+            f"{name}: a data frame can be uploaded to an input of the labels {', '.join(OBJECT_STORES)} only"
+        )
     if not has_placeholders(str(template.get("path"))):
         raise ResultsError(
-            f"{name}: each data frame needs an object of its own; put a placeholder into storage.input.s3.path, as in "
+            f"{name}: each data frame needs an object of its own; put a placeholder into storage.input.{label}.path, as in "
             "uploads/$(run.name).parquet"
         )
     resolved = resolve(run, config, is_our_runner=True)
     if resolved.problems:
         raise ResultsError(describe(resolved.problems))
-    storage = storage_of(S3Storage, resolved.input[S3_LABEL], field="storage.input.s3")
+    storage = storage_of(OBJECT_STORES[label], resolved.input[label], field=f"storage.input.{label}")
     spec, form = config.spec, storage.format or "jsonl"
     has_columns = bool(
         (spec.tensors and spec.tensors.inputs) or spec.pass_through_columns or spec.join_source is JoinSource.INPUT

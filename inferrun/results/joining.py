@@ -38,7 +38,7 @@ from inferrun.plugins import (
     TypedFormat,
 )
 from inferrun.resources.resolution import VALUES_KEY
-from inferrun.resources.storage import FILE_LABEL, S3_LABEL, SQL_LABEL, FileStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import FILE_LABEL, OBJECT_STORES, SQL_LABEL, FileStorage, ObjectStorage, SqlStorage
 from inferrun.resources.templates import SETTING
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
@@ -71,8 +71,8 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
                 f"the input of {output.run} is on claim {storage.claim_name!r}; pass directory= with a mapping that has its path"
             )
         return _reader_of_files(DirectoryFiles(root), storage, output)
-    if label == S3_LABEL:
-        bucket = storage_of(S3Storage, stored, field="input.s3")
+    if label in OBJECT_STORES:
+        bucket = storage_of(OBJECT_STORES[label], stored, field=f"input.{label}")
         return _reader_of_files(BucketFiles(bucket, access), bucket, output, expected=manifest.fingerprint)
     if label == SQL_LABEL:
         table = storage_of(SqlStorage, stored, field="input.sql")
@@ -90,7 +90,7 @@ def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) ->
 
 
 def _reader_of_files(
-    files: Files, storage: FileStorage | S3Storage, output: CommittedOutput, *, expected: str = ""
+    files: Files, storage: FileStorage | ObjectStorage, output: CommittedOutput, *, expected: str = ""
 ) -> ReadInput:
     name = storage.format or "jsonl"
     record_format = cast("RecordFormat", load_format(name))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from inferrun import formats
 from inferrun.manifest import Manifest, ManifestPart, StoredFile
 from inferrun.plugins import ReadableResults
-from inferrun.resources.storage import FileStorage, S3Storage, SqlStorage
+from inferrun.resources.storage import FileStorage, ObjectStorage, SqlStorage
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
 from inferrun.results.committed import CommittedOutput
@@ -56,11 +56,9 @@ def open_store(output: CommittedOutput, access: Access) -> PartStore:
         case FileStorage() as storage:
             root, folder = _run_folder(output, storage, access)
             return _Folder(DirectoryFiles(root), folder, name=f"{storage.claim_name}/{folder}", form=storage.format)
-        case S3Storage() as storage:
+        case ObjectStorage() as storage:
             folder = _folder_name(output, storage.path)
-            return _Folder(
-                BucketFiles(storage, access), folder, name=f"s3://{storage.bucket}/{folder}", form=storage.format
-            )
+            return _Folder(BucketFiles(storage, access), folder, name=f"{storage.root}/{folder}", form=storage.format)
         case SqlStorage() as storage:
             return _Table(output, DatabaseRows(storage, access), storage)
 

@@ -344,6 +344,7 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
         message,
         started_at=seen.started_at,
         records=report.records if report is not None else None,
+        usage=report.usage if report is not None else None,
         pace=report.pace if report is not None else None,
         is_warning=bool(seen.unreachable),
     )

@@ -14,7 +14,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_status import status_after
-from inferrun.runner_report import Pace, RecordCounts
+from inferrun.runner_report import Pace, RecordCounts, TokenUsage
 from inferrun.timestamps import parse, rfc3339, utc_now
 
 
@@ -27,6 +27,7 @@ class ShownProgress:
     message: str
     started_at: str = ""
     records: RecordCounts | None = None
+    usage: TokenUsage | None = None
     pace: Pace | None = None
     is_warning: bool = False
 
@@ -87,4 +88,5 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: ShownProgress) -
         attempt=launch.attempt,
         start_time=status.start_time or progress.started_at or None,
         records=progress.records.model_dump() if progress.records is not None else None,
+        usage=progress.usage.model_dump() if progress.usage is not None else None,
     )

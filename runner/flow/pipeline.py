@@ -156,6 +156,9 @@ class Pipeline:
             concurrency=slots.number,
             requests=requests.ended,
             failed_requests=requests.failed,
+            request_seconds=requests.seconds,
+            sent_bytes=requests.sent_bytes,
+            received_bytes=requests.received_bytes,
             note=self._note or slots.shortage,
         )
         self._report(counts)

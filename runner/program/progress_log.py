@@ -39,6 +39,8 @@ class ProgressLog:
         """Write a line unconditionally."""
         records = {"total": counts.total, "completed": counts.completed, "failed": counts.failed}
         line: dict[str, object] = {"event": "progress", "records": records}
+        if counts.usage.total_tokens:
+            line["usage"] = counts.usage.model_dump(by_alias=True)
         if pace := self._pace(counts):
             line["pace"] = pace.model_dump(by_alias=True, exclude_none=True)
         if counts.note:
@@ -61,4 +63,7 @@ class ProgressLog:
             concurrency=counts.concurrency,
             requests=counts.requests,
             failed_requests=counts.failed_requests,
+            request_seconds=int(counts.request_seconds),
+            sent_bytes=counts.sent_bytes,
+            received_bytes=counts.received_bytes,
         )

@@ -18,7 +18,10 @@ def failure(error: BaseException, counts: Counts | None) -> RunnerResult:
     )
     if isinstance(error, RunnerError):
         reason = error.reason if isinstance(error, TooManyErrors) else reason_of(error.code)
-        return RunnerResult(reason=reason, message=str(error), records=records, retryable=error.is_retryable)
+        usage = counts.usage if counts and counts.usage.total_tokens else None
+        return RunnerResult(
+            reason=reason, message=str(error), records=records, usage=usage, retryable=error.is_retryable
+        )
     text = f"internal error: {type(error).__name__}; see the traceback in the Pod's log"
     return RunnerResult(reason=reason_of(RunnerError.code), message=text, records=records)
 

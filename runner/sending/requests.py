@@ -55,6 +55,12 @@ class Requests:
         self.ended = self.failed = 0
         """Number of requests that have ended, and of those that failed."""
 
+        self.seconds = 0.0
+        """Time that they took together."""
+
+        self.sent_bytes = self.received_bytes = 0
+        """Memory of the records that they sent, and of the predictions that came back."""
+
         self._duration: float | None = None
         self._searching = asyncio.Lock()
         self._candidates: list[Batch] = []
@@ -176,6 +182,9 @@ class Requests:
         finally:
             self.ended += 1
             self.failed += not is_answered
+            self.seconds += loop.time() - started
+            self.sent_bytes += batch.nbytes
+        self.received_bytes += results.values.nbytes
         self.server.answer(batch, results, started=started)
         if ticket is not None:
             duration = loop.time() - started

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.installing import install
 from tests.conformance.worlds import Disk
+from tests.integration.runner.clouds import Clouds, clouds
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 
 
@@ -45,7 +46,14 @@ def postgres() -> Iterator[Callable[[], Postgres]]:
         yield start
 
 
+@pytest.fixture(scope="session", name="clouds")
+def started_clouds() -> Iterator[Clouds]:
+    """Emulators of object stores."""
+    with clouds() as started:
+        yield started
+
+
 @pytest.fixture
-def disk(tmp_path: Path, postgres: Callable[[], Postgres]) -> Disk:
+def disk(tmp_path: Path, postgres: Callable[[], Postgres], clouds: Clouds) -> Disk:
     """The folders of a Pod, for one test."""
-    return Disk(tmp_path, postgres)
+    return Disk(tmp_path, postgres, clouds)

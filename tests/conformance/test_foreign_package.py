@@ -54,7 +54,7 @@ async def test_without_the_package_its_label_is_rejected(machine: Machine) -> No
     assert ended.code == 2
     assert (
         ended.message
-        == "input.sqlite: unknown name 'sqlite'; allowed: delta, file, http, iceberg, krateo, run, s3, sql"
+        == "input.sqlite: unknown name 'sqlite'; allowed: azure, delta, file, gcs, http, iceberg, krateo, run, s3, sql"
     )
 
 

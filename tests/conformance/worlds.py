@@ -40,10 +40,11 @@ from inferrun.plugins import (
     Source,
     StoreContext,
 )
-from inferrun.resources.storage import FileStorage, S3Storage
+from inferrun.resources.storage import OBJECT_STORES, FileStorage, S3Storage
 from inferrun.resources.templates import Given, resolve_storage
 from runner import registry
 from runner.stores.services import RunnerServices
+from tests.integration.runner.clouds import CloudBucket, Clouds
 from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server, credentials, s3_server
 from tests.integration.runner.servers import Handler, data_handler
@@ -63,6 +64,8 @@ class Disk:
     folder: Path
     postgres: Callable[[], Postgres]
     """Returns the server that all tests share, and starts it if necessary."""
+
+    clouds: Clouds
 
     def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, int] | None = None) -> StoreContext:
         """The context of a store in a Pod of a run."""
@@ -169,7 +172,7 @@ _ENCODERS: dict[str, Callable[[Rows], bytes]] = {
 
 def _write_files(folder: Path, suffixes: Sequence[str], rows: Rows) -> None:
     """Store rows in one file per suffix."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     size = -(-len(rows) // len(suffixes))
     for at, suffix in enumerate(suffixes):
         file = folder / f"{at}{suffix}"
@@ -215,15 +218,42 @@ class S3Output(OutputWorld):
     server: S3Server
 
     def stored(self, *, run: str = RUN) -> list[object]:
-        folder = self.server.bucket / "made" / f"inf-run-{run[:8]}"
-        documents = [orjson.loads(path.read_bytes()) for path in sorted((folder / "commits").glob("*"))]
-        manifest = folder / "manifest.json"
-        is_ended = manifest.exists() and "parts" in orjson.loads(manifest.read_bytes())
-        parts = orjson.loads(manifest.read_bytes())["parts"] if is_ended else [one["part"] for one in documents]
-        texts = [(folder / part["file"]).read_bytes() for part in parts]
-        lines = [orjson.loads(line) for text in texts for line in text.splitlines()]
-        assert [line["index"] for line in lines] == list(range(len(lines)))
-        return [line.get("prediction", line.get("error")) for line in lines]
+        return _stored(self.server.bucket / "made" / f"inf-run-{run[:8]}")
+
+
+def _stored(folder: Path) -> list[object]:
+    """The predictions in the files of a run."""
+    documents = [orjson.loads(path.read_bytes()) for path in sorted((folder / "commits").glob("*"))]
+    manifest = folder / "manifest.json"
+    is_ended = manifest.exists() and "parts" in orjson.loads(manifest.read_bytes())
+    parts = orjson.loads(manifest.read_bytes())["parts"] if is_ended else [one["part"] for one in documents]
+    texts = [(folder / part["file"]).read_bytes() for part in parts]
+    lines = [orjson.loads(line) for text in texts for line in text.splitlines()]
+    assert [line["index"] for line in lines] == list(range(len(lines)))
+    return [line.get("prediction", line.get("error")) for line in lines]
+
+
+@dataclass
+class CloudInput(InputWorld):
+    """Objects below a prefix."""
+
+    bucket: CloudBucket
+    suffixes: Sequence[str]
+
+    def fill(self, rows: Rows) -> None:
+        _write_files(self.disk.folder / "uploaded" / "given", self.suffixes, rows)
+        self.bucket.upload(self.disk.folder / "uploaded")
+
+
+@dataclass
+class CloudOutput(OutputWorld):
+    """Objects below a prefix."""
+
+    bucket: CloudBucket
+
+    def stored(self, *, run: str = RUN) -> list[object]:
+        copy = self.bucket.download(self.disk.folder / f"copy-{uuid.uuid4().hex}")
+        return _stored(copy / "made" / f"inf-run-{run[:8]}")
 
 
 @dataclass
@@ -512,6 +542,39 @@ async def s3_output(disk: Disk) -> AsyncIterator[OutputWorld]:
         yield S3Output(disk, "s3", right, server.spec("/made"), server)
 
 
+def cloud_input(label: str, *suffixes: str) -> OpenInputWorld:
+    """The built-in input store of another cloud."""
+
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[InputWorld]:
+        bucket = disk.clouds.bucket(label)
+        bucket.mount(disk.context().endpoints_dir / "input")
+        right = {**bucket.spec("$(params.place)/"), "allowEmpty": True}
+        yield CloudInput(
+            disk,
+            label,
+            _resolved(OBJECT_STORES[label], right, place="given"),
+            bucket.spec("../given"),
+            bucket,
+            suffixes,
+        )
+
+    return opened
+
+
+def cloud_output(label: str) -> OpenOutputWorld:
+    """The built-in output store of another cloud."""
+
+    @asynccontextmanager
+    async def opened(disk: Disk) -> AsyncIterator[OutputWorld]:
+        bucket = disk.clouds.bucket(label)
+        bucket.mount(disk.context().endpoints_dir / "output")
+        right = _resolved(OBJECT_STORES[label], bucket.spec("$(params.place)"), place="made")
+        yield CloudOutput(disk, label, right, bucket.spec("/made"), bucket)
+
+    return opened
+
+
 def http_input(*, has_ranges: bool) -> OpenInputWorld:
     """The built-in input store `http` with a server that supports ranges, or does not."""
 
@@ -632,6 +695,8 @@ INPUTS: dict[str, OpenInputWorld] = {
     "file": file_input(".jsonl", ".jsonl", form="jsonl"),
     "krateo": krateo_input,
     "s3": s3_input(".jsonl", ".jsonl"),
+    "gcs": cloud_input("gcs", ".jsonl", ".jsonl.zst"),
+    "azure": cloud_input("azure", ".jsonl", ".jsonl.zst"),
     "http": http_input(has_ranges=True),
     "sql": sql_input("select a, b from {}.given order by id;"),
     "file-csv-gzip": file_input(".csv", ".csv.gz", form="csv"),
@@ -656,7 +721,9 @@ OUTPUTS: dict[str, OpenOutputWorld] = {
     "file": file_output,
     "krateo": krateo_output,
     "s3": s3_output,
+    "gcs": cloud_output("gcs"),
+    "azure": cloud_output("azure"),
     "sql": sql_output,
     "sqlite": sqlite_output,
 }
-EXACTLY_ONCE = ("delta", "delta-s3", "iceberg", "file", "s3", "sql", "sqlite")
+EXACTLY_ONCE = ("delta", "delta-s3", "iceberg", "file", "s3", "gcs", "azure", "sql", "sqlite")

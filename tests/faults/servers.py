@@ -38,12 +38,12 @@ class Servers:
         killed.child.kill()
         await asyncio.to_thread(killed.child.wait)
 
-    def start(self, name: str) -> None:
-        """Start a server again, without waiting until it is ready."""
+    def start(self, name: str, *flags: str) -> None:
+        """Start a server again, with further flags, without waiting until it is ready."""
         self._logs += 1
         logs = self._folder / f"again-{self._logs}"
         logs.mkdir()
-        command = [str(word) for word in self._running[name].child.args]  # type: ignore[union-attr]  # a list
+        command = [str(word) for word in self._running[name].child.args] + [*flags]  # type: ignore[union-attr]  # a list
         self._running[name] = start(name, command, logs=logs, environment=server_environment(self._folder))
         self._restarted.append(self._running[name])
         self._stopped.discard(name)

@@ -72,10 +72,10 @@ async def _install(kubeconfig: Path) -> None:
                 await api.create(DEFINITIONS, None, definition)
         await api.create(CONFIG_MAPS, "kserve", _settings(files / "configmap" / "inferenceservice.yaml"))
         for name in ("sklearnserver", "mlserver", "torchserve", "vllmserver"):
-            await _create_when_served(api, RUNTIMES, None, _read(files / "runtimes" / f"kserve-{name}.yaml"))
+            await create_when_served(api, RUNTIMES, None, _read(files / "runtimes" / f"kserve-{name}.yaml"))
         await _until_discovered(api)
         template = _read(files / "llmisvcconfig" / "config-llm-template.yaml")
-        await _create_when_served(api, LLM_CONFIGS, "kserve", template)
+        await create_when_served(api, LLM_CONFIGS, "kserve", template)
     finally:
         await api.close()
 
@@ -93,7 +93,7 @@ def _read(path: Path) -> Object:
     return item
 
 
-async def _create_when_served(api: KubeClient, resource: Resource, namespace: str | None, item: Object) -> None:
+async def create_when_served(api: KubeClient, resource: Resource, namespace: str | None, item: Object) -> None:
     async with asyncio.timeout(SECONDS):
         while True:
             try:

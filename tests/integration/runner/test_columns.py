@@ -259,7 +259,7 @@ async def test_a_data_handler_stores_no_columns(krateo: Machine, machine: Machin
     (krateo.input / "rows.csv").write_text("a,note\n1,x\n")
     ended = await krateo.pod()
     assert ended.code == 2
-    assert "output.krateo: it does not store columns of the input; use file, s3 or sql" in ended.message
+    assert "output.krateo: it does not store columns of the input; use file, s3, gcs" in ended.message
 
 
 async def test_the_documented_config_works(tmp_path: Path, plain: TensorServer) -> None:

@@ -13,6 +13,7 @@ from inferrun.manifest import Manifest
 from inferrun.resources import parse_config
 from inferrun.resources.validation import config_problems
 from runner.registry import BUILT_IN, INPUTS
+from tests.integration.runner.clouds import Clouds
 from tests.integration.runner.pods import REPOSITORY, Machine
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 from tests.integration.runner.s3_server import credentials, s3_server
@@ -114,6 +115,22 @@ async def test_the_documented_config_for_buckets_works_with_parquet(tmp_path: Pa
             credentials(machine.folder / "endpoints" / side)
         await succeeded(machine)
         assert predictions_in(bucket / "out" / "inf-example") == [3.0, 2.5, 30.0]
+
+
+@pytest.mark.parametrize("label", ["gcs", "azure"])
+async def test_the_documented_configs_for_other_clouds_work(
+    tmp_path: Path, model: CountingModel, clouds: Clouds, label: str
+) -> None:
+    machine = machine_of(tmp_path, model, label)
+    bucket = clouds.bucket(label)
+    (tmp_path / "given" / "in").mkdir(parents=True)
+    (tmp_path / "given" / "in" / "rows.parquet").write_bytes(content_of(TABLE_OF_VALUES, name="parquet"))
+    bucket.upload(tmp_path / "given")
+    for side in ("input", "output"):
+        machine.contract[side][label] |= bucket.place
+        bucket.mount(machine.folder / "endpoints" / side)
+    await succeeded(machine)
+    assert predictions_in(bucket.download(tmp_path / "stored") / "out" / "inf-example") == [3.0, 2.5, 30.0]
 
 
 async def test_the_documented_config_for_data_handlers_works(

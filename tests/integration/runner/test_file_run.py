@@ -247,6 +247,9 @@ async def test_progress_says_how_many_requests_failed(file: Machine, model: Coun
     paces = [orjson.loads(line).get("pace") or {} for line in ended.stdout.splitlines()]
     requests, failed = max((pace.get("requests", 0), pace.get("failedRequests", 0)) for pace in paces)
     assert (requests, failed) == (COUNT / 50 + 3, 3)
+    sent, received = max((pace.get("sentBytes", 0), pace.get("receivedBytes", 0)) for pace in paces)
+    assert sent > COUNT * len("[0,0.5]")
+    assert received > COUNT * len("0")
 
 
 async def test_a_run_whose_requests_all_fail_says_so_while_it_tries(file: Machine, model: CountingModel) -> None:

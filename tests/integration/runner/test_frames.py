@@ -9,9 +9,10 @@ import pytest
 
 from inferrun.resources import InferenceConfig, parse_config, parse_run
 from inferrun.resources.resolution import resolve
-from inferrun.results import ResultsChanged, ResultsError, read_results
+from inferrun.results import ResultsChanged, ResultsError, ResultsUnreachable, read_results
 from inferrun.results.access import Access
 from inferrun.results.frames import upload_frame, with_results
+from tests.integration.runner.clouds import Clouds
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import S3Server, credentials
 from tests.integration.runner.servers import CountingModel
@@ -94,9 +95,48 @@ async def test_an_upload_is_repeated_but_replaces_nothing(machine: Machine, s3: 
 
 
 @pytest.mark.parametrize(
+    ("label", "variable"), [("gcs", "GOOGLE_SERVICE_ACCOUNT_KEY"), ("azure", "AZURE_STORAGE_ACCOUNT_KEY")]
+)
+async def test_a_frame_and_its_results_are_in_another_cloud(
+    machine: Machine, clouds: Clouds, label: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = clouds.bucket(label)
+    storage = {
+        "input": {label: bucket.spec("in/$(run.name)/", format="parquet")},
+        "output": {label: bucket.spec("out")},
+    }
+    config = parse_config({"metadata": {"name": "sums", "namespace": "models"}, "spec": {"storage": storage}})
+    resolved = resolve(RUN, config, is_our_runner=True)
+    machine.contract |= {"input": resolved.input, "output": resolved.output}
+    for side in ("input", "output"):
+        bucket.mount(machine.folder / "endpoints" / side)
+    frame = pandas.DataFrame(TABLE)
+    known = Access(credentials=bucket.keys)
+    upload_frame(frame, RUN, config, access=known)
+    with pytest.raises(ResultsChanged, match=r"in/sums/rows\.parquet exists already, with another content"):
+        upload_frame(frame[:3], RUN, config, access=known)
+    ended = await machine.pod()
+    assert ended.code == 0, ended.message
+    run = run_of(machine, ended)
+    with pytest.raises(ResultsUnreachable, match="keys of Secret 'credentials', or set"):
+        read_results(run)
+    joined = read_results(run, credentials=bucket.keys, join_input=True)
+    assert [(row["custom_id"], row["first"], row["prediction"]) for row in joined] == [
+        (f"c{index}", index, index + 0.5) for index in range(COUNT)
+    ]
+    (secret,) = bucket.keys.values()
+    monkeypatch.setenv(variable, secret)
+    assert len(read_results(run)) == COUNT
+
+
+@pytest.mark.parametrize(
     ("storage", "frame", "why"),
     [
-        ({"file": {"claimName": "data", "path": "in/$(run.name)"}}, TABLE, "an input of the label s3 only"),
+        (
+            {"file": {"claimName": "data", "path": "in/$(run.name)"}},
+            TABLE,
+            "an input of the labels s3, gcs, azure only",
+        ),
         (
             {"s3": {"bucket": "records", "path": "in/rows.csv"}},
             TABLE,

@@ -47,7 +47,7 @@ def objects(s3: S3Server, folder: str) -> list[dict[str, Any]]:  # Any: JSON
 async def test_each_request_has_a_response_with_its_custom_id(
     machine: Machine, s3: S3Server, llm: OpenAiServer
 ) -> None:
-    ended = await machine.process(**SMALL)
+    ended = await machine.process(**SMALL, INFERRUN_PROGRESS_SECONDS="0")
     assert (ended.code, ended.message) == (0, "300 of 300 records predicted"), ended.stderr
     lines = objects(s3, "predictions")
     assert [line["custom_id"] for line in lines] == [f"request-{index}" for index in range(COUNT)]
@@ -61,6 +61,9 @@ async def test_each_request_has_a_response_with_its_custom_id(
     assert ended.result.usage is not None
     assert ended.result.usage.total_tokens == 5 * COUNT
     assert ended.result.delivery == "ExactlyOnce"
+    tokens = [json.loads(line).get("usage", {}).get("totalTokens", 0) for line in ended.stdout.splitlines()]
+    assert tokens == sorted(tokens)
+    assert tokens[0] < tokens[-2] <= tokens[-1] == 5 * COUNT, "they are known while the run runs"
     manifest = json.loads((s3.bucket / "out" / "inf-batch-5be07ada" / "manifest.json").read_text())
     assert manifest["usage"] == {"promptTokens": 900, "completionTokens": 600, "totalTokens": 1500}
     assert manifest["records"] == {"total": 300, "completed": 300, "failed": 0}

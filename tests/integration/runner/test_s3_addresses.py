@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins import InputError, Limits, OutputError, RunnerError
-from runner.stores.s3.bucket import open_bucket
-from runner.stores.s3.spec import S3Spec
+from runner.stores.objects.bucket import open_bucket
+from runner.stores.objects.s3 import S3Spec
 
 pytestmark = pytest.mark.thorough
 

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from inferrun.plugins import Limits, OutputError
 from inferrun.plugins.limits import MIB
-from runner.stores.s3.bucket import Bucket, open_bucket
-from runner.stores.s3.spec import S3Spec
+from runner.stores.objects.bucket import Bucket, open_bucket
+from runner.stores.objects.s3 import S3Spec
 from tests.integration.runner.s3_server import credentials
 from tests.integration.runner.servers import serving
 

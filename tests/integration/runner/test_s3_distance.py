@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins import InputError, Limits
-from runner.stores.s3.bucket import open_bucket
-from runner.stores.s3.spec import S3Spec
+from runner.stores.objects.bucket import open_bucket
+from runner.stores.objects.s3 import S3Spec
 from tests.integration.runner.distant_server import at_a_distance
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.s3_server import credentials, s3_server

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from inferrun.plugins import ContractError, OutputError
 from inferrun.plugins.storage import read_spec
-from runner.stores.s3.spec import S3Spec
+from runner.stores.objects.s3 import S3Spec
 from tests.integration.runner.test_s3_conflicts import KEY, Server, bucket_of
 
 CANARY = "c4nary"

@@ -71,7 +71,6 @@ INVENTED = {
     "shim.podLabels",
     "shim.podLabels.team",
     "activities/notify_owner.py",
-    "runner/stores/s3/",
 }
 """What the examples on the page of common tasks add."""
 

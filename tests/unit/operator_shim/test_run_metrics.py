@@ -134,9 +134,9 @@ def test_a_reason_of_another_version_is_no_series_of_its_own(stage: Stage) -> No
 
 
 def test_requests_are_counted_as_running_attempts_report_them(stage: Stage) -> None:
-    stage.lists(run_of(status=running(pace={"requests": 100, "failedRequests": 10})))
+    stage.lists(run_of(status=running(pace={"requests": 100, "failedRequests": 10, "requestSeconds": 50})))
     for pace in (
-        {"requests": 130, "failedRequests": 15},
+        {"requests": 130, "failedRequests": 15, "requestSeconds": 65, "sentBytes": 3000, "receivedBytes": 700},
         None,
         {"requests": 8, "failedRequests": 2},  # another attempt
         {"requests": 8, "failedRequests": 2},
@@ -145,6 +145,24 @@ def test_requests_are_counted_as_running_attempts_report_them(stage: Stage) -> N
         stage.sees(run_of(status=running(pace=pace) if pace else waiting()))
     assert stage.value("inferrun_model_requests_total", "succeeded") == 25 + 6 + 1
     assert stage.value("inferrun_model_requests_total", "failed") == 5 + 2
+    assert stage.value("inferrun_model_request_seconds_total") == 15
+    assert stage.value("inferrun_model_request_bytes_total", "sent") == 3000
+    assert stage.value("inferrun_model_request_bytes_total", "received") == 700
+
+
+def test_tokens_are_counted_while_runs_run_and_only_once(stage: Stage) -> None:
+    def tokens(count: int) -> Object:
+        return {"promptTokens": 2 * count, "completionTokens": count, "totalTokens": 3 * count}
+
+    stage.lists(run_of(status=running(usage=tokens(10))))
+    stage.sees(run_of(status=running(usage=tokens(15))))
+    assert stage.value("inferrun_tokens_total", "prompt") == 10
+    stage.sees(run_of(status=waiting(usage=tokens(15))))
+    stage.sees(run_of(status=running(usage=tokens(0))))  # an output whose parts cannot be kept begins anew
+    for _ in range(2):
+        stage.sees(run_of(status=ended(usage=tokens(20))))
+    assert stage.value("inferrun_tokens_total", "prompt") == 10 + 40
+    assert stage.value("inferrun_tokens_total", "completion") == 5 + 20
 
 
 def test_an_end_is_counted_when_it_is_seen_and_only_then(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import selectors
 from inferrun.plugins import Batch, Limits, ModelProtocol
 from runner.sending.error_budget import ErrorBudget
 from runner.sending.reorder_window import ReorderWindow
+from runner.sending.requests import Requests
 from runner.sending.sender import Sender
 from tests.unit.runner.batches import batch, decoded
 
@@ -32,13 +33,15 @@ class _SimulatedLoop(asyncio.SelectorEventLoop):
         return self._simulated.passed
 
 
-def predict(model: ModelProtocol, count: int, found: dict[int, object], **limits: float) -> None:
-    """Send so many records, each of which is its index, until each has a prediction or an error in `found`."""
+def predict(model: ModelProtocol, count: int, found: dict[int, object], **limits: float) -> Requests:
+    """Send so many records, each of which is its index, until each has a prediction or an error in `found`. Returns what counts
+    the requests.
+    """
     with asyncio.Runner(loop_factory=_SimulatedLoop) as runner:
-        runner.run(_send_all(model, count, found, Limits.model_validate(limits)))
+        return runner.run(_send_all(model, count, found, Limits.model_validate(limits)))
 
 
-async def _send_all(model: ModelProtocol, count: int, found: dict[int, object], limits: Limits) -> None:
+async def _send_all(model: ModelProtocol, count: int, found: dict[int, object], limits: Limits) -> Requests:
     window = ReorderWindow(limit=_NEVER_FULL, in_flight=lambda: _NEVER_FULL)
     sender = Sender(model, window, limits=limits, budget=ErrorBudget(total=0), recall=None)
 
@@ -52,3 +55,4 @@ async def _send_all(model: ModelProtocol, count: int, found: dict[int, object], 
     async with asyncio.timeout(24 * 3600), asyncio.TaskGroup() as group:
         for one in batches:
             group.create_task(send(one))
+    return sender.requests

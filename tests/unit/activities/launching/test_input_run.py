@@ -158,7 +158,7 @@ def test_a_run_that_has_not_ended_is_waited_for(phase: str | None, reason: str, 
         ),
         (nightly(dryRun=True), Reason.INPUT_RUN_WITHOUT_OUTPUT, "was a dry run, which stores nothing"),
         (nightly(sha256=""), Reason.INPUT_RUN_WITHOUT_OUTPUT, "has no output with a manifest"),
-        (nightly(output=KRATEO), Reason.INPUT_RUN_WITHOUT_OUTPUT, "with one of the labels file, s3, sql"),
+        (nightly(output=KRATEO), Reason.INPUT_RUN_WITHOUT_OUTPUT, "with one of the labels file, s3, gcs, azure, sql"),
         (nightly(output={**FILE, **S3}), Reason.INPUT_RUN_WITHOUT_OUTPUT, "has no output with a manifest"),
         (
             nightly(schedule="@daily", phase="Scheduled", reason="Scheduled"),

@@ -15,6 +15,7 @@ from activities.launching.snapshot import (
     HeaderSecret,
     MountedClaim,
     MountedKey,
+    SecretEnd,
     WantedService,
 )
 from inferrun.resources.placement import Placement
@@ -62,7 +63,7 @@ def test_a_job_is_owned_by_its_run_and_labelled() -> None:
         "inferrun.dev/launch": "3",
         "inferrun.dev/attempt": "2",
     }
-    assert body["metadata"]["labels"] == wanted
+    assert body["metadata"]["labels"] == {**wanted, **manifests.HELD}
     assert body["spec"]["template"]["metadata"]["labels"] == wanted
 
 
@@ -74,23 +75,6 @@ def test_the_job_runs_one_pod_at_a_time_and_leaves_retries_to_the_workflow() -> 
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     assert "activeDeadlineSeconds" not in spec
     assert "ttlSecondsAfterFinished" not in spec
-
-
-def test_a_job_of_a_queue_waits_in_no_queue_until_it_is_started() -> None:
-    job = job_of(labels={manifests.QUEUE_LABEL: "small"})
-    assert job["spec"]["parallelism"] == 0
-    assert job["metadata"]["labels"][manifests.QUEUE_LABEL] == manifests.NO_QUEUE
-    assert job["spec"]["template"]["metadata"]["labels"][manifests.QUEUE_LABEL] == "small"
-
-
-@pytest.mark.parametrize("queue", [None, "small", manifests.NO_QUEUE])
-def test_a_job_that_is_in_its_own_queue_is_not_created_again(queue: str | None) -> None:
-    job = job_of(labels={manifests.QUEUE_LABEL: "small"} if queue else {})
-    started = job_of()
-    started["metadata"]["labels"][manifests.QUEUE_LABEL] = "default"
-    started["spec"]["parallelism"] = 1
-    assert manifests.held(job, created=job) is None
-    assert manifests.held(job_of(), created=started) is None
 
 
 @pytest.mark.parametrize("image", [{}, {"is_our_runner": False, "image": "foreign:1"}])
@@ -194,20 +178,20 @@ def test_a_secret_is_optional_for_custom_images_only(*, ours: bool, optional: bo
         assert secrets[mount["name"]]["optional"] is optional
 
 
-@pytest.mark.parametrize("secrets", [[], ["keys"]], ids=["alone", "with a Secret"])
-def test_a_token_of_the_service_account_is_mounted_for_the_model_server(secrets: list[str]) -> None:
-    ends = tuple(EndpointSecret(end="model", secret=name) for name in secrets)
+@pytest.mark.parametrize(("end", "secrets"), [("model", []), ("model", ["keys"]), ("input", []), ("output", [])])
+def test_a_token_of_the_service_account_is_mounted_for_an_end(end: SecretEnd, secrets: list[str]) -> None:
+    ends = tuple(EndpointSecret(end=end, secret=name) for name in secrets)
     asked: dict[str, Any] = {
-        "model_token_audience": "models",
+        "token_audiences": {end: "models"},
         "service_account": "caller",
         "endpoints": ends,
     }  # Any: fields
-    (volume,) = [one for one in pod_of(**asked)["volumes"] if one["name"] == "endpoint-model"]
+    (volume,) = [one for one in pod_of(**asked)["volumes"] if one["name"] == f"endpoint-{end}"]
     *mounted, token = volume["projected"]["sources"]
     assert [one["secret"]["name"] for one in mounted] == secrets
     assert token == {"serviceAccountToken": {"audience": "models", "expirationSeconds": 3600, "path": "token"}}
-    mounts = [one for one in container_of(**asked)["volumeMounts"] if one["name"] == "endpoint-model"]
-    assert mounts == [{"name": "endpoint-model", "mountPath": "/etc/inferrun/endpoints/model", "readOnly": True}]
+    mounts = [one for one in container_of(**asked)["volumeMounts"] if one["name"] == f"endpoint-{end}"]
+    assert mounts == [{"name": f"endpoint-{end}", "mountPath": f"/etc/inferrun/endpoints/{end}", "readOnly": True}]
 
 
 def test_one_claim_for_input_and_output_is_one_volume_mounted_twice() -> None:
@@ -273,11 +257,27 @@ def test_a_verifying_job_has_no_credentials_for_the_model_server() -> None:
     ends = (EndpointSecret(end="model", secret="keys"),)
     headers = (HeaderSecret(end="model", index=0, secret="keys", key="api-key"),)
     made = verify_job_of(
-        model_token_audience="models", service_account="caller", endpoints=ends, header_secrets=headers
+        token_audiences={"model": "models"}, service_account="caller", endpoints=ends, header_secrets=headers
     )
     spec = made["spec"]["template"]["spec"]
     assert all("projected" not in volume for volume in spec["volumes"])
     assert "endpoint-model" not in {mount["name"] for mount in spec["containers"][0]["volumeMounts"]}
+
+
+def test_a_verifying_job_has_the_identities_for_the_output_only() -> None:
+    audiences = {"input": "in", "output": "out", "model": "models"}
+    made = verify_job_of(token_audiences=audiences, service_account="caller", has_azure_identity=True)
+    template = made["spec"]["template"]
+    tokens = [one["projected"]["sources"][0] for one in template["spec"]["volumes"] if "projected" in one]
+    assert [one["serviceAccountToken"]["audience"] for one in tokens] == ["out"]
+    assert template["metadata"]["labels"]["azure.workload.identity/use"] == "true"
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_azures_webhook_is_asked_for_an_identity(*, is_set: bool) -> None:
+    job = job_of(service_account="caller", has_azure_identity=is_set)
+    assert ("azure.workload.identity/use" in job["spec"]["template"]["metadata"]["labels"]) == is_set
+    assert "azure.workload.identity/use" not in job["metadata"]["labels"]
 
 
 def test_a_verifying_job_has_the_identity_of_a_launch_but_no_queue_and_no_accelerator() -> None:

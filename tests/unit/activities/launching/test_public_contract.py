@@ -22,7 +22,7 @@ def test_a_contract_without_credentials_is_shown_byte_by_byte() -> None:
     assert public_contract(text) is text
 
 
-@pytest.mark.parametrize("label", ["file", "s3"])
+@pytest.mark.parametrize("label", ["file", "s3", "gcs", "azure"])
 def test_a_question_mark_in_a_path_of_files_is_no_query(label: str) -> None:
     text = json.dumps({"kserve": {}, "output": {label: {"path": "out/what?/why?"}}})
     assert public_contract(text) is text

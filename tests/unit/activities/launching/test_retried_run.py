@@ -67,7 +67,7 @@ PAST = {"schedule": "nightly", "start": "2026-11-20T00:00:00Z", "end": "2026-11-
         (earlier(schedule="@daily"), FILES, {}, "it is a schedule; name one of its runs"),
         (earlier(backfill=PAST), FILES, {}, "it is a back-fill; name one of its runs"),
         (earlier(dryRun=True, phase="Succeeded"), FILES, {}, "it is a dry run, which has no output"),
-        (earlier(), {**FILES, "output": KRATEO}, {}, "outputs that can be completed are file, s3 and sql"),
+        (earlier(), {**FILES, "output": KRATEO}, {}, "outputs that can be completed are file, s3, gcs, azure and sql"),
         (earlier(), {**FILES, "input": {"file": {"claimName": "data", "path": "other.jsonl"}}}, {}, "storage.input"),
         (earlier(), {**FILES, "output": {"file": {"claimName": "data", "path": "new"}}}, {}, "storage.output"),
         (earlier(), FILES, {"tensors": {"outputs": [{"name": "predict"}]}}, "tensors.outputs of the InferenceConfig"),

@@ -367,8 +367,30 @@ def s3(**more: object) -> dict[str, Any]:
 def test_the_audience_of_the_model_servers_token_is_kept() -> None:
     kserve = {"modelUrl": "http://llm", "tokenAudience": "models"}
     snapshot = compiled(spec={"kserve": kserve, "serviceAccountName": "caller"})
-    assert (snapshot.model_token_audience, snapshot.service_account) == ("models", "caller")
-    assert compiled(spec={}).model_token_audience == ""
+    assert (snapshot.token_audiences, snapshot.service_account) == ({"model": "models"}, "caller")
+    assert compiled(spec={}).token_audiences == {}
+
+
+GCS = {"gcs": {"bucket": "data", "path": "in", "workloadIdentity": {"audience": "//iam.googleapis.com/pool"}}}
+AZURE = {"azure": {"account": "data", "container": "batch", "path": "in"}}
+WITH_KEY = {"azure": {**AZURE["azure"], "credentialsRef": {"name": "keys"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "audiences", "has_azure_identity"),
+    [
+        ({}, {"input": "//iam.googleapis.com/pool"}, True),
+        ({"storage": {"input": s3(), "output": WITH_KEY}}, {}, False),
+        ({"serviceAccountName": None}, {}, False),
+        ({"image": "custom:1"}, {}, False),
+    ],
+)
+def test_the_built_in_runner_has_the_identities_of_its_service_account(
+    spec: dict[str, Any], audiences: dict[str, str], *, has_azure_identity: bool
+) -> None:
+    storage = {"input": GCS, "output": AZURE}
+    snapshot = compiled(spec={"storage": storage, "serviceAccountName": "caller", **spec})
+    assert (snapshot.token_audiences, snapshot.has_azure_identity) == (audiences, has_azure_identity)
 
 
 def test_the_secrets_of_s3_and_of_the_model_server_are_mounted() -> None:

@@ -101,6 +101,24 @@ def test_control_characters_of_a_file_are_not_printed(tmp_path: Path, capsys: py
             {"input": {"s3": {"bucket": "data", "path": "in/", "credentialsRef": {"name": "keys"}}}},
         ),
         (
+            ["--model", "iris", "--input", "gs://data/in/", "--output", "gs://data/out/"],
+            {"input": {"gcs": {"bucket": "data", "path": "in/", "credentialsRef": {"name": "keys"}}}},
+        ),
+        (
+            ["--model", "iris", "--input", "abfss://batch@data.dfs.core.windows.net/a.csv", "--output", "pvc://c/out"],
+            {
+                "input": {
+                    "azure": {
+                        "account": "data",
+                        "container": "batch",
+                        "path": "a.csv",
+                        "format": "csv",
+                        "credentialsRef": {"name": "keys"},
+                    }
+                }
+            },
+        ),
+        (
             ["--model", "iris", "--input", "pvc://claim/in.csv", "--output", "table://predictions"],
             {"input": {"file": {"claimName": "claim", "path": "in.csv", "format": "csv"}}},
         ),
@@ -132,7 +150,14 @@ def test_init_writes_a_config_that_validates(
 
 @pytest.mark.parametrize(
     "option",
-    [("--input", "data"), ("--input", "s3://x/y"), ("--output", "ftp://x/y"), ("--name", "A"), ("--model", "a b")],
+    [
+        ("--input", "data"),
+        ("--input", "s3://x/y"),
+        ("--input", "abfss://container/y"),
+        ("--output", "ftp://x/y"),
+        ("--name", "A"),
+        ("--model", "a b"),
+    ],
 )
 def test_an_answer_that_is_not_allowed_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: tuple[str, str]

@@ -345,6 +345,7 @@ def test_an_unknown_protocol_is_reported_unless_an_image_may_provide_it() -> Non
 
 
 DATABASE = {"credentialsRef": {"name": "database"}}
+GCS = {"bucket": "data", "path": "p", "workloadIdentity": {"audience": "//iam.googleapis.com/projects/1"}}
 
 
 @pytest.mark.parametrize(
@@ -365,11 +366,26 @@ DATABASE = {"credentialsRef": {"name": "database"}}
         ("output", {"file": {"claimName": "data", "path": "/x"}}, "file.path", "relative"),
         ("output", {"file": "data"}, "file", "must be an object"),
         ("output", {"krateo": {"api": {"path": "/x"}}}, "krateo.api.endpointRef", "required"),
-        ("output", {"gcs": {"bucket": "b"}}, "gcs", "file, krateo, s3"),
+        ("output", {"gcp": {"bucket": "b"}}, "gcp", "did you mean gcs?"),
+        ("output", {"gcs": {"bucket": "data", "path": "p", "region": "eu"}}, "gcs.region", "bucket"),
+        ("output", {"gcs": {"bucket": "data", "path": "p", "endpoint": "host"}}, "gcs.endpoint", "http or https URL"),
+        (
+            "output",
+            {"gcs": {**GCS, "credentialsRef": {"name": "key"}}},
+            "gcs.workloadIdentity",
+            "excludes credentialsRef",
+        ),
+        (
+            "output",
+            {"gcs": {**GCS, "workloadIdentity": {"audience": "https://kubernetes"}}},
+            "gcs.workloadIdentity.audience",
+            "pattern",
+        ),
+        ("input", {"azure": {"account": "data", "path": "p"}}, "azure.container", "required"),
         ("output", {"files": {"path": "b"}}, "files", "did you mean file?"),
-        ("output", {"s3": {"bucket": "data", "path": "out", "key": "x"}}, "s3.key", "bucket, path"),
+        ("output", {"s3": {"bucket": "data", "path": "out", "key": "x"}}, "s3.key", "bucket"),
         ("output", {"s3": {"bucket": "data"}}, "s3.path", "required"),
-        ("output", {}, "", "one of the labels file, krateo, s3"),
+        ("output", {}, "", "one of the labels file, krateo, s3, gcs, azure"),
         ("output", {**FILE, **KRATEO}, "", "only one label"),
         ("input", {"http": {}}, "http.url", "required"),
         ("input", {"http": {"url": "ftp://host/rows.jsonl"}}, "http.url", "http or https URL"),
@@ -436,7 +452,7 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
     field: str,
     allowed: str,
 ) -> None:
-    problems = config_problems(config(storage={"input": FILE, "output": FILE, end: storage}))
+    problems = config_problems(config(storage={"input": FILE, "output": FILE, end: storage}, serviceAccountName="a"))
     assert fields(problems) == [f"spec.storage.{end}.{field}".rstrip(".")]
     assert allowed in problems[0].allowed
     assert "c4nary" not in describe(problems)
@@ -448,6 +464,8 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
         ("input", {"http": {"url": "https://files.example/rows.jsonl?signature=x"}}),
         ("input", {"http": {"credentialsRef": {"name": "signed"}}}),
         ("input", {"s3": {"bucket": "data", "path": "p", "endpoint": "http://minio.storage:9000"}}),
+        ("input", {"gcs": GCS}),
+        ("output", {"azure": {"account": "data", "container": "batch", "path": "p", "endpoint": "http://a:1/data"}}),
         ("input", {"sql": {**DATABASE, "query": "select id, a from t;", "key": "id"}}),
         ("output", {"sql": {**DATABASE, "table": "results.predictions"}}),
         ("input", {"run": {"name": "nightly"}}),
@@ -468,7 +486,13 @@ def test_the_settings_of_a_store_are_checked_for_their_end(
     ],
 )
 def test_complete_settings_of_a_store_are_valid(end: str, storage: dict[str, Any]) -> None:  # Any: as above
-    assert config_problems(config(storage={"input": FILE, "output": FILE, end: storage})) == ()
+    ends = {"input": FILE, "output": FILE, end: storage}
+    assert config_problems(config(storage=ends, serviceAccountName="a")) == ()
+
+
+def test_a_workload_identity_needs_a_service_account() -> None:
+    problems = config_problems(config(storage={"input": FILE, "output": {"gcs": GCS}}))
+    assert fields(problems) == ["spec.storage.output.gcs.workloadIdentity"]
 
 
 @pytest.mark.parametrize(

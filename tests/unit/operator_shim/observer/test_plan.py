@@ -8,7 +8,7 @@ import pytest
 from activities.watching.observation import Launch
 from activities.watching.trimming import trim_job, trim_pod
 from inferrun.kube.objects import Object
-from inferrun.runner_report import Pace, ProgressLine, RecordCounts
+from inferrun.runner_report import Pace, ProgressLine, RecordCounts, TokenUsage
 from operator_shim.observer.plan import (
     EVENTS_FIRST_SECONDS,
     Command,
@@ -93,11 +93,12 @@ def test_the_number_of_records_is_written_unless_the_status_has_it(completed: in
 
 @pytest.mark.parametrize("failed", [0, 4, 5])
 def test_the_number_of_failed_requests_is_written_unless_the_status_has_it(failed: int) -> None:
-    counts = RecordCounts(completed=3, total=9)
-    seen = view(STARTED, report=ProgressLine(records=counts, pace=Pace(requests=7, failed_requests=5)))
+    counts, usage = RecordCounts(completed=3, total=9), TokenUsage(prompt_tokens=4, total_tokens=4)
+    seen = view(STARTED, report=ProgressLine(records=counts, usage=usage, pace=Pace(requests=7, failed_requests=5)))
     known = replace(memory(), announced="pod-a")
     wanted = remembered(plan(seen, known)).progress
     assert wanted is not None
+    assert wanted.usage == usage
     records, pace = {"completed": 3, "total": 9, "failed": 0}, {"requests": 7, "failedRequests": failed}
     stored = live_run(phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records, pace=pace)
     run = trim_run(stored)

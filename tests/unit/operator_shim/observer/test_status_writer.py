@@ -5,7 +5,7 @@ from datetime import datetime
 
 from activities.watching.observation import Launch
 from inferrun.reasons import Phase, Reason
-from inferrun.runner_report import Pace
+from inferrun.runner_report import Pace, TokenUsage
 from inferrun.timestamps import parse
 from operator_shim.observer.status_writer import ShownProgress, is_worth_an_event, status_with
 from tests.unit.launches import JOB_NAME, JOB_UID, live_run
@@ -64,7 +64,8 @@ def test_the_wait_for_a_model_is_worth_one_event() -> None:
 
 
 def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
-    fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=Pace(records_per_second=9, seconds_left=1))
+    pace, usage = Pace(records_per_second=9, seconds_left=1), TokenUsage(prompt_tokens=2, total_tokens=2)
+    fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=pace, usage=usage)
     written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast)
     assert written is not None
     assert written.to_manifest()["pace"] == {
@@ -74,8 +75,15 @@ def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
         "concurrency": 0,
         "requests": 0,
         "failedRequests": 0,
+        "requestSeconds": 0,
+        "sentBytes": 0,
+        "receivedBytes": 0,
     }
-    stored = run(status=live_run(phase="Running", pace={"recordsPerSecond": 9})["status"])
+    assert written.usage == usage
+    stored = run(
+        status={**written.to_manifest(), **live_run(phase="Running", usage=written.to_manifest()["usage"])["status"]}
+    )
     waiting = status_with(stored, launch=LAUNCH, progress=WAITING)
     assert waiting is not None
     assert waiting.pace is None
+    assert waiting.usage == usage

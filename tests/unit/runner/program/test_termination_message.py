@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inferrun.exitcodes import ExitCode
-from inferrun.plugins import ContractError, Counts, InferenceError, InputError, OutputError, RunnerError
+from inferrun.plugins import ContractError, Counts, InferenceError, InputError, OutputError, RunnerError, TokenUsage
 from inferrun.reasons import Reason
 from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult, parse_report
 from runner.errors import DeadlineReached, Stopped, TooManyErrors, first_error
@@ -20,6 +20,7 @@ CODES = {
     Stopped: (ExitCode.STOPPED, Reason.STOPPED),
     RunnerError: (ExitCode.INTERNAL, Reason.RUNNER_ERROR),
 }
+USAGE = TokenUsage(prompt_tokens=2, completion_tokens=1, total_tokens=3)
 
 
 @pytest.mark.parametrize(("error", "code", "reason"), [(error, *both) for error, both in CODES.items()])
@@ -27,10 +28,11 @@ def test_every_error_has_its_exit_code_and_reason(
     error: type[RunnerError], code: ExitCode, reason: Reason, tmp_path: Path
 ) -> None:
     assert error.code is code
-    write_result(failure(error("the problem"), Counts(total=5, completed=3)), tmp_path / "log")
+    write_result(failure(error("the problem"), Counts(total=5, completed=3, usage=USAGE)), tmp_path / "log")
     result = parse_report(RunnerResult, (tmp_path / "log").read_text())
     assert result
     assert (result.reason, result.message, result.records.completed) == (reason, "the problem", 3)
+    assert result.usage == USAGE
 
 
 def test_a_result_says_whether_another_attempt_could_succeed() -> None:

@@ -1,30 +1,29 @@
-"""The storage object of the label `s3`: `bucket`, `path`, `endpoint`, `region`, `credentialsRef{name}`, `kmsKeyId`,
-`requesterPays`, `format`.
-"""
+"""The storage objects of buckets and containers: what all have in common."""
 
 import re
-from typing import Final
+from pathlib import Path
+from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from inferrun.plugins import RunnerError
 from inferrun.plugins.storage import MountedRef, StorageSpec
-from runner.stores.dataset import DatasetSpec
-from runner.stores.run_folder.layout import ResultSpec
+from runner.stores.objects.cloud import Cloud
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
 
-class S3Spec(StorageSpec):
+class ObjectSpec(StorageSpec):
     """Location and format of the objects."""
 
-    bucket: str = Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")
+    label: ClassVar[str]
+    place: ClassVar[str] = "bucket"
+    """The member that names what contains the objects."""
+
     path: str = Field(min_length=1)
     endpoint: str = ""
-    region: str = "us-east-1"
     credentials_ref: MountedRef | None = Field(default=None, alias="credentialsRef")
-    kms_key_id: str = Field(default="", alias="kmsKeyId")
-    requester_pays: bool = Field(default=False, alias="requesterPays")
     format: str = Field(default="jsonl", min_length=1)
 
     @field_validator("path")
@@ -39,7 +38,7 @@ class S3Spec(StorageSpec):
     @classmethod
     def _is_address(cls, endpoint: str) -> str:
         parts = urlsplit(endpoint)
-        if endpoint and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/")):
+        if endpoint and (parts.scheme not in {"http", "https"} or not parts.hostname or not cls._may_have(parts.path)):
             raise ValueError("must be an http or https URL without a path, such as http://minio.storage:9000")
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             raise ValueError("must not contain user information or a query; use credentialsRef")
@@ -47,20 +46,20 @@ class S3Spec(StorageSpec):
             raise ValueError("must not have port 0")
         return endpoint.rstrip("/")
 
+    @classmethod
+    def _may_have(cls, path: str) -> bool:
+        return not path.strip("/")
+
     @property
     def url(self) -> str:
-        """The URL of the server: `endpoint`, or Amazon's for this bucket."""
-        return self.endpoint or f"https://{self.bucket}.s3.{self.region}.amazonaws.com"
+        """The URL of the server."""
+        raise NotImplementedError
 
     @property
-    def location(self) -> str:
-        """The location to show."""
-        return f"s3://{self.bucket}/{self.path}"
+    def root(self) -> str:
+        """What to show before the keys of objects."""
+        raise NotImplementedError
 
-
-class S3InputSpec(S3Spec, DatasetSpec):
-    """What is read of a bucket."""
-
-
-class S3OutputSpec(S3Spec, ResultSpec):
-    """The label under `output`."""
+    def cloud(self, folder: Path, *, field: str, error: type[RunnerError]) -> Cloud:
+        """How to reach it with the credentials in a folder, or those of the Pod's service account. Raises `error` for a Secret."""
+        raise NotImplementedError

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from inferrun.formats.dataset import ListedFile
-from runner.stores.s3.bucket import Bucket
-from runner.stores.s3.input import _find
-from runner.stores.s3.spec import S3InputSpec
+from runner.stores.objects.bucket import Bucket
+from runner.stores.objects.input import _find
+from runner.stores.objects.s3 import S3InputSpec
 
 
 @dataclass(frozen=True)

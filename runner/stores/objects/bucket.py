@@ -1,9 +1,9 @@
-"""A bucket, as the s3 input and output use it. Only this module imports obstore.
+"""A bucket or a container, as the inputs and outputs of all clouds use it.
 
 obstore retries requests that are safe to repeat. A conditional write whose response is lost may be repeated and then finds its own
 object, so the content is compared. A conflict (409) means that another request for the key is in progress at the same time. obstore
 takes it for an object that exists and does not repeat the write: that is done here. Credentials come from the mounted Secret;
-without one, obstore gets those of the role of the Pod's service account, again before they expire; without a role, requests are not
+without one, from the identity of the Pod's service account, again before they expire; without an identity, requests are not
 signed. The credentials of the node are never asked for.
 
 obstore resolves names itself and follows the redirects of reads. So the addresses of the servers are checked before the bucket is
@@ -11,11 +11,10 @@ used, and a redirect to another host leads to a proxy that does not exist. What 
 policies.
 
 A process that is killed while obstore uploads a file in parts leaves these behind, where no list shows them. So a large file is
-sent in one request, from the disk, to an address that obstore has signed.
+sent in one request, from the disk, where the cloud has a way to authorize it. Azure deletes such parts itself after a week.
 """
 
 import asyncio
-import os
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -36,30 +35,24 @@ from obstore.exceptions import (
     PreconditionError,
     UnauthenticatedError,
 )
-from obstore.store import S3Store
 from yarl import URL
 
-from inferrun.formats.dataset import ListedFile
+from inferrun.formats.dataset import ListedFile, quoted_tag
 from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from inferrun.plugins.http import ExchangeFailed, read_start
 from inferrun.plugins.limits import KIB, MIB
-from inferrun.plugins.storage import MountedSecret, naming_secret_field
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
 from runner.network.http_client import HttpClient, whole_timeout
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
-from runner.stores.s3.spec import S3Spec
+from runner.stores.objects.cloud import Cloud, Transport
+from runner.stores.objects.spec import ObjectSpec
 
 if TYPE_CHECKING:
     from obstore import GetOptions
-    from obstore.store import S3Config
+    from obstore.store import ClientConfig, RetryConfig
 
-_KEYS = {
-    "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
-    "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
-    "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
-}
-"""The keys of the Secret, each under our name and under the name of Amazon's variables."""
+    from runner.stores.objects.cloud import ObjectStore
 
 _SHORTEST_RETRY_SECONDS = 1.0
 """Even without retries for the model server, a failure of a moment must not end an attempt."""
@@ -73,6 +66,9 @@ _EXPIRED: Final = re.compile(r"<Code>(ExpiredToken|InvalidToken|TokenRefreshRequ
 _FOR_CREDENTIALS: Final = "Error performing POST REDACTED"
 """What obstore says about a request to the service that gives credentials, because its query contains the token."""
 
+_OWN_CREDENTIALS: Final = re.compile(r"credential provider: \w+: ([^\n]{1,500})")
+"""What obstore says about credentials that it gets from the runner: the runner's own text."""
+
 _CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
 
 _CUT_OFF: Final = "response body error"
@@ -82,8 +78,6 @@ _PIECE: Final = 4 * MIB
 
 _LARGEST_REQUEST: Final = 1024 * MIB
 """Larger files are uploaded in parts: one request might not end within `handler_timeout`, and its limit is 5 GiB."""
-
-_SIGNED: Final = timedelta(hours=1)
 
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
 
@@ -104,26 +98,24 @@ class Bucket:
 
     def __init__(
         self,
-        spec: S3Spec,
-        store: S3Store,
+        spec: ObjectSpec,
+        cloud: Cloud,
+        store: "ObjectStore",
         client: HttpClient,
         *,
-        identity: str,
-        side: str,
+        field: str,
         error: type[RunnerError],
         retry_seconds: float,
     ) -> None:
-        """Files are sent in the event loop that is running now. `identity`: the URL that the credentials come from, if any."""
+        """Files are sent in the event loop that is running now. `field`: that of the storage object, such as `input.s3`."""
         self._spec = spec
+        self._cloud = cloud
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._retry_seconds = retry_seconds
         self._store = store
-        self._side = side
+        self._field = field
         self._error = error
-        self._identity = identity
-        of_key = f"{side}.s3.credentialsRef and the permissions of its access key"
-        self._access = "the permissions of the role of the Pod's service account" if identity else of_key
 
     def head(self, key: str) -> ListedFile | None:
         """Return an object's description, or None if there is no such object."""
@@ -132,12 +124,12 @@ class Bucket:
                 found = obstore.head(self._store, key)
             except FileNotFoundError:
                 return None
-            return ListedFile(key, size=found["size"], tag=found["e_tag"] or "")
+            return ListedFile(key, size=found["size"], tag=quoted_tag(found["e_tag"]))
 
     def list_below(self, prefix: str) -> list[ListedFile]:
         """Return all objects below a prefix, sorted by key."""
         pages = self._read(prefix, lambda: list(obstore.list(self._store, prefix, chunk_size=1000)))
-        found = (ListedFile(one["path"], one["size"], one["e_tag"] or "") for page in pages for one in page)
+        found = (ListedFile(one["path"], one["size"], quoted_tag(one["e_tag"])) for page in pages for one in page)
         return sorted(found, key=lambda one: one.name)
 
     def read(self, key: str) -> bytes | None:
@@ -160,7 +152,7 @@ class Bucket:
         def get() -> bytes:
             try:
                 found = obstore.get(self._store, key, options=options)
-                is_same = not tag or found.meta["e_tag"] == tag  # some servers ignore the condition
+                is_same = not tag or quoted_tag(found.meta["e_tag"]) == tag  # some servers ignore the condition
             except PreconditionError:
                 is_same = False
             if not is_same:
@@ -192,7 +184,7 @@ class Bucket:
                 except GenericError as error:
                     if _CUT_OFF not in str(error):
                         raise
-                    text = f"{self._where(key)}: the response was truncated; check {self._side}.s3.endpoint"
+                    text = f"{self._where(key)}: the response was truncated; check {self._field}.endpoint"
                     raise Fault(self._error(text), kind=FaultKind.LOST) from error
 
         return with_blocking_retries(attempt, budget=self._retry_seconds)
@@ -216,8 +208,7 @@ class Bucket:
     def put(self, key: str, content: bytes | Path) -> None:
         """Store bytes or a file, whether or not the key exists."""
         size = content.stat().st_size if isinstance(content, Path) else 0
-        can_sign = bool(self._spec.credentials_ref or self._identity) and not self._spec.kms_key_id  # which is a header
-        is_sent = _PIECE < size <= _LARGEST_REQUEST and can_sign
+        is_sent = _PIECE < size <= _LARGEST_REQUEST and self._cloud.upload is not None
 
         def attempt() -> None:
             with self._errors(key):
@@ -232,10 +223,16 @@ class Bucket:
         with_blocking_retries(attempt, budget=self._retry_seconds)
 
     async def _send(self, key: str, path: Path, *, size: int) -> None:
-        url = URL(await obstore.sign_async(self._store, "PUT", key, _SIGNED), encoded=True)
+        if self._cloud.upload is None:
+            raise ValueError("this cloud receives files in parts only")
+        try:
+            to = await self._cloud.upload(self._store, key)
+        except self._error as error:
+            raise self._error(f"{self._where(key)}: {error}") from error
         with path.open("rb") as content:
             try:
-                headers = {"Content-Length": str(size)}
+                headers = {**to.headers, "Content-Length": str(size)}
+                url = URL(to.url, encoded=True)
                 async with self._client.stream("PUT", url, headers=headers, body=content) as response:
                     body = await read_start(response, 4 * KIB)
             except ExchangeFailed as error:
@@ -247,9 +244,14 @@ class Bucket:
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; a missing one is ignored."""
-        if keys:
-            with self._errors(keys[0]):
+        if not keys:
+            return
+        with self._errors(keys[0]):
+            try:
                 obstore.delete(self._store, list(keys))
+            except FileNotFoundError:  # Google and Azure say so of a missing object, and others may not be deleted yet
+                for key in keys if len(keys) > 1 else ():
+                    self.delete([key])
 
     def check(self, folder: str) -> None:
         """Verify that a conditional write is rejected if the key exists: old servers ignore the condition."""
@@ -257,7 +259,7 @@ class Bucket:
         try:
             if not self.create(key, b"1") or self.create(key, b"2"):
                 raise self._error(
-                    f"{self._side}.s3: the server of s3://{self._spec.bucket}/{folder} does not support conditional writes "
+                    f"{self._field}: the server of {self._spec.root}/{folder} does not support conditional writes "
                     "(If-None-Match), so chunks cannot be committed exactly once; use another server, or the file label",
                     is_retryable=False,
                 )
@@ -270,11 +272,13 @@ class Bucket:
         try:
             yield
         except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise self._error(f"{where}: access denied; check {self._access}") from error
+            if own := _OWN_CREDENTIALS.search(str(error)):
+                raise self._error(f"{where}: {own[1]}") from error
+            raise self._error(f"{where}: access denied; check {self._cloud.access}") from error
         except FileNotFoundError as error:
             raise self._error(
-                f"{where}: bucket or object does not exist, or the access key is unknown; check {self._side}.s3.bucket, path and "
-                "credentialsRef"
+                f"{where}: {self._spec.place} or object does not exist, or the access key is unknown; check "
+                f"{self._field}.{self._spec.place}, path and credentialsRef"
             ) from error
         except InvalidPathError as error:
             raise self._error(
@@ -285,7 +289,7 @@ class Bucket:
             raise self._error(f"{where}: {self._failure(error)}") from error
 
     def _where(self, key: str) -> str:
-        return f"{self._side}.s3: s3://{self._spec.bucket}/{key}"
+        return f"{self._field}: {self._spec.root}/{key}"
 
     def _conflict(self, key: str, error: AlreadyExistsError) -> Fault:
         return Fault(self._error(f"{self._where(key)}: {self._failure(error)}"), kind=FaultKind.BUSY)
@@ -293,8 +297,11 @@ class Bucket:
     def _failure(self, error: Exception) -> str:
         """Describe a failure. The client's text is not shown: it contains the URL and what the server sent."""
         text = str(error)
-        is_for_credentials = bool(self._identity) and (_FOR_CREDENTIALS in text or self._identity in text)
-        url = self._identity if is_for_credentials else self._spec.url
+        identities = self._cloud.identities
+        exchange = next(
+            (one for one in identities if one in text), identities[0] if _FOR_CREDENTIALS in text and identities else ""
+        )
+        url = exchange or self._spec.url
         if connecting := _NOT_CONNECTED.search(text):
             stage, proxy, reason, timeout = connecting.groups()
             if proxy:
@@ -305,41 +312,34 @@ class Bucket:
                 return describe_connect_timeout(CONNECT_SECONDS)
             return f"cannot connect to {url}: {reason}; check that the server is running and ready"
         if expired := _EXPIRED.search(text):
-            return f"the server returned {expired[1]}; renew the credentials in the Secret of {self._side}.s3.credentialsRef"
+            return (
+                f"the server returned {expired[1]}; renew the credentials in the Secret of {self._field}.credentialsRef"
+            )
         found = _STATUS.search(text)
         what = f"the server returned {found[1]}" if found else f"the request failed ({type(error).__name__})"
-        bucket = f"{self._side}.s3.bucket and " if found and found[1] == "404" else ""
-        fix = f"{bucket}{self._side}.s3.endpoint"
-        if is_for_credentials:
+        place = f"{self._field}.{self._spec.place} and " if found and found[1] == "404" else ""
+        fix = f"{place}{self._field}.endpoint"
+        if exchange:
             code = _CODE.search(text)
             what = f"no credentials from {url} for the Pod's service account: {what}{f' ({code[1]})' if code else ''}"
-            fix = "the trust policy of its role"
+            fix = self._cloud.trust
         return f"{what}; check {fix}"
 
 
 @asynccontextmanager
 async def open_bucket(
-    spec: S3Spec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]
+    spec: ObjectSpec, folder: Path, limits: Limits, *, side: str, error: type[RunnerError]
 ) -> AsyncIterator[Bucket]:
     """Open a bucket with the credentials in a mounted Secret, or those of the Pod's service account.
 
     Raises `error` if the Secret is incomplete, or if runs must not connect to a server.
     """
-    with naming_secret_field(f"{side}.s3.credentialsRef", error):
-        config: S3Config = _credentials(spec, folder)
-    identity = "" if config else _identity(spec.region)
-    config["skip_signature"] = not (config or identity)
-    config["region"] = spec.region
-    config["request_payer"] = spec.requester_pays
-    if spec.kms_key_id:
-        config |= {"server_side_encryption": "aws:kms", "sse_kms_key_id": spec.kms_key_id}
-    config["virtual_hosted_style_request"] = not spec.endpoint
-    if spec.endpoint:
-        config["endpoint"] = spec.endpoint
+    field = f"{side}.{spec.label}"
+    cloud = spec.cloud(folder, field=field, error=error)
     connections = await open_connections(limits)
-    servers = {spec.url: f"{side}.s3.endpoint: server at {spec.url}"}
-    if identity:
-        servers[identity] = f"{side}.s3: credentials of the Pod's service account from {identity}"
+    servers = {spec.url: f"{field}.endpoint: server at {spec.url}"}
+    for identity in cloud.identities:
+        servers[identity] = f"{field}: credentials of the Pod's service account from {identity}"
     for url, what in servers.items():
         server = urlsplit(url)
         try:
@@ -347,46 +347,19 @@ async def open_bucket(
         except AddressRefused as refused:
             raise error(f"{what}: {refused}") from refused
     budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
-    store = S3Store(
-        spec.bucket,
-        config=config,
-        client_options={
-            "allow_http": spec.endpoint.startswith("http://"),
-            "timeout": timedelta(seconds=limits.handler_timeout),
-            "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
-            "proxy_url": _NOWHERE,
-            "proxy_excludes": ",".join(urlsplit(url).hostname or "" for url in servers),
-        },
-        retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=budget)},
+    client = HttpClient(
+        connections, timeout=whole_timeout(limits.handler_timeout), lifetime=limits.connection_seconds, tls=None
     )
-    timeout = whole_timeout(limits.handler_timeout)
-    client = HttpClient(connections, timeout=timeout, lifetime=limits.connection_seconds, tls=None)
+    options: ClientConfig = {
+        "allow_http": spec.endpoint.startswith("http://"),
+        "timeout": timedelta(seconds=limits.handler_timeout),
+        "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+        "proxy_url": _NOWHERE,
+        "proxy_excludes": ",".join(urlsplit(url).hostname or "" for url in servers),
+    }
+    retries: RetryConfig = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=budget)}
     try:
-        yield Bucket(spec, store, client, identity=identity, side=side, error=error, retry_seconds=budget)
+        store = cloud.open_store(Transport(client, options, retries, budget))
+        yield Bucket(spec, cloud, store, client, field=field, error=error, retry_seconds=budget)
     finally:
         await client.close()
-
-
-def _identity(region: str) -> str:
-    """Return the URL at which obstore exchanges the token of the Pod's service account for credentials; empty without a role.
-
-    EKS sets the variables, which obstore reads: those of a web identity (IRSA), or of the agent of EKS Pod Identity.
-    """
-    if os.environ.keys() >= {"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"}:
-        return os.environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
-    agent = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
-    return agent if "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" in os.environ else ""
-
-
-def _credentials(spec: S3Spec, folder: Path) -> "S3Config":
-    if spec.credentials_ref is None:
-        return {}
-    secret = MountedSecret(folder, spec.credentials_ref.name)
-    found = {name: secret.value(*keys, is_ascii=True) for name, keys in _KEYS.items()}
-    missing = [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
-    if missing:
-        raise ValueError(f"Secret {secret.name!r} has no key {' and no key '.join(missing)}")
-    config: S3Config = {"access_key_id": found["access_key_id"], "secret_access_key": found["secret_access_key"]}
-    if found["session_token"]:
-        config["session_token"] = found["session_token"]
-    return config

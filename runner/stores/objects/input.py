@@ -1,4 +1,4 @@
-"""The input store `s3`: one object, the objects below a prefix, or those that match a pattern, sorted by key.
+"""Input from objects: one object, the objects below a prefix, or those that match a pattern, sorted by key.
 
 Objects are read in blocks and never modified. Their keys, sizes and ETags form the fingerprint. A block is read only if its object
 has the ETag of the list, so the objects need not be listed again before the commit.
@@ -16,20 +16,27 @@ from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, S
 from inferrun.plugins.storage import read_spec
 from runner.stores.block_cache import RemoteFile, cached
 from runner.stores.compression import decompressed
-from runner.stores.dataset import OpenedDataset
+from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file_ranges import FileRanges
+from runner.stores.objects.bucket import Bucket, open_bucket
+from runner.stores.objects.spec import ObjectSpec
 from runner.stores.run_folder.layout import is_partitioned
-from runner.stores.s3.bucket import Bucket, open_bucket
-from runner.stores.s3.spec import S3InputSpec
 
 _KEYS_SHOWN = 5
 
 
+class ObjectInputSpec(ObjectSpec, DatasetSpec):
+    """What is read of a bucket."""
+
+
 @asynccontextmanager
-async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterator[Source]:
-    """Open the label `s3` under `input`."""
-    wanted = read_spec(spec, S3InputSpec, field="input.s3")
-    record_format = wanted.opened_format(context, field="input.s3")
+async def open_objects(
+    model: type[ObjectInputSpec], spec: StorageObject, context: StoreContext
+) -> AsyncIterator[Source]:
+    """Open a label of objects under `input`; `model` is its storage object."""
+    field = f"input.{model.label}"
+    wanted = read_spec(spec, model, field=field)
+    record_format = wanted.opened_format(context, field=field)
     secret = context.endpoints_dir / "input"
     async with open_bucket(wanted, secret, context.limits, side="input", error=InputError) as bucket:
         folder, found = await asyncio.to_thread(_find, bucket, wanted, suffixes=record_format.suffixes)
@@ -51,13 +58,13 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 fingerprint_of,
                 None,
                 wanted,
-                "input.s3",
+                field,
                 is_partitioned(context.contract),
             )
             yield FileRanges(dataset, record_format=record_format, limits=context.limits)
 
 
-def _find(bucket: Bucket, wanted: S3InputSpec, *, suffixes: Sequence[str]) -> tuple[str, Dataset]:
+def _find(bucket: Bucket, wanted: ObjectInputSpec, *, suffixes: Sequence[str]) -> tuple[str, Dataset]:
     """Return the folder, whose name is empty or ends with "/", and what is read of it."""
     base, pattern = split_pattern(wanted.path)
     if not pattern and not base.endswith("/") and (one := bucket.head(base)) is not None:
@@ -67,7 +74,8 @@ def _find(bucket: Bucket, wanted: S3InputSpec, *, suffixes: Sequence[str]) -> tu
     # Consoles create an object for the folder itself, whose key is the prefix.
     below = [one for one in bucket.list_below(folder) if f"{one.name}/" != folder]
     names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
-    dataset = find(names, pattern=pattern, suffixes=suffixes, field="input.s3.path")
-    where = f"input.s3.path: {wanted.location} {'matches' if pattern else 'is no object, and has'}"
+    field = f"input.{wanted.label}.path"
+    dataset = find(names, pattern=pattern, suffixes=suffixes, field=field)
+    where = f"{field}: {wanted.root}/{wanted.path} {'matches' if pattern else 'is no object, and has'}"
     contents = f"contains {', '.join(one.name for one in below[:_KEYS_SHOWN]) or 'nothing'}"
     return folder, dataset.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)

@@ -1,0 +1,61 @@
+"""What a bucket needs to know about its cloud: how its store is opened, and how files and credentials get there."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import obstore
+
+from runner.network.http_client import HttpClient
+
+if TYPE_CHECKING:
+    from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
+
+    ObjectStore: TypeAlias = S3Store | GCSStore | AzureStore
+
+_SIGNED: Final = timedelta(hours=1)
+"""How long a signed address is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How a store sends requests."""
+
+    client: HttpClient
+    """Of the runner, for what obstore cannot send."""
+
+    options: "ClientConfig"
+    retries: "RetryConfig"
+    retry_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A request that stores a file, without its body."""
+
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """How requests to a bucket are authorized, and where they go."""
+
+    open_store: "Callable[[Transport], ObjectStore]"
+    access: str
+    """What to check if access is denied."""
+
+    identities: tuple[str, ...] = ()
+    """The URLs at which the token of the Pod's service account is exchanged for credentials."""
+
+    trust: str = ""
+    """What to check if they give none."""
+
+    upload: "Callable[[ObjectStore, str], Awaitable[Upload]] | None" = None
+    """Returns the request that stores a file under a key; without it, obstore sends large files in parts."""
+
+
+async def signed_upload(store: "ObjectStore", key: str) -> Upload:
+    """An address that obstore has signed."""
+    return Upload(await obstore.sign_async(store, "PUT", key, _SIGNED))

@@ -1,0 +1,44 @@
+"""The credentials with which the objects of each cloud are read."""
+
+import pytest
+
+from inferrun.resources.storage import AzureStorage, GcsStorage, ObjectStorage, S3Storage, SecretRef
+from inferrun.results import ResultsUnreachable
+from inferrun.results.access import Access
+from inferrun.results.bucket import BucketFiles
+
+SECRET = SecretRef(name="key")
+AZURE = AzureStorage(account="records", container="batch", path="out", credentials_ref=SECRET)
+GCS = GcsStorage(bucket="records", path="out", credentials_ref=SECRET)
+S3 = S3Storage(bucket="records", path="out", credentials_ref=SECRET)
+PRINCIPAL = {"tenantId": "t", "clientId": "c", "clientSecret": "s"}
+
+
+@pytest.mark.parametrize(
+    ("storage", "secret", "expected"),
+    [
+        (S3, {"accessKeyId": "a"}, "have no key secretAccessKey"),
+        (GCS, {"key.json": "{}"}, r"have no key credentials\.json"),
+        (GCS, {"credentials.json": "{}"}, "for gs://records cannot be used"),
+        (AZURE, {}, "accountKey, or sasToken, or tenantId and clientId and clientSecret"),
+        (AZURE, {"tenantId": "t", "clientId": "c"}, "lack keys"),
+        (AZURE, {"accountKey": "%"}, r"for abfss://batch@records\.dfs\.core\.windows\.net cannot be used"),
+    ],
+)
+def test_a_secret_that_is_incomplete_is_reported(storage: ObjectStorage, secret: dict[str, str], expected: str) -> None:
+    with pytest.raises(ResultsUnreachable, match=expected):
+        BucketFiles(storage, Access(read_secret=lambda _: secret))
+
+
+@pytest.mark.parametrize(
+    ("storage", "variable"),
+    [(S3, "AWS_ACCESS_KEY_ID"), (GCS, "GOOGLE_APPLICATION_CREDENTIALS"), (AZURE, "AZURE_STORAGE_ACCOUNT_KEY")],
+)
+def test_without_access_to_the_secret_a_variable_is_named(storage: ObjectStorage, variable: str) -> None:
+    with pytest.raises(ResultsUnreachable, match=f"Secret 'key', or set {variable}"):
+        BucketFiles(storage, Access())
+
+
+@pytest.mark.parametrize("secret", [{"accountKey": "a2V5\n"}, {"sasToken": "?sv=1&sig=2\n"}, PRINCIPAL])
+def test_azure_has_several_forms_of_credentials(secret: dict[str, str]) -> None:
+    BucketFiles(AZURE, Access(read_secret=lambda _: secret))
