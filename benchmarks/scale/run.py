@@ -3,6 +3,8 @@
 import asyncio
 import json
 import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from benchmarks.scale.crowd import WAIT_SECONDS, Crowd, Figures
 from benchmarks.scale.growth import Growth, Load, Stage, section
 from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
-from inferrun.kube.client import connect
+from inferrun.kube.client import KubeClient, connect
 
 CONTROLLER_REQUESTS_PER_SECOND = 300
 """With the controller manager's default of 20, ten thousand Pods alone would take more than eight minutes."""
@@ -38,6 +40,49 @@ class ScaleOptions:
 def run_scale(options: ScaleOptions) -> None:
     """Measure, print the report and write all measurements to a file."""
     before = machine()
+    with _servers(options) as (plane, programs):
+        figures = asyncio.run(_measure(options, plane, programs))
+    print()
+    print("\n".join(lines(figures, waiting=options.waiting, running=options.running)))
+    print(f"\nbefore: {before}\nafter:  {machine()}")
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    content = {"waiting": options.waiting, "running": options.running, **asdict(figures)}
+    options.results.write_text(json.dumps({**content, "machine": machine()}, indent=1))
+    print(f"measurements: {options.results}")
+
+
+async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Programs) -> Figures:
+    async with _product(plane, programs) as api:
+        crowd = Crowd(
+            api, programs, waiting=options.waiting, running=options.running, wait_seconds=options.wait_seconds
+        )
+        return await crowd.measure()
+
+
+def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> BackfillFigures:
+    """Back-fill so many runs."""
+    with _servers(options) as (plane, programs):
+        return asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
+
+
+async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int) -> BackfillFigures:
+    async with _product(plane, programs) as api:
+        return await Backfill(api, plane, programs, runs=runs, concurrency=concurrency).measure()
+
+
+def run_growth(options: ScaleOptions, load: Load) -> str:
+    """Measure with a growing load; returns a section of a page."""
+    with _servers(options) as (plane, programs):
+        return section(asyncio.run(_grow(plane, programs, load)))
+
+
+async def _grow(plane: ControlPlane, programs: Programs, load: Load) -> list[Stage]:
+    async with _product(plane, programs) as api:
+        return await Growth(api, plane, programs, load).measure()
+
+
+@contextmanager
+def _servers(options: ScaleOptions) -> Iterator[tuple[ControlPlane, Programs]]:
     with tempfile.TemporaryDirectory(prefix="inferrun-scale-") as name:
         folder = options.keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,81 +95,18 @@ def run_scale(options: ScaleOptions) -> None:
             ) as plane,
             Programs(folder, plane) as programs,
         ):
-            figures = asyncio.run(_measure(options, plane, programs))
-    print()
-    print("\n".join(lines(figures, waiting=options.waiting, running=options.running)))
-    print(f"\nbefore: {before}\nafter:  {machine()}")
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    content = {"waiting": options.waiting, "running": options.running, **asdict(figures)}
-    options.results.write_text(json.dumps({**content, "machine": machine()}, indent=1))
-    print(f"measurements: {options.results}")
+            yield plane, programs
 
 
-async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Programs) -> Figures:
+@asynccontextmanager
+async def _product(plane: ControlPlane, programs: Programs) -> AsyncIterator[KubeClient]:
+    """Shim and worker, once they are ready."""
     api = await connect(kubeconfig=plane.kubeconfig)
     try:
         await install(api)
         for name in (SHIM, WORKER):
             programs.start(name)
             programs.wait_until_ready(name)
-        crowd = Crowd(
-            api, programs, waiting=options.waiting, running=options.running, wait_seconds=options.wait_seconds
-        )
-        return await crowd.measure()
-    finally:
-        await api.close()
-
-
-def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> BackfillFigures:
-    """Back-fill so many runs."""
-    with tempfile.TemporaryDirectory(prefix="inferrun-backfill-") as name:
-        folder = options.keep or Path(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (
-            control_plane(
-                folder, binaries=options.binaries, controller_requests=CONTROLLER_REQUESTS_PER_SECOND
-            ) as plane,
-            Programs(folder, plane) as programs,
-        ):
-            return asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
-
-
-async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int) -> BackfillFigures:
-    api = await connect(kubeconfig=plane.kubeconfig)
-    try:
-        await install(api)
-        for name in (SHIM, WORKER):
-            programs.start(name)
-            programs.wait_until_ready(name)
-        return await Backfill(api, plane, programs, runs=runs, concurrency=concurrency).measure()
-    finally:
-        await api.close()
-
-
-def run_growth(options: ScaleOptions, load: Load) -> str:
-    """Measure with a growing load; returns a section of a page."""
-    with tempfile.TemporaryDirectory(prefix="inferrun-growth-") as name:
-        folder = options.keep or Path(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (
-            control_plane(
-                folder,
-                binaries=options.binaries,
-                controller_requests=CONTROLLER_REQUESTS_PER_SECOND,
-                postgresql=options.postgresql,
-            ) as plane,
-            Programs(folder, plane) as programs,
-        ):
-            return section(asyncio.run(_grow(plane, programs, load)))
-
-
-async def _grow(plane: ControlPlane, programs: Programs, load: Load) -> list[Stage]:
-    api = await connect(kubeconfig=plane.kubeconfig)
-    try:
-        await install(api)
-        for name in (SHIM, WORKER):
-            programs.start(name)
-            programs.wait_until_ready(name)
-        return await Growth(api, plane, programs, load).measure()
+        yield api
     finally:
         await api.close()
