@@ -1,4 +1,4 @@
-"""`python -m benchmarks burst|scale|backfill|runner`: starts real servers, measures, and stops them.
+"""`python -m benchmarks burst|scale|backfill|growth|runner`: starts real servers, measures, and stops them.
 
 Requires the programs of the development cluster (`make cluster` compiles them), but not the cluster itself.
 """
@@ -19,7 +19,8 @@ from benchmarks.runner.longer import KILLED_SECONDS, measure_long
 from benchmarks.runner.report import page
 from benchmarks.runner.run import measure, measure_mild
 from benchmarks.scale.crowd import WAIT_SECONDS
-from benchmarks.scale.run import ScaleOptions, run_backfill, run_scale
+from benchmarks.scale.growth import Load
+from benchmarks.scale.run import ScaleOptions, run_backfill, run_growth, run_scale
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RESULTS = CHECKOUT / "build-output"
@@ -64,6 +65,18 @@ def _parser() -> argparse.ArgumentParser:
     backfill.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     backfill.add_argument("--page", type=Path, help="page of the documentation whose section is replaced")
     backfill.set_defaults(run=_run_backfill)
+    growth = commands.add_parser("growth", help="start, memory and CPU time with what gathers over months")
+    growth.add_argument("--finished", type=int, default=50_000, help="finished runs (default: 50000)")
+    growth.add_argument("--live", type=int, default=10_000, help="runs whose Pods wait (default: 10000)")
+    growth.add_argument("--schedules", type=int, default=5_000, help="nightly schedules (default: 5000)")
+    growth.add_argument("--namespaces", type=int, default=1_000, help="namespaces of these (default: 1000)")
+    growth.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
+    growth.add_argument("--page", type=Path, help="page of the documentation whose section is replaced")
+    growth.set_defaults(run=_run_growth)
+    for command in (scale, growth):
+        command.add_argument(
+            "--temporal", choices=("development", "postgresql"), default="development", help="which server of Temporal"
+        )
     runner = commands.add_parser("runner", help="the runner beside a load generator")
     runner.add_argument("--passes", type=int, default=3, help="number of passes (default: 3)")
     runner.add_argument("--page", type=Path, help="file to which the report is written as a page of the documentation")
@@ -91,13 +104,14 @@ def _run_burst(arguments: argparse.Namespace) -> None:
 
 
 def _run_scale(arguments: argparse.Namespace) -> None:
-    results = RESULTS / "bench-scale.json"
+    results = RESULTS / f"bench-scale-{arguments.temporal}.json"
     run_scale(
         ScaleOptions(
             _binaries(),
             results,
             waiting=arguments.waiting,
             running=arguments.running,
+            postgresql=arguments.temporal == "postgresql",
             keep=arguments.keep,
             wait_seconds=arguments.wait,
         )
@@ -113,6 +127,17 @@ def _run_backfill(arguments: argparse.Namespace) -> None:
         page.write_text(replace_section(page.read_text(), name="backfill", content=figures.section()))
     if figures.problems:
         raise ViolationsFound("; ".join(figures.problems))
+
+
+def _run_growth(arguments: argparse.Namespace) -> None:
+    is_postgresql = arguments.temporal == "postgresql"
+    options = ScaleOptions(_binaries(), RESULTS / "bench-growth.json", keep=arguments.keep, postgresql=is_postgresql)
+    load = Load(arguments.finished, arguments.live, arguments.schedules, arguments.namespaces)
+    content = run_growth(options, load)
+    print(content)
+    if arguments.page:
+        page: Path = arguments.page
+        page.write_text(replace_section(page.read_text(), name="growth", content=content))
 
 
 def _binaries() -> Path:

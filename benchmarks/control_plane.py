@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.processes import Launch, Process, free_port, listens, serve, serves_temporal
+from benchmarks.temporal_postgresql import Database, temporal_database
 from inferrun.temporal.connection import ATTRIBUTES
 from tools.devcluster.components import GO_RUNTIME
 
@@ -41,12 +42,28 @@ class ControlPlane:
     """The URL of the Temporal server's metrics."""
 
     programs: tuple[Process, ...]
+    folder: Path
+    database: Database | None
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """CPU time that each server has used so far."""
+        found = {program.name: program.cpu_seconds() for program in self.programs}
+        return found | ({"postgresql": self.database.cpu_seconds()} if self.database else {})
+
+    def stored_bytes(self) -> int:
+        """What Temporal has stored."""
+        if self.database:
+            return self.database.stored_bytes()
+        return sum(path.stat().st_size for path in self.folder.glob("temporal.db*"))
 
 
 @contextmanager
-def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20) -> Iterator[ControlPlane]:
+def control_plane(
+    folder: Path, *, binaries: Path, controller_requests: int = 20, postgresql: bool = False
+) -> Iterator[ControlPlane]:
     """Start the servers, with their data in `folder`, and stop them at the end of the block.
 
+    With `postgresql`, Temporal is the deployed server on PostgreSQL rather than the development server.
     `controller_requests` limits the requests per second of the controller manager; 20 is its default.
     """
     _check(binaries)
@@ -62,9 +79,13 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
 
         metrics = 0
 
+        database = ends.enter_context(temporal_database()) if postgresql else None
+
         def temporal_server(port: int) -> Launch:
             nonlocal metrics
             metrics = free_port()
+            if database:
+                return database.launch(folder, port, metrics)
             return Launch(_temporal(folder, binaries, port, metrics), serves_temporal(port))
 
         temporal = up("temporal", temporal_server)
@@ -80,7 +101,14 @@ def control_plane(folder: Path, *, binaries: Path, controller_requests: int = 20
             return Launch([*_controller_manager(folder, binaries, port, kubeconfig), *limits], listens(port))
 
         up("kube-controller-manager", manager)
-        yield ControlPlane(kubeconfig, f"127.0.0.1:{temporal}", f"http://127.0.0.1:{metrics}/metrics", tuple(programs))
+        yield ControlPlane(
+            kubeconfig,
+            f"127.0.0.1:{temporal}",
+            f"http://127.0.0.1:{metrics}/metrics",
+            tuple(programs),
+            folder,
+            database,
+        )
 
 
 def server_environment(folder: Path) -> dict[str, str]:

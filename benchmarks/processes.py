@@ -129,10 +129,10 @@ def serve(
     raise AssertionError("unreachable")
 
 
-def cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int, *, of_ended_children: bool = False) -> float:
     """User and system CPU time of a process, in seconds. The name in the second field may contain spaces."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return sum(map(int, fields[11 : 15 if of_ended_children else 13])) / TICKS
 
 
 def memory_mib(pid: int, field: str) -> float:

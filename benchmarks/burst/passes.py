@@ -163,7 +163,7 @@ class Bench:
             at = time.monotonic()
             sent[await self._apply(namespace, name)] = at
 
-        await _run_concurrently(apply, self.size)
+        await run_concurrently(apply, self.size)
         await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the Jobs of the burst")
         await seen.wait(lambda: all(map(_names_its_job, seen.runs())), what="the statuses of the burst")
         return _measured(sent, seen, began)
@@ -217,7 +217,7 @@ class Bench:
                 at = time.monotonic()
                 sent[await self._create(objects[number], namespace)] = at
 
-            await _run_concurrently(create, len(objects))
+            await run_concurrently(create, len(objects))
             await seen.wait(lambda: sent.keys() <= seen.first_seen.keys(), what="the baseline Jobs")
             burst, to_job = _measured(sent, seen, began), _difference(before, self._cpu())
             await self._start_pods(seen)
@@ -316,7 +316,7 @@ CONFIG: dict[str, Any] = {  # Any: a manifest
 """The config of the demo, which has storage objects of realistic size and uses the product's runner."""
 
 
-async def _run_concurrently(act: Callable[[int], Awaitable[None]], count: int) -> None:
+async def run_concurrently(act: Callable[[int], Awaitable[None]], count: int) -> None:
     numbers = iter(range(count))
 
     async def worker() -> None:

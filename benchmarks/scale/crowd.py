@@ -26,6 +26,7 @@ SERVICE_ACCOUNTS = Resource("v1", "serviceaccounts")
 
 WAIT_SECONDS = 7200.0
 PROBES = 5
+LAUNCHES = 50
 ENDS = 60
 END_INTERVAL = 0.1
 """Seconds between two containers that end."""
@@ -40,6 +41,12 @@ class Figures:
     """
 
     creation_seconds: float = 0.0
+    cpu_per_run: dict[str, float] = field(default_factory=dict)
+    """CPU milliseconds of each program for a live run, until its status says that it waits or runs."""
+    bytes_per_run: float = 0.0
+    """What Temporal stores for a live run."""
+    connections: int = 0
+    """Of Temporal to PostgreSQL."""
     memory: dict[str, float] = field(default_factory=dict)
     to_job: list[float] = field(default_factory=list)
     deadline_delay: list[float] = field(default_factory=list)
@@ -79,7 +86,7 @@ class Crowd:
             await self._gather(running)
             async with JobWatch(self._api, PROBE, seconds=self._seconds) as probe:
                 await self._measure_memory()
-                self.figures.to_job = [await self._launch(probe) for _ in range(PROBES)]
+                self.figures.to_job = [await self._launch(probe) for _ in range(LAUNCHES)]
                 self.figures.deadline_delay = [await self._exceed_deadline(probe) for _ in range(PROBES)]
                 await self._end_one_by_one(running)
                 self.figures.ends_after_kill = await self._kill_worker(running)
@@ -104,6 +111,8 @@ class Crowd:
 
     async def _gather(self, running: JobWatch) -> None:
         """Create all runs, and let the containers of some start."""
+        plane = self._programs.plane
+        cpu, stored = self._cpu_seconds(), plane.stored_bytes()
         with _measure_seconds() as passed:
             await self._apply_many(RUNNING, self._running, timeoutSeconds=86_400)
             await running.wait(lambda: len(running.pods()) >= self._running, what="the Pods that run")
@@ -117,6 +126,16 @@ class Crowd:
                     what="the statuses of the runs that wait",
                 )
         self.figures.creation_seconds = passed()
+        count = self._waiting + self._running
+        self.figures.cpu_per_run = {
+            name: (seconds - cpu[name]) / count * 1000 for name, seconds in self._cpu_seconds().items()
+        }
+        self.figures.bytes_per_run = (plane.stored_bytes() - stored) / count
+        self.figures.connections = plane.database.connections() if plane.database else 0
+
+    def _cpu_seconds(self) -> dict[str, float]:
+        ours = {name: self._programs.process(name).cpu_seconds() for name in (SHIM, WORKER)}
+        return self._programs.plane.cpu_seconds() | ours
 
     async def _apply_many(self, namespace: str, count: int, **spec: Any) -> None:
         numbers = iter(range(count))

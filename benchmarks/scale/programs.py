@@ -20,7 +20,7 @@ class Programs:
 
     def __init__(self, folder: Path, plane: ControlPlane) -> None:
         self._folder = folder
-        self._plane = plane
+        self.plane = plane
         self._running: dict[str, tuple[Process, int]] = {}
 
     def __enter__(self) -> Self:
@@ -33,7 +33,7 @@ class Programs:
     def start(self, name: str) -> None:
         """Start a program under the identity that it had before, as a container that restarts in its Pod."""
         kind = WORKER if name.startswith(WORKER) else SHIM
-        self._running[name] = start_program(self._folder, self._plane, kind, identity=name)
+        self._running[name] = start_program(self._folder, self.plane, kind, identity=name)
 
     def wait_until_ready(self, name: str) -> None:
         """Return once the program is ready. Raises StartFailed."""

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,9 +13,10 @@ from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.machine import machine
 from benchmarks.scale.backfill import Backfill, BackfillFigures
 from benchmarks.scale.crowd import WAIT_SECONDS, Crowd, Figures
+from benchmarks.scale.growth import Growth, Load, Stage, section
 from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
-from inferrun.kube.client import connect
+from inferrun.kube.client import KubeClient, connect
 
 CONTROLLER_REQUESTS_PER_SECOND = 300
 """With the controller manager's default of 20, ten thousand Pods alone would take more than eight minutes."""
@@ -27,6 +30,8 @@ class ScaleOptions:
     results: Path
     waiting: int = 10_000
     running: int = 2_000
+    postgresql: bool = False
+    """Whether Temporal is the deployed server on PostgreSQL rather than the development server."""
     keep: Path | None = None
     """Folder for the servers' data and the programs' logs, which stays; otherwise a temporary one."""
     wait_seconds: float = WAIT_SECONDS
@@ -35,16 +40,8 @@ class ScaleOptions:
 def run_scale(options: ScaleOptions) -> None:
     """Measure, print the report and write all measurements to a file."""
     before = machine()
-    with tempfile.TemporaryDirectory(prefix="inferrun-scale-") as name:
-        folder = options.keep or Path(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (
-            control_plane(
-                folder, binaries=options.binaries, controller_requests=CONTROLLER_REQUESTS_PER_SECOND
-            ) as plane,
-            Programs(folder, plane) as programs,
-        ):
-            figures = asyncio.run(_measure(options, plane, programs))
+    with _servers(options) as (plane, programs):
+        figures = asyncio.run(_measure(options, plane, programs))
     print()
     print("\n".join(lines(figures, waiting=options.waiting, running=options.running)))
     print(f"\nbefore: {before}\nafter:  {machine()}")
@@ -55,41 +52,61 @@ def run_scale(options: ScaleOptions) -> None:
 
 
 async def _measure(options: ScaleOptions, plane: ControlPlane, programs: Programs) -> Figures:
-    api = await connect(kubeconfig=plane.kubeconfig)
-    try:
-        await install(api)
-        for name in (SHIM, WORKER):
-            programs.start(name)
-            programs.wait_until_ready(name)
+    async with _product(plane, programs) as api:
         crowd = Crowd(
             api, programs, waiting=options.waiting, running=options.running, wait_seconds=options.wait_seconds
         )
         return await crowd.measure()
-    finally:
-        await api.close()
 
 
 def run_backfill(options: ScaleOptions, *, runs: int, concurrency: int) -> BackfillFigures:
     """Back-fill so many runs."""
-    with tempfile.TemporaryDirectory(prefix="inferrun-backfill-") as name:
+    with _servers(options) as (plane, programs):
+        return asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
+
+
+async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int) -> BackfillFigures:
+    async with _product(plane, programs) as api:
+        return await Backfill(api, plane, programs, runs=runs, concurrency=concurrency).measure()
+
+
+def run_growth(options: ScaleOptions, load: Load) -> str:
+    """Measure with a growing load; returns a section of a page."""
+    with _servers(options) as (plane, programs):
+        return section(asyncio.run(_grow(plane, programs, load)))
+
+
+async def _grow(plane: ControlPlane, programs: Programs, load: Load) -> list[Stage]:
+    async with _product(plane, programs) as api:
+        return await Growth(api, plane, programs, load).measure()
+
+
+@contextmanager
+def _servers(options: ScaleOptions) -> Iterator[tuple[ControlPlane, Programs]]:
+    with tempfile.TemporaryDirectory(prefix="inferrun-scale-") as name:
         folder = options.keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         with (
             control_plane(
-                folder, binaries=options.binaries, controller_requests=CONTROLLER_REQUESTS_PER_SECOND
+                folder,
+                binaries=options.binaries,
+                controller_requests=CONTROLLER_REQUESTS_PER_SECOND,
+                postgresql=options.postgresql,
             ) as plane,
             Programs(folder, plane) as programs,
         ):
-            return asyncio.run(_backfill(plane, programs, runs=runs, concurrency=concurrency))
+            yield plane, programs
 
 
-async def _backfill(plane: ControlPlane, programs: Programs, *, runs: int, concurrency: int) -> BackfillFigures:
+@asynccontextmanager
+async def _product(plane: ControlPlane, programs: Programs) -> AsyncIterator[KubeClient]:
+    """Shim and worker, once they are ready."""
     api = await connect(kubeconfig=plane.kubeconfig)
     try:
         await install(api)
         for name in (SHIM, WORKER):
             programs.start(name)
             programs.wait_until_ready(name)
-        return await Backfill(api, plane, programs, runs=runs, concurrency=concurrency).measure()
+        yield api
     finally:
         await api.close()

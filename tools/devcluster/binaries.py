@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .commands import last_lines, run
@@ -106,6 +106,15 @@ TEMPORAL = GoModule(
     cost=210,
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
+TEMPORAL_SERVER = replace(
+    TEMPORAL,
+    targets=(
+        ("temporal-server", "go.temporal.io/server/cmd/server"),
+        ("temporal-sql-tool", "go.temporal.io/server/cmd/tools/sql"),
+    ),
+    optimized=(*TEMPORAL.optimized, "github.com/jackc/..."),
+)
+"""The deployed server of the same version and its tool for database schemas: for measurements on PostgreSQL only."""
 S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
 """A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It is not part of the cluster."""
 GCS = GoModule(name="gcs", targets=(("gcs", "."),), cost=100)

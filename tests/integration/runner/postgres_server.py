@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ import psycopg
 import pytest
 
 USER, DATABASE = "inferrun_tests", "postgres"
+FAST = {"fsync": "off", "shared_buffers": "16MB"}
+"""Settings for tests, whose data nobody needs after a crash."""
+
 _READY_SECONDS = 120
 _PORTS = 5
 """Ports to try: another program may take one between choosing it and listening on it."""
@@ -58,7 +61,7 @@ def find_program(name: str) -> str:
 
 
 @contextmanager
-def postgres_server() -> Iterator[Postgres]:
+def postgres_server(settings: Mapping[str, str] = FAST) -> Iterator[Postgres]:
     """Start a server on a free port of this machine. The server refuses to run as root."""
     initdb, program = find_program("initdb"), find_program("postgres")
     if not initdb or not program:
@@ -75,19 +78,21 @@ def postgres_server() -> Iterator[Postgres]:
         options = ["--auth=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C"]
         as_user = {"user": user} if os.geteuid() == 0 else {}
         subprocess.run([*command, *options], check=True, capture_output=True, cwd=folder, **as_user)  # type: ignore[call-overload]
-        with _started(program, folder, password=password, as_user=as_user) as server:
+        with _started(program, folder, settings, password=password, as_user=as_user) as server:
             yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _started(program: str, folder: Path, *, password: str, as_user: dict[str, str]) -> Iterator[Postgres]:
+def _started(
+    program: str, folder: Path, settings: Mapping[str, str], *, password: str, as_user: dict[str, str]
+) -> Iterator[Postgres]:
     for _ in range(_PORTS):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             server = Postgres(probe.getsockname()[1], password)
-        process = _start(program, folder, server, as_user=as_user)
+        process = _start(program, folder, server, settings, as_user=as_user)
         if _is_ready(server, process):
             break
     else:
@@ -99,13 +104,10 @@ def _started(program: str, folder: Path, *, password: str, as_user: dict[str, st
         process.wait()
 
 
-def _start(program: str, folder: Path, server: Postgres, *, as_user: dict[str, str]) -> "subprocess.Popen[bytes]":
-    settings = {
-        "listen_addresses": "127.0.0.1",
-        "unix_socket_directories": "",
-        "fsync": "off",
-        "shared_buffers": "16MB",
-    }
+def _start(
+    program: str, folder: Path, server: Postgres, settings: Mapping[str, str], *, as_user: dict[str, str]
+) -> "subprocess.Popen[bytes]":
+    settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **settings}
     options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
     command = [program, "-D", str(folder / "data"), "-p", str(server.port), *options]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
