@@ -256,8 +256,9 @@ class Bucket:
     def check(self, folder: str) -> None:
         """Verify that a conditional write is rejected if the key exists: old servers ignore the condition."""
         key = f"{folder}/probe-{uuid.uuid4().hex}"
+        is_created = self.create(key, b"1")  # a failure of the deletion must not replace that of this write
         try:
-            if not self.create(key, b"1") or self.create(key, b"2"):
+            if not is_created or self.create(key, b"2"):
                 raise self._error(
                     f"{self._field}: the server of {self._spec.root}/{folder} does not support conditional writes "
                     "(If-None-Match), so chunks cannot be committed exactly once; use another server, or the file label",

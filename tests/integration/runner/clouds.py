@@ -1,5 +1,5 @@
 """Emulators of Google Cloud Storage and Azure Blob Storage (`python -m tools.devcluster test-servers`). Without one, its tests are
-skipped."""
+skipped. Google's ignores the condition If-Match of a read, and has no uploads in parts."""
 
 import base64
 import functools

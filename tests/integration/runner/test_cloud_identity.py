@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from aiohttp import web
 
-from inferrun.plugins import Limits, OutputError
+from inferrun.plugins import InputError, Limits, OutputError
+from runner.stores.objects.azure import AzureInputSpec, AzureOutputSpec
 from runner.stores.objects.bucket import open_bucket
 from runner.stores.objects.gcs import GcsOutputSpec
 from runner.stores.objects.spec import ObjectSpec
@@ -29,6 +30,7 @@ ROWS = 60
 AUDIENCE = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/cluster"
 ACCOUNT = "batch@project.iam.gserviceaccount.com"
 POD_TOKEN = "token-of-the-pod"
+LIMITS = Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1"})
 
 
 @dataclass
@@ -78,8 +80,8 @@ class TokenService:
             raise web.HTTPUnauthorized
         self.used.add(token)
 
-    async def wait_for_expiry(self, _: web.Request) -> None:
-        """Delay a prediction until the first token has expired."""
+    async def wait_for_expiry(self, _: web.Request | None = None) -> None:
+        """Wait until the first token has expired; a model does so before a prediction."""
         left = min(self.ends.values()) - datetime.now(UTC)
         await asyncio.sleep(max(0, left.total_seconds()))
 
@@ -171,20 +173,43 @@ async def test_a_run_outlives_the_credentials_of_its_workload_identity(
     assert len(service.used) > 1
 
 
-async def test_a_run_outlives_the_credentials_of_azures_workload_identity(
-    machine: Machine, model: CountingModel, emulators: Clouds, service: TokenService, tmp_path: Path
+def set_azure_identity(monkeypatch: pytest.MonkeyPatch, service: TokenService, token: Path) -> None:
+    """As the webhook of Azure Workload Identity does."""
+    token.write_text(POD_TOKEN)
+    identity = {"TENANT_ID": "tenant", "CLIENT_ID": "client", "AUTHORITY_HOST": service.url}
+    for name, value in {**identity, "FEDERATED_TOKEN_FILE": str(token)}.items():
+        monkeypatch.setenv(f"AZURE_{name}", value)
+
+
+@pytest.mark.usefixtures("model")
+async def test_a_run_reads_with_azures_workload_identity(
+    machine: Machine, emulators: Clouds, service: TokenService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = emulators.bucket("azure")
     fill(bucket, tmp_path / "given")
-    model.before = service.wait_for_expiry
-    (tmp_path / "token").write_text(POD_TOKEN)
-    identity = {"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client", "AZURE_AUTHORITY_HOST": service.url}
+    set_azure_identity(monkeypatch, service, tmp_path / "token")
     async with azure(bucket, service) as place:
         machine.contract["input"] = {"azure": {**place, "path": "in/"}}
         machine.contract["output"] = {"file": {"claimName": "made", "path": "out"}}
-        ended = await machine.process(**identity, AZURE_FEDERATED_TOKEN_FILE=str(tmp_path / "token"))
+        ended = await machine.process()
     assert (ended.code, ended.message) == (0, f"{ROWS} of {ROWS} records predicted"), ended.stderr
     assert service.used
+
+
+async def test_credentials_of_azures_workload_identity_are_renewed(
+    emulators: Clouds, service: TokenService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = emulators.bucket("azure")
+    fill(bucket, tmp_path / "given")
+    set_azure_identity(monkeypatch, service, tmp_path / "token")
+    async with azure(bucket, service) as place:
+        spec: ObjectSpec = AzureInputSpec.model_validate({**place, "path": "in/"})
+        async with open_bucket(spec, tmp_path, LIMITS, side="input", error=InputError) as opened:
+            assert await asyncio.to_thread(opened.read, "in/0.jsonl")
+            first = set(service.used)
+            await service.wait_for_expiry()
+            assert await asyncio.to_thread(opened.read, "in/1.jsonl")
+    assert service.used > first
 
 
 @pytest.mark.parametrize(
@@ -222,10 +247,24 @@ async def test_a_large_file_is_sent_to_google_in_one_request(
     (tmp_path / "file").write_bytes(content)
     (tmp_path / "token").write_text(POD_TOKEN)
     bucket.mount(tmp_path)
-    limits = Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1"})
     identity = {"credentialsRef": None, "workloadIdentity": {"audience": AUDIENCE}} if is_keyless else {}
     spec: ObjectSpec = GcsOutputSpec.model_validate({**bucket.spec("out"), **identity})
-    async with open_bucket(spec, tmp_path, limits, side="output", error=OutputError) as opened:
+    async with open_bucket(spec, tmp_path, LIMITS, side="output", error=OutputError) as opened:
         await asyncio.to_thread(opened.put, "out/a file+1", tmp_path / "file")
         assert await asyncio.to_thread(opened.read, "out/a file+1") == content
     assert bool(service.ends) == is_keyless
+
+
+async def test_a_token_of_azure_that_may_not_write_is_named(emulators: Clouds, tmp_path: Path) -> None:
+    bucket = emulators.bucket("azure")
+    query = {"sp": "rl", "ss": "b", "srt": "co", "se": f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"}
+    query["sv"] = "2019-02-02"
+    lines = ["records", *(query.get(name, "") for name in ("sp", "ss", "srt", "st", "se", "sip", "spr", "sv")), ""]
+    signature = hmac.digest(base64.b64decode(bucket.keys["accountKey"]), "\n".join(lines).encode(), "sha256")
+    query["sig"] = base64.b64encode(signature).decode()
+    (tmp_path / "sasToken").write_text(urlencode(query))
+    spec: ObjectSpec = AzureOutputSpec.model_validate(bucket.spec("out"))
+    async with open_bucket(spec, tmp_path, LIMITS, side="output", error=OutputError) as opened:
+        assert await asyncio.to_thread(opened.list_below, "out/") == []
+        with pytest.raises(OutputError, match=r"check output\.azure\.credentialsRef and its permissions"):
+            await asyncio.to_thread(opened.check, "out")
