@@ -125,11 +125,20 @@ async def verify(verifier: OutputVerifier, of: Launched, *, job_uid: str = "") -
     return result
 
 
-async def fail_before_the_status_is_written(launcher: JobLauncher, run: InferenceRun, proxy: Proxy) -> None:
+async def fail_before_the_status_is_written(
+    api: KubeClient, launcher: JobLauncher, run: InferenceRun, proxy: Proxy
+) -> None:
+    """Return once the Job controller has seen the Job: a try that meets its change would be repeated by Temporal, not here."""
     proxy.answer_patches = 503
     with pytest.raises(Exception, match="as asked"):
         await launch(launcher, run)
     proxy.answer_patches = None
+
+    async def seen() -> bool | None:
+        statuses = [job.get("status") or {} for job in await jobs_of(api, run)]
+        return all("startTime" in status or "conditions" in status for status in statuses) or None
+
+    await eventually(seen, what="the Job controller to write the Job's status")
 
 
 def is_changed(job: Object) -> bool:
@@ -148,7 +157,7 @@ async def test_a_launch_is_continued_by_a_restarted_worker_although_a_webhook_ch
 ) -> None:
     run = await make()
     async with mutating(api, namespace, CHANGES[change]):
-        await fail_before_the_status_is_written(ours(api, await restart()), run, proxy)
+        await fail_before_the_status_is_written(api, ours(api, await restart()), run, proxy)
         worker = await restart()
         result = await launch(ours(api, worker), run)
 
@@ -201,7 +210,7 @@ async def test_a_job_into_which_our_signature_was_copied_is_replaced_and_never_e
 ) -> None:
     """Its creator has seen the worker's Job before the status named it."""
     run = await make()
-    await fail_before_the_status_is_written(ours(api, await restart()), run, proxy)
+    await fail_before_the_status_is_written(api, ours(api, await restart()), run, proxy)
     planted = await plant(api, (await jobs_of(api, run))[0])
 
     result = await launch(ours(api, await restart()), run)
@@ -217,7 +226,7 @@ async def test_a_try_that_is_late_to_name_its_job_does_not_end_the_launch_whose_
 ) -> None:
     """A slow try of the activity writes the status after the next one has read it, and before that one deletes the Job."""
     run, worker = await make(), await restart()
-    await fail_before_the_status_is_written(ours(api, worker), run, proxy)
+    await fail_before_the_status_is_written(api, ours(api, worker), run, proxy)
     [late] = await jobs_of(api, run)
 
     async def name_late_job() -> None:
@@ -264,7 +273,7 @@ async def test_a_signature_counts_only_if_its_key_is_recorded_beside_the_worker(
     run, stranger = await make(), await restart()
     if not is_recorded:
         stranger = replace(stranger, signing_key=SigningKey())
-    await fail_before_the_status_is_written(ours(api, stranger), run, proxy)
+    await fail_before_the_status_is_written(api, ours(api, stranger), run, proxy)
     [job] = await jobs_of(api, run)
 
     result = await launch(ours(api, await restart()), run)
@@ -282,7 +291,7 @@ async def test_a_job_that_was_not_started_does_not_fill_the_quota_for_its_own_la
     run, worker = await make(), await restart()
     others = len((await api.list(JOBS, namespace))["items"])
     async with only_one_job_more(api, namespace, than=others):
-        await fail_before_the_status_is_written(ours(api, worker), run, proxy)
+        await fail_before_the_status_is_written(api, ours(api, worker), run, proxy)
 
         async def is_launched() -> LaunchResult | None:
             try:
