@@ -17,7 +17,6 @@ KRATEO_LABEL: Final = "krateo"
 S3_LABEL: Final = "s3"
 GCS_LABEL: Final = "gcs"
 AZURE_LABEL: Final = "azure"
-OBJECT_LABELS: Final = (S3_LABEL, GCS_LABEL, AZURE_LABEL)
 HTTP_LABEL: Final = "http"
 SQL_LABEL: Final = "sql"
 RUN_LABEL: Final = "run"
@@ -371,6 +370,31 @@ OBJECT_STORES: Final[dict[str, type[ObjectStorage]]] = {
     AZURE_LABEL: AzureStorage,
 }
 """The labels of objects in buckets and containers."""
+
+OBJECT_LABELS: Final = tuple(OBJECT_STORES)
+
+S3_KEYS: Final = {
+    "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
+    "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
+    "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
+}
+"""The keys of a Secret for s3, each under our name and under the name of Amazon's variables, by their names in obstore."""
+
+GCS_KEY: Final = "credentials.json"
+"""The key of a Secret for gcs."""
+
+NO_GCS_CREDENTIALS: Final = (
+    '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": "", "gcs_base_url": ""}'
+)
+"""A key file with which obstore sends requests without credentials. With `skip_signature` alone, it would ask the metadata service
+of the node for some."""
+
+AZURE_KEYS: Final = {
+    "access_key": {"accountKey": "account_key"},
+    "sas_token": {"sasToken": "sas_key"},
+    "client_secret": {"tenantId": "tenant_id", "clientId": "client_id", "clientSecret": "client_secret"},
+}
+"""The keys of a Secret for azure with their names in obstore, by obstore's types of credentials."""
 
 SCHEMA_LABELS: Final[dict[str, type[ResourceModel]]] = {FILE_LABEL: FileStorage, KRATEO_LABEL: KrateoStorage}
 """The labels whose settings have a schema in the CRD, whatever the image."""

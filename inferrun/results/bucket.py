@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypedDict, cast
 from urllib.parse import urlsplit
 
 from inferrun.formats.dataset import ListedFile, quoted_tag
-from inferrun.resources.storage import AzureStorage, GcsStorage, ObjectStorage, S3Storage
+from inferrun.resources.storage import (
+    AZURE_KEYS,
+    GCS_KEY,
+    NO_GCS_CREDENTIALS,
+    S3_KEYS,
+    AzureStorage,
+    GcsStorage,
+    ObjectStorage,
+    S3Storage,
+)
 from inferrun.results.access import Access, load
 from inferrun.results.errors import ResultsChanged, ResultsUnreachable
 
@@ -27,26 +36,6 @@ if TYPE_CHECKING:
         S3Credential,
         S3Store,
     )
-
-_S3_KEYS: Final = {
-    "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
-    "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
-    "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
-}
-"""The keys of a Secret, each under our name and under the name of Amazon's variables."""
-
-_GCS_KEY: Final = "credentials.json"
-_NO_GCS_KEY: Final = (
-    '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": "", "gcs_base_url": ""}'
-)
-"""Requests without credentials. With `skip_signature`, obstore asks the metadata service of a node for some."""
-
-_AZURE_KEYS: Final = {
-    "access_key": {"accountKey": "account_key"},
-    "sas_token": {"sasToken": "sas_key"},
-    "client_secret": {"tenantId": "tenant_id", "clientId": "client_id", "clientSecret": "client_secret"},
-}
-"""The keys of a Secret, with their names in obstore, by its types of credentials."""
 
 _RETRY_SECONDS: Final = 60
 
@@ -69,7 +58,7 @@ class _Cloud:
 _CLOUDS: Final[dict[type[ObjectStorage], _Cloud]] = {
     S3Storage: _Cloud(
         "Amazon S3",
-        frozenset(name for names in _S3_KEYS.values() for name in names),
+        frozenset(name for names in S3_KEYS.values() for name in names),
         (
             "AWS_ACCESS_KEY_ID",
             "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -80,13 +69,13 @@ _CLOUDS: Final[dict[type[ObjectStorage], _Cloud]] = {
     ),
     GcsStorage: _Cloud(
         "Google Cloud Storage",
-        frozenset({_GCS_KEY}),
+        frozenset({GCS_KEY}),
         ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT_KEY"),
         ("STORAGE_EMULATOR_HOST",),
     ),
     AzureStorage: _Cloud(
         "Azure Blob Storage",
-        frozenset(name for names in _AZURE_KEYS.values() for name in names),
+        frozenset(name for names in AZURE_KEYS.values() for name in names),
         (
             "AZURE_STORAGE_ACCOUNT_KEY",
             "AZURE_STORAGE_SAS_TOKEN",
@@ -218,8 +207,8 @@ def _open_s3(storage: S3Storage, endpoint: str, login: Mapping[str, str] | None,
 
 def _provider_of(login: Mapping[str, str]) -> "Callable[[], S3Credential]":
     """Return what obstore asks for credentials. Parts of a login that are in the environment are then not used."""
-    found = {name: next((login[key].strip() for key in keys if key in login), "") for name, keys in _S3_KEYS.items()}
-    if missing := [_S3_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]:
+    found = {name: next((login[key].strip() for key in keys if key in login), "") for name, keys in S3_KEYS.items()}
+    if missing := [S3_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]:
         raise ResultsUnreachable(f"the credentials for the bucket have no key {' and no key '.join(missing)}")
     credential: S3Credential = {
         "access_key_id": found["access_key_id"],
@@ -233,11 +222,11 @@ def _provider_of(login: Mapping[str, str]) -> "Callable[[], S3Credential]":
 def _open_gcs(storage: GcsStorage, endpoint: str, login: Mapping[str, str] | None, options: _Options) -> "GCSStore":
     config: GCSConfig = {"base_url": endpoint} if endpoint else {}
     if login is not None:
-        if _GCS_KEY not in login:
-            raise ResultsUnreachable(f"the credentials for the bucket have no key {_GCS_KEY}")
-        config["service_account_key"] = login[_GCS_KEY]
+        if GCS_KEY not in login:
+            raise ResultsUnreachable(f"the credentials for the bucket have no key {GCS_KEY}")
+        config["service_account_key"] = login[GCS_KEY]
     elif options["skip_signature"]:
-        config["service_account_key"] = _NO_GCS_KEY
+        config["service_account_key"] = NO_GCS_CREDENTIALS
     store: GCSStore = load("obstore.store", extra="results").GCSStore(storage.bucket, config=config, **options)
     return store
 
@@ -249,9 +238,9 @@ def _open_azure(
     if endpoint:
         config["endpoint"] = endpoint
     if login is not None:
-        kind, keys = next((one for one in _AZURE_KEYS.items() if one[1].keys() <= login.keys()), ("", {}))
+        kind, keys = next((one for one in AZURE_KEYS.items() if one[1].keys() <= login.keys()), ("", {}))
         if not kind:
-            forms = ", or ".join(" and ".join(one) for one in _AZURE_KEYS.values())
+            forms = ", or ".join(" and ".join(one) for one in AZURE_KEYS.values())
             raise ResultsUnreachable(f"the credentials for the container lack keys: {forms}")
         found = {name: login[key].strip().removeprefix("?") for key, name in keys.items()}
         config |= cast("AzureConfig", {"credential_type": kind, **found})

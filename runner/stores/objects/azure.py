@@ -6,13 +6,14 @@ The storage object has `account`, `container`, `path`, `endpoint`, `credentialsR
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from obstore.store import AzureStore
 from pydantic import Field
 
 from inferrun.plugins import RunnerError
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
+from inferrun.resources.storage import AZURE_KEYS
 from runner.stores.objects.cloud import Cloud, Transport
 from runner.stores.objects.input import ObjectInputSpec, open_objects
 from runner.stores.objects.output import ObjectOutputSpec, open_folder, open_folder_results
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from obstore.store import AzureConfig
 
 _AUTHORITY: Final = "https://login.microsoftonline.com"
-_OF_PRINCIPAL: Final = ("tenantId", "clientId", "clientSecret")
 _OF_IDENTITY: Final = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_FEDERATED_TOKEN_FILE")
 """What the webhook of Azure Workload Identity adds to a Pod."""
 
@@ -88,21 +88,13 @@ class AzureSpec(ObjectSpec):
         if self.credentials_ref is None:
             return {}
         secret = MountedSecret(folder, self.credentials_ref.name)
-        if key := secret.value("accountKey", is_ascii=True):
-            return {"credential_type": "access_key", "account_key": key}
-        if token := secret.value("sasToken", is_ascii=True):
-            return {"credential_type": "sas_token", "sas_key": token.removeprefix("?")}
-        tenant, client, password = (secret.value(name, is_ascii=True) for name in _OF_PRINCIPAL)
-        if not (tenant and client and password):
-            raise ValueError(
-                f"Secret {secret.name!r} has no key accountKey, no key sasToken, and not all of {', '.join(_OF_PRINCIPAL)}"
-            )
-        return {
-            "credential_type": "client_secret",
-            "tenant_id": tenant,
-            "client_id": client,
-            "client_secret": password,
-        }
+        for kind, names in AZURE_KEYS.items():
+            found = {name: secret.value(key, is_ascii=True) for key, name in names.items()}
+            if all(found.values()):
+                found = {name: text.removeprefix("?") if name == "sas_key" else text for name, text in found.items()}
+                return cast("AzureConfig", {"credential_type": kind, **found})
+        principal = ", ".join(AZURE_KEYS["client_secret"])
+        raise ValueError(f"Secret {secret.name!r} has no key accountKey, no key sasToken, and not all of {principal}")
 
 
 class AzureInputSpec(AzureSpec, ObjectInputSpec):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from obstore import GetOptions
     from obstore.store import ClientConfig, RetryConfig
 
-    from runner.stores.objects.cloud import ObjectStore
+    from runner.stores.objects.cloud import MakeUpload, ObjectStore
 
 _SHORTEST_RETRY_SECONDS = 1.0
 """Even without retries for the model server, a failure of a moment must not end an attempt."""
@@ -208,13 +208,14 @@ class Bucket:
     def put(self, key: str, content: bytes | Path) -> None:
         """Store bytes or a file, whether or not the key exists."""
         size = content.stat().st_size if isinstance(content, Path) else 0
-        is_sent = _PIECE < size <= _LARGEST_REQUEST and self._cloud.upload is not None
+        upload = self._cloud.upload if _PIECE < size <= _LARGEST_REQUEST else None
 
         def attempt() -> None:
             with self._errors(key):
                 try:
-                    if isinstance(content, Path) and is_sent:
-                        asyncio.run_coroutine_threadsafe(self._send(key, content, size=size), self._loop).result()
+                    if isinstance(content, Path) and upload is not None:
+                        sending = self._send(upload, key, content, size=size)
+                        asyncio.run_coroutine_threadsafe(sending, self._loop).result()
                     else:
                         obstore.put(self._store, key, content)
                 except AlreadyExistsError as error:
@@ -222,11 +223,9 @@ class Bucket:
 
         with_blocking_retries(attempt, budget=self._retry_seconds)
 
-    async def _send(self, key: str, path: Path, *, size: int) -> None:
-        if self._cloud.upload is None:
-            raise ValueError("this cloud receives files in parts only")
+    async def _send(self, upload: "MakeUpload", key: str, path: Path, *, size: int) -> None:
         try:
-            to = await self._cloud.upload(self._store, key)
+            to = await upload(self._store, key)
         except self._error as error:
             raise self._error(f"{self._where(key)}: {error}") from error
         with path.open("rb") as content:

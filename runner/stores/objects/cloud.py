@@ -38,6 +38,10 @@ class Upload:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+if TYPE_CHECKING:
+    MakeUpload: TypeAlias = Callable[[ObjectStore, str], Awaitable[Upload]]
+
+
 @dataclass(frozen=True, slots=True)
 class Cloud:
     """How requests to a bucket are authorized, and where they go."""
@@ -52,7 +56,7 @@ class Cloud:
     trust: str = ""
     """What to check if they give none."""
 
-    upload: "Callable[[ObjectStore, str], Awaitable[Upload]] | None" = None
+    upload: "MakeUpload | None" = None
     """Returns the request that stores a file under a key; without it, obstore sends large files in parts."""
 
 

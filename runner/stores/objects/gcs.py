@@ -5,6 +5,7 @@ The storage object has `bucket`, `path`, `endpoint`, `credentialsRef{name}`, `wo
 """
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self, cast
@@ -15,6 +16,7 @@ from pydantic import Field, model_validator
 
 from inferrun.plugins import RunnerError
 from inferrun.plugins.storage import MountedSecret, StorageSpec, naming_secret_field
+from inferrun.resources.storage import GCS_KEY, NO_GCS_CREDENTIALS
 from runner.stores.objects.cloud import Cloud, Transport, Upload, signed_upload
 from runner.stores.objects.google_tokens import GoogleTokens, google_servers
 from runner.stores.objects.input import ObjectInputSpec, open_objects
@@ -27,11 +29,6 @@ if TYPE_CHECKING:
     from runner.stores.objects.cloud import ObjectStore
 
 _SERVER: Final = "https://storage.googleapis.com"
-_KEY: Final = "credentials.json"
-_NO_KEY: Final = json.dumps(
-    {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": "", "gcs_base_url": ""}
-)
-"""Requests without credentials. With `skip_signature`, obstore would still ask the metadata service of the node for some."""
 
 
 class WorkloadIdentity(StorageSpec):
@@ -75,35 +72,29 @@ class GcsSpec(ObjectSpec):
                 access=f"{field}.credentialsRef and the permissions of its service account",
                 upload=signed_upload if key else None,
             )
-        servers, token = google_servers(impersonates=bool(self.workload_identity.service_account)), folder / "token"
+        audience, account = self.workload_identity.audience, self.workload_identity.service_account
+        token = folder / "token"
         if not token.exists():
             text = f"{field}.workloadIdentity: the Pod has no token; set serviceAccountName in its InferenceConfig"
             raise error(text, is_retryable=False)
+        servers = google_servers(impersonates=bool(account))
         return Cloud(
-            partial(self._open, token_file=token, error=error),
+            partial(self._open, tokens=partial(GoogleTokens, token, audience, account, servers, error=error)),
             access="the permissions of the Pod's service account, or of workloadIdentity.serviceAccount, on the bucket",
             identities=servers,
             upload=self._upload_with_token,
         )
 
     def _open(
-        self,
-        transport: Transport,
-        *,
-        key: str = "",
-        token_file: Path | None = None,
-        error: type[RunnerError] = RunnerError,
+        self, transport: Transport, *, key: str = "", tokens: Callable[[Transport], GoogleTokens] | None = None
     ) -> GCSStore:
         config: GCSConfig = {"base_url": self.url}
-        identity, tokens = self.workload_identity, None
-        config["service_account_key"] = key or _NO_KEY
-        if identity and token_file:
-            tokens = GoogleTokens(token_file, identity.audience, identity.service_account, transport, error=error)
-            del config["service_account_key"]
+        if tokens is None:
+            config["service_account_key"] = key or NO_GCS_CREDENTIALS
         return GCSStore(
             self.bucket,
             config=config,
-            credential_provider=tokens,
+            credential_provider=tokens(transport) if tokens else None,
             client_options=transport.options,
             retry_config=transport.retries,
         )
@@ -117,13 +108,15 @@ class GcsSpec(ObjectSpec):
         if self.credentials_ref is None:
             return ""
         secret = MountedSecret(folder, self.credentials_ref.name)
-        text = secret.value(_KEY, has_lines=True)
+        text = secret.value(GCS_KEY, has_lines=True)
         try:
             found = json.loads(text)
         except ValueError:
             found = None
         if not isinstance(found, dict) or not found.keys() >= {"client_email", "private_key", "private_key_id"}:
-            raise ValueError(f"Secret {secret.name!r} has no key {_KEY} with the key file of a Google service account")
+            raise ValueError(
+                f"Secret {secret.name!r} has no key {GCS_KEY} with the key file of a Google service account"
+            )
         return text
 
 

@@ -39,7 +39,14 @@ class GoogleTokens:
     """The credentials of a store, which asks for them in a thread of its own."""
 
     def __init__(
-        self, token_file: Path, audience: str, service_account: str, transport: Transport, *, error: type[RunnerError]
+        self,
+        token_file: Path,
+        audience: str,
+        service_account: str,
+        servers: Sequence[str],
+        transport: Transport,
+        *,
+        error: type[RunnerError],
     ) -> None:
         """Requests are sent in the event loop that is running now. `service_account`: the one to impersonate, or none."""
         self._error = error
@@ -47,7 +54,7 @@ class GoogleTokens:
         self._audience = audience
         self._account = service_account
         self._transport = transport
-        self._servers = google_servers(impersonates=bool(service_account))
+        self._servers = servers
         self._loop = asyncio.get_running_loop()
 
     def __call__(self) -> "GCSCredential":

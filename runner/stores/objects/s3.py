@@ -6,13 +6,14 @@ The storage object has `bucket`, `path`, `endpoint`, `region`, `credentialsRef{n
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from obstore.store import S3Store
 from pydantic import Field
 
 from inferrun.plugins import RunnerError
 from inferrun.plugins.storage import MountedSecret, naming_secret_field
+from inferrun.resources.storage import S3_KEYS
 from runner.stores.objects.cloud import Cloud, Transport, signed_upload
 from runner.stores.objects.input import ObjectInputSpec, open_objects
 from runner.stores.objects.output import ObjectOutputSpec, open_folder, open_folder_results
@@ -20,13 +21,6 @@ from runner.stores.objects.spec import ObjectSpec
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
-
-_KEYS: Final = {
-    "access_key_id": ("accessKeyId", "AWS_ACCESS_KEY_ID"),
-    "secret_access_key": ("secretAccessKey", "AWS_SECRET_ACCESS_KEY"),
-    "session_token": ("sessionToken", "AWS_SESSION_TOKEN"),
-}
-"""The keys of the Secret, each under our name and under the name of Amazon's variables."""
 
 
 class S3Spec(ObjectSpec):
@@ -80,8 +74,8 @@ class S3Spec(ObjectSpec):
         if self.credentials_ref is None:
             return {}
         secret = MountedSecret(folder, self.credentials_ref.name)
-        found = {name: secret.value(*keys, is_ascii=True) for name, keys in _KEYS.items()}
-        missing = [_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
+        found = {name: secret.value(*keys, is_ascii=True) for name, keys in S3_KEYS.items()}
+        missing = [S3_KEYS[name][0] for name in ("access_key_id", "secret_access_key") if not found[name]]
         if missing:
             raise ValueError(f"Secret {secret.name!r} has no key {' and no key '.join(missing)}")
         config: S3Config = {
