@@ -59,15 +59,21 @@ class ControlPlane:
 
 @contextmanager
 def control_plane(
-    folder: Path, *, binaries: Path, controller_requests: int = 20, postgresql: bool = False
+    folder: Path,
+    *,
+    binaries: Path,
+    controller_requests: int = 20,
+    postgresql: bool = False,
+    memory_limit: str = GO_RUNTIME["GOMEMLIMIT"],
 ) -> Iterator[ControlPlane]:
     """Start the servers, with their data in `folder`, and stop them at the end of the block.
 
-    With `postgresql`, Temporal is the deployed server on PostgreSQL rather than the development server.
+    With `postgresql`, Temporal is the deployed server on PostgreSQL rather than the development server. A server that comes near to
+    its `memory_limit` collects garbage all the time.
     `controller_requests` limits the requests per second of the controller manager; 20 is its default.
     """
     _check(binaries)
-    environment = server_environment(folder)
+    environment = {**server_environment(folder), "GOMEMLIMIT": memory_limit}
     programs: list[Process] = []
     with ExitStack() as ends:
 

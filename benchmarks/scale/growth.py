@@ -27,6 +27,9 @@ LABEL = "growth"
 """Marks the runs whose workflow or schedule is waited for."""
 PROBES = 50
 QUIET_SECONDS = 10
+IDLE_CORES = 0.05
+"""A shim that uses less has looked at everything that it found when it started."""
+
 LIMIT_SECONDS = 3600
 SHARES = (0.25, 0.5, 1.0)
 """The sizes at which everything is measured."""
@@ -58,6 +61,8 @@ class Stage:
     to_job: list[float]
     restart: float
     """Until a run that was created meanwhile has its Job."""
+    idle_after: float
+    """From the restart until the shim has looked at everything."""
     memory: dict[str, float]
     idle_cores: dict[str, float]
     """CPU time per second while nothing happens."""
@@ -70,6 +75,7 @@ def section(stages: list[Stage]) -> str:
             f"{percentile(stage.to_job, 0.5):.2f} and {percentile(stage.to_job, 0.99):.2f} s" for stage in stages
         ],
         "Restart of both programs: until a new run has its Job": [f"{stage.restart:.1f} s" for stage in stages],
+        "until the shim has looked at everything": [f"{stage.idle_after:.0f} s" for stage in stages],
     }
     for name in stages[0].memory:
         rows[f"Memory of {name}"] = [f"{stage.memory[name]:,.0f} MiB" for stage in stages]
@@ -138,13 +144,13 @@ class Growth:
         await self._start_programs()
         await probe.wait(lambda: job in probe.first_seen, what="the Job of a run created meanwhile")
         restarted = probe.first_seen[job] - began
-        await asyncio.sleep(QUIET_SECONDS)
-        at, cpu = time.monotonic(), self._cpu_seconds()
-        await asyncio.sleep(QUIET_SECONDS)
-        idle = {name: (used - cpu[name]) / (time.monotonic() - at) for name, used in self._cpu_seconds().items()}
+        while True:
+            idle_after, idle = time.monotonic() - began, await self._cores()
+            if idle[SHIM] < IDLE_CORES or idle_after > LIMIT_SECONDS:
+                break
         to_job = [await self._launch(probe) for _ in range(PROBES)]
         memory = {process.name: process.memory_mib() for process in self._processes()}
-        stage = Stage(load, to_job, restarted, memory, idle)
+        stage = Stage(load, to_job, restarted, idle_after, memory, idle)
         print(section([stage]), flush=True)
         return stage
 
@@ -205,6 +211,12 @@ class Growth:
 
     def _processes(self) -> list[Process]:
         return [*(self._programs.process(name) for name in (SHIM, WORKER)), *self._plane.programs]
+
+    async def _cores(self) -> dict[str, float]:
+        """CPU time per second, of the next seconds."""
+        at, cpu = time.monotonic(), self._cpu_seconds()
+        await asyncio.sleep(QUIET_SECONDS)
+        return {name: (used - cpu[name]) / (time.monotonic() - at) for name, used in self._cpu_seconds().items()}
 
     def _cpu_seconds(self) -> dict[str, float]:
         ours = {name: self._programs.process(name).cpu_seconds() for name in (SHIM, WORKER)}

@@ -18,6 +18,9 @@ from benchmarks.scale.programs import SHIM, WORKER, Programs
 from benchmarks.scale.report import lines
 from inferrun.kube.client import KubeClient, connect
 
+MEMORY_LIMIT = "12GiB"
+"""Of each server, which is more than it needs with what `growth` gathers."""
+
 CONTROLLER_REQUESTS_PER_SECOND = 300
 """With the controller manager's default of 20, ten thousand Pods alone would take more than eight minutes."""
 
@@ -92,6 +95,7 @@ def _servers(options: ScaleOptions) -> Iterator[tuple[ControlPlane, Programs]]:
                 binaries=options.binaries,
                 controller_requests=CONTROLLER_REQUESTS_PER_SECOND,
                 postgresql=options.postgresql,
+                memory_limit=MEMORY_LIMIT,
             ) as plane,
             Programs(folder, plane) as programs,
         ):
