@@ -139,6 +139,20 @@ async def test_runs_share_a_quota_of_one_pod(queues: Queues) -> None:
     assert first.ended <= second.created
 
 
+async def test_the_shards_of_a_run_are_admitted_together(queues: Queues) -> None:
+    await create_queue(queues.world.api, NAMESPACE, "pair", pods=2)
+    await queues.run("c00012q-single", queue="pair")
+    await queues.until("c00012q-single", "Running")
+    await queues.run("c00013q-divided", queue="pair", shards=2)
+    await queues.until("c00013q-divided", "Pending", Reason.QUEUED)
+    await queues.finish("c00012q-single")
+    await queues.until("c00013q-divided", "Running")
+    await queues.finish("c00013q-divided")
+    [single], divided = queues.pods("c00012q-single"), queues.pods("c00013q-divided")
+    assert single.ended is not None
+    assert [single.ended <= pod.created for pod in divided] == [True, True]
+
+
 @pytest.mark.parametrize(
     ("number", "urgent"), [(3, {"priority": "urgent"}), (5, {"config": "urgent"})], ids=["label", "priority-class"]
 )
@@ -210,4 +224,4 @@ async def test_kueue_admits_no_job_before_it_is_started(queues: Queues) -> None:
     admitted = [one for one in queues.workloads if (one.get("status") or {}).get("admission")]
     sets = [one for workload in admitted for one in workload["status"]["admission"]["podSetAssignments"]]
     assert sets
-    assert [one for one in sets if one["count"] != 1] == []
+    assert [one for one in sets if one["count"] == NOT_STARTED] == []
