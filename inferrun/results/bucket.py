@@ -242,7 +242,7 @@ def _open_azure(
         if not kind:
             forms = ", or ".join(" and ".join(one) for one in AZURE_KEYS.values())
             raise ResultsUnreachable(f"the credentials for the container lack keys: {forms}")
-        found = {name: login[key].strip().removeprefix("?") for key, name in keys.items()}
+        found = {name: login[key].strip() for key, name in keys.items()}
         config |= cast("AzureConfig", {"credential_type": kind, **found})
     store: AzureStore = load("obstore.store", extra="results").AzureStore(storage.container, config=config, **options)
     return store

@@ -91,7 +91,6 @@ class AzureSpec(ObjectSpec):
         for kind, names in AZURE_KEYS.items():
             found = {name: secret.value(key, is_ascii=True) for key, name in names.items()}
             if all(found.values()):
-                found = {name: text.removeprefix("?") if name == "sas_key" else text for name, text in found.items()}
                 return cast("AzureConfig", {"credential_type": kind, **found})
         principal = ", ".join(AZURE_KEYS["client_secret"])
         raise ValueError(f"Secret {secret.name!r} has no key accountKey, no key sasToken, and not all of {principal}")

@@ -262,7 +262,7 @@ async def test_a_token_of_azure_that_may_not_write_is_named(emulators: Clouds, t
     lines = ["records", *(query.get(name, "") for name in ("sp", "ss", "srt", "st", "se", "sip", "spr", "sv")), ""]
     signature = hmac.digest(base64.b64decode(bucket.keys["accountKey"]), "\n".join(lines).encode(), "sha256")
     query["sig"] = base64.b64encode(signature).decode()
-    (tmp_path / "sasToken").write_text(urlencode(query))
+    (tmp_path / "sasToken").write_text("?" + urlencode(query))
     spec: ObjectSpec = AzureOutputSpec.model_validate(bucket.spec("out"))
     async with open_bucket(spec, tmp_path, LIMITS, side="output", error=OutputError) as opened:
         assert await asyncio.to_thread(opened.list_below, "out/") == []

@@ -41,7 +41,7 @@ def _mount(folder: Path, **keys: str) -> None:
     ("keys", "expected"),
     [
         ({"accountKey": ACCOUNT_KEY}, {"credential_type": "access_key", "account_key": ACCOUNT_KEY}),
-        ({"sasToken": "?sv=1&sig=2"}, {"credential_type": "sas_token", "sas_key": "sv=1&sig=2"}),
+        ({"sasToken": "?sv=1&sig=2"}, {"credential_type": "sas_token", "sas_key": "?sv=1&sig=2"}),
         (
             PRINCIPAL,
             {
