@@ -1,6 +1,7 @@
 """Compiles an InferenceRun, its InferenceConfig and the operator's defaults to a contract and a snapshot. Pure."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from activities.launching.launch_blocked import LaunchBlocked
@@ -117,7 +118,7 @@ def compile_with_model(compiled: CompiledRun, address: ModelAddress) -> Compiled
     if contract_json == compiled.contract_json:
         return compiled
     name = f"{compiled.base_name}-m{hash_of({CONTRACT_KEY: contract_json})[:10]}"
-    return _checked(CompiledRun(compiled.base_name, contract_json, compiled.snapshot, name))
+    return _checked(replace(compiled, contract_json=contract_json, map_name=name))
 
 
 def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> WantedService | None:

@@ -6,7 +6,7 @@ Pure. Both are stored in one immutable ConfigMap; later edits of the config, the
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, Self
 
@@ -171,12 +171,14 @@ class CompiledRun:
     """The contract as stored in a run's ConfigMap, and the snapshot.
 
     `map_name` is the name of another ConfigMap, for a launch whose model has another address than that of the first one.
+    `stored_snapshot` is the snapshot's text if it was read: another version may have written it, and its digest is in the status.
     """
 
     base_name: str
     contract_json: str
     snapshot: Snapshot
     map_name: str = ""
+    stored_snapshot: str = field(default="", compare=False)
 
     @property
     def config_map(self) -> str:
@@ -205,11 +207,12 @@ class CompiledRun:
     @classmethod
     def read(cls, texts: Mapping[str, str], *, base_name: str) -> Self:
         """The texts of a run's ConfigMap, read back. They must have been recognised as ours. Raises KeyError or ValueError."""
-        return cls(base_name, texts[CONTRACT_KEY], Snapshot.model_validate_json(texts[SNAPSHOT_KEY]))
+        snapshot = texts[SNAPSHOT_KEY]
+        return cls(base_name, texts[CONTRACT_KEY], Snapshot.model_validate_json(snapshot), stored_snapshot=snapshot)
 
     @property
     def snapshot_json(self) -> str:
-        return self.snapshot.model_dump_json()
+        return self.stored_snapshot or self.snapshot.model_dump_json()
 
     @property
     def texts(self) -> dict[str, str]:

@@ -85,6 +85,15 @@ class Planned:
     deleted_after: float | None = None
     timeout_seconds: int | None = None
 
+    @property
+    def ends(self) -> set[str]:
+        """How it may end, whatever is killed."""
+        if self.config != "sums":
+            return {"Failed/InputFailed" if self.config == "missing" else "Failed/DeadlineExceeded"}
+        allowed = {"Succeeded/Succeeded"}
+        allowed |= {"Failed/Cancelled"} if self.cancelled_after is not None else set()
+        return allowed | ({"deleted"} if self.deleted_after is not None else set())
+
 
 @dataclass
 class Account:
@@ -305,6 +314,8 @@ class Storm:
         ends = [self._end_of(one) for one in self._planned]
         account.outcomes.update(ends)
         account.expect("Runs ended or deleted by their users", sum(end != "open" for end in ends), len(self._planned))
+        wrong = [f"{one.name} {end}" for one, end in zip(self._planned, ends, strict=True) if end not in one.ends]
+        account.expect("Runs that ended otherwise than without kills", wrong, [])
         traces = [recorder.traces(one.name[:7]) for one in self._planned]
         changed = sum(len(statuses) > 1 for one in traces for statuses in one.terminal.values())
         account.expect("Runs whose terminal status changed", changed, 0)

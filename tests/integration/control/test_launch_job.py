@@ -14,6 +14,8 @@ import pytest
 
 from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked
 from activities.launching.launch_job import JobLauncher
+from activities.launching.snapshot import hash_of
+from activities.objects.signatures import signed
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
 from inferrun.names import job_base_name
@@ -23,6 +25,7 @@ from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import IMAGE, jobs_of, launch, launcher_of
 from tests.integration.control.proxy import Json, Proxy
 from tests.integration.crds.server import call
+from tests.unit.launches import INSTALLATION
 from workflows.messages import LaunchResult, LaunchState
 
 
@@ -136,6 +139,28 @@ async def test_a_retry_continues_a_try_that_ended_before_it_published(
     await api.delete(CONFIGS, run.metadata.namespace, config, uid=stored["metadata"]["uid"])
     again = await launch(launcher, run)
     assert (again.state, again.job_uid, again.is_adopted) == (LaunchState.LAUNCHED, edited.job_uid, True)
+
+
+async def test_a_try_of_another_version_is_continued_with_what_it_wrote(
+    launcher: JobLauncher, api: KubeClient, run: InferenceRun, proxy: Proxy
+) -> None:
+    """Its worker was replaced between the ConfigMap and the status."""
+    proxy.answer_patches = 503
+    with pytest.raises(Exception, match="as asked"):
+        await launch(launcher, run)
+    proxy.answer_patches = None
+    place = run.metadata.namespace
+    written = await api.get(CONFIG_MAPS, place, base_of(run))
+    snapshot = json.dumps({**json.loads(written["data"]["snapshot.json"]), "unknown_here": 1})
+    theirs = {**written, "data": {**written["data"], "snapshot.json": snapshot}}
+    await api.delete(CONFIG_MAPS, place, base_of(run), uid=written["metadata"]["uid"])
+    theirs["metadata"] = {key: written["metadata"][key] for key in ("name", "annotations", "labels", "ownerReferences")}
+    await api.create(CONFIG_MAPS, place, signed(theirs, run=run.ref, key=INSTALLATION.signing_key))
+
+    states = [(await launch(launcher, run, launch=number, attempt=number)).state for number in (1, 2)]
+
+    assert states == [LaunchState.LAUNCHED, LaunchState.LAUNCHED]
+    assert (await status_of(api, run))["snapshotHash"] == hash_of(theirs["data"])
 
 
 async def test_a_job_is_adopted_whatever_became_of_what_it_was_created_from(

@@ -333,6 +333,14 @@ def test_a_config_map_is_read_back_as_it_was_compiled() -> None:
     assert again == first
 
 
+def test_what_another_version_wrote_keeps_its_texts() -> None:
+    first = compile_of(spec={"kserve": REFERENCE}, address=ADDRESS)
+    theirs = json.dumps({**json.loads(first.snapshot_json), "unknown_here": 1})
+    read = CompiledRun.read({**first.texts, "snapshot.json": theirs}, base_name=first.base_name)
+    moved = compile_with_model(read, replace(ADDRESS, url="http://b/v2/models/iris/infer"))
+    assert [one.texts["snapshot.json"] for one in (read, moved)] == [theirs, theirs]
+
+
 @pytest.mark.parametrize("data", [{}, {"contract.json": "{}"}, {"contract.json": "{", "snapshot.json": "{}"}])
 def test_a_config_map_that_is_not_ours_is_an_error(data: dict[str, str]) -> None:
     with pytest.raises((KeyError, ValueError)):
