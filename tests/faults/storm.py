@@ -88,8 +88,10 @@ class Planned:
     @property
     def ends(self) -> set[str]:
         """How it may end, whatever is killed."""
-        if self.config != "sums":
-            return {"Failed/InputFailed" if self.config == "missing" else "Failed/DeadlineExceeded"}
+        if self.config == "missing":
+            return {"Failed/InputFailed", "Failed/RunnerFailed"}  # the last attempt may be killed
+        if self.config == "slow":
+            return {"Failed/DeadlineExceeded"}
         allowed = {"Succeeded/Succeeded"}
         allowed |= {"Failed/Cancelled"} if self.cancelled_after is not None else set()
         return allowed | ({"deleted"} if self.deleted_after is not None else set())
