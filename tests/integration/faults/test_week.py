@@ -26,8 +26,8 @@ SETTLED_NIGHT = 4
 
 NIGHTS = 7
 SECONDS = 600
-MEMORY_MIB = 8
-"""By which a program may grow from 200 runs to 350."""
+MEMORY_MIB = 32
+"""By which a program may grow from 200 runs to 350: the worker's caches still fill (11 MiB at most were measured)."""
 
 
 async def test_a_week_of_nightly_runs_leaves_no_more_than_four_nights(tmp_path: Path) -> None:

@@ -70,8 +70,7 @@ async def test_a_record_that_ends_the_server_costs_one_record(file: Machine, tmp
         deaths = server.deaths
     assert_only_failed(file, ended, [217])
     (error,) = file.errors
-    assert error["error"]["attempts"] == len(deaths)
-    assert len(deaths) <= 12
+    assert len(deaths) <= error["error"]["attempts"] <= 12  # a request may end before the server has noted it
 
 
 async def test_the_search_for_the_record_is_part_of_the_progress(file: Machine, tmp_path: Path) -> None:
