@@ -9,6 +9,7 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
+import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
@@ -33,6 +34,7 @@ from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts
 from inferrun.temporal.plugin import inferrun_plugin
+from tests.integration.control.proxy import Proxy
 from tests.integration.waiting import create_quota, eventually
 from tests.unit.launches import INSTALLATION, is_of_shim, no_postponement
 from workflows.messages import InspectInput, LaunchInput, LaunchReport, LaunchResult, StopLaunchInput, StopLaunchResult
@@ -186,6 +188,14 @@ async def only_one_job_more(api: KubeClient, namespace: str, *, than: int) -> As
         yield
     finally:
         await api.delete(QUOTAS, namespace, stored["metadata"]["name"], uid=stored["metadata"]["uid"])
+
+
+async def launch_without_status(launcher: JobLauncher, run: InferenceRun, proxy: Proxy) -> None:
+    """What a worker leaves that is killed before the status names the Job."""
+    proxy.answer_patches = 503
+    with pytest.raises(Exception, match="as asked"):
+        await launch(launcher, run)
+    proxy.answer_patches = None
 
 
 def launcher_of(
