@@ -129,8 +129,12 @@ async def verify(verifier: OutputVerifier, of: Launched, *, job_uid: str = "") -
 async def fail_before_the_status_is_written(
     api: KubeClient, launcher: JobLauncher, run: InferenceRun, proxy: Proxy
 ) -> None:
-    """Return once the Job controller has seen the Job: a try that meets its change would be repeated by Temporal, not here."""
     await launch_without_status(launcher, run, proxy)
+    await seen_by_the_job_controller(api, run)
+
+
+async def seen_by_the_job_controller(api: KubeClient, run: InferenceRun) -> None:
+    """Wait for its change of the run's Job: a try that meets it would be repeated by Temporal, not here."""
 
     async def seen() -> bool | None:
         statuses = [job.get("status") or {} for job in await jobs_of(api, run)]
@@ -210,6 +214,7 @@ async def test_a_job_into_which_our_signature_was_copied_is_replaced_and_never_e
     run = await make()
     await fail_before_the_status_is_written(api, ours(api, await restart()), run, proxy)
     planted = await plant(api, (await jobs_of(api, run))[0])
+    await seen_by_the_job_controller(api, run)
 
     result = await launch(ours(api, await restart()), run)
 
