@@ -267,6 +267,7 @@ class RunWorkflow(RunControls):
             message=message,
             attempt=progress.attempt,
             uncounted=progress.uncounted,
+            committed=progress.committed,
             attempts=progress.attempts,
             ended_launches=ended_launches,
             seconds_used=progress.seconds_used,

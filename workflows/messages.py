@@ -334,6 +334,7 @@ class PublishInput(Frozen):
     message: Text
     attempt: int = 1
     uncounted: int = 0
+    committed: int = 0
     attempts: tuple[Attempt, ...] = ()
     ended_launches: int = 0
     seconds_used: float = 0

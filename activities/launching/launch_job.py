@@ -388,6 +388,7 @@ def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of Infe
     return {
         "attempt": request.attempt,
         "uncounted_attempts": request.uncounted or None,
+        "committed_records": request.committed or None,
         "attempts": [item.model_dump() for item in request.attempts] or None,
         "ended_launches": request.launch - 1 or None,
         "seconds_used": round(request.seconds_used) or None,

@@ -121,6 +121,7 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
         launch=ended + 1,
         attempt=status.attempt or 1,
         uncounted=status.uncounted_attempts or 0,
+        committed=status.committed_records or 0,
         attempts=past,
         seconds_used=(counted or 0) + seconds,
         first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,

@@ -40,6 +40,7 @@ class StatusPublisher:
                 seconds_used=round(request.seconds_used),
                 attempt=request.attempt,
                 uncounted_attempts=request.uncounted or None,
+                committed_records=request.committed or None,
                 attempts=[item.model_dump() for item in request.attempts] or None,
                 start_time=run.status.start_time or first_start,
             )

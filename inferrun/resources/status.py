@@ -317,6 +317,9 @@ class InferenceRunStatus(ResourceModel):
     uncounted_attempts: int | None = None
     """Number of attempts that do not count towards backoffLimit, because a later one committed records."""
 
+    committed_records: int | None = None
+    """Number of records that the launches which have ended committed, as their runner reported it."""
+
     ended_launches: int | None = None
     """Number of launches that have ended, including those that attempts no longer lists."""
 

@@ -25,12 +25,13 @@ async def test_a_status_is_published_but_never_over_an_outcome(api: KubeClient, 
         message="attempt 2 of 3 starts in 10 s",
         attempt=2,
         uncounted=1,
+        committed=300,
         warning=True,
     )
     await ActivityEnvironment().run(publisher.publish_status, request)
     status = (await job.now()).status
     assert (status.reason, status.message, status.attempt) == ("RetryBackoff", request.message, 2)
-    assert status.uncounted_attempts == 1
+    assert (status.uncounted_attempts, status.committed_records) == (1, 300)
     assert ("RetryBackoff", "Warning") in await job.events()
     outcome = {"status": {"phase": "Failed", "reason": "InputFailed", "message": "exit code 3"}}
     await api.patch(RUNS, job.namespace, job.run.metadata.name, outcome, sub="status")

@@ -146,9 +146,10 @@ def test_launches_that_the_status_no_longer_lists_count_as_well() -> None:
 
 def test_attempts_that_do_not_count_are_known_to_a_workflow_that_takes_over() -> None:
     """They committed records, so the limit of retries begins anew after each of them."""
-    status = {"attempt": 9, "attempts": ENDED, "endedLaunches": 8, "uncountedAttempts": 7}
+    status = {"attempt": 9, "attempts": ENDED, "endedLaunches": 8, "uncountedAttempts": 7, "committedRecords": 300}
     resumed = resume(LaunchInput(run=RUN), run(status=status))
     assert (resumed.attempt, resumed.uncounted, resumed.counted_attempts) == (9, 7, 2)
+    assert resumed.committed == 300
 
 
 def test_the_time_of_a_job_that_is_gone_counts_from_its_start_in_the_status() -> None:
