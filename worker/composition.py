@@ -262,7 +262,9 @@ class WorkerProcess:
             self._api,
             self._runs,
             events=self._events,
-            history=SubmissionHistory(self._client, task_queue=self._settings.task_queue),
+            history=SubmissionHistory(
+                self._client, task_queue=self._settings.task_queue, installation=self._installation.id
+            ),
             defaults=self._defaults.current,
             cancel=submitted.cancel,
         )

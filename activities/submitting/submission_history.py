@@ -1,4 +1,5 @@
-"""Earlier submissions with the same workflow id whose run has since been deleted, as far as Temporal retains them.
+"""What Temporal remembers of runs that have since been deleted: earlier submissions with the same workflow id, and the run that an
+earlier try of the same submission created.
 
 By default the server's visibility API allows ten requests per second and namespace, which the shim's sweep needs as well. So it is
 asked only before a run is created for a program, and submissions that arrive at the same time share a request. Any program can
@@ -7,19 +8,29 @@ execute a workflow of that type and id with any result: only those on our own ta
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowExecution, WorkflowFailureError
+from temporalio.client import (
+    Client,
+    WorkflowContinuedAsNewError,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+)
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.submitting.child_runs import mismatched
-from control.temporal_calls import decode_foreign, ignore_not_found
+from activities.submitting.child_runs import mismatched, status_of
+from control.temporal_calls import decode_foreign, ignore_not_found, read_run
+from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
-from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
+from inferrun.timestamps import rfc3339
+from workflows.messages import RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
 
 PAUSE_SECONDS = 1.0
 """Between two requests. The first one after a pause does not wait."""
@@ -31,6 +42,16 @@ Executions = Mapping[str, list[WorkflowExecution]]
 """By workflow id, the latest first."""
 
 
+@contextmanager
+def _ignore_refusal() -> Iterator[None]:
+    """A server may not let the worker list workflows."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+            raise
+
+
 @dataclass
 class _Batch:
     ids: set[str] = field(default_factory=set)
@@ -38,20 +59,41 @@ class _Batch:
 
 
 class SubmissionHistory:
-    """The retained executions of SubmitInferenceRun."""
+    """The retained executions of one installation."""
 
-    def __init__(self, temporal: Client, *, task_queue: str) -> None:
+    def __init__(self, temporal: Client, *, task_queue: str, installation: str) -> None:
         self._temporal = temporal
+        self._installation = installation
         self._task_queue = task_queue
         self._batch = _Batch()
         """The ids that the next request asks for."""
         self._turn = asyncio.Lock()
         """Held for a while by each request."""
 
+    async def find_deleted(self, namespace: str, name: str, *, since: datetime) -> SubmissionStatus | None:
+        """The end of a run of that name, which is gone, by the workflows that have been started for it since; None without any."""
+        prefix = run_workflow_id(RunRef(namespace=namespace, name=name, uid=""))
+        query = (
+            f"WorkflowType = '{RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}' "
+            f"AND WorkflowId STARTS_WITH '{prefix}' AND StartTime >= '{rfc3339(since)}'"
+        )
+        gone = None
+        with _ignore_refusal():
+            async for execution in self._temporal.list_workflows(query):
+                run = await read_run(execution, installation=self._installation)
+                if run is None or run.name != name:
+                    continue
+                gone = status_of(run, None)
+                is_open = execution.status is WorkflowExecutionStatus.RUNNING
+                result = None if is_open else await self._result(execution.id, execution.run_id)
+                if result is not None:
+                    return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
+        return gone
+
     async def find(self, request: SubmitInput) -> SubmissionStatus | None:
         """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
         workflow_id = request.workflow_id
-        try:
+        with _ignore_refusal():
             for execution in await self._closed(workflow_id):
                 result = await self._result(workflow_id, execution.run_id)
                 if result is None:
@@ -60,9 +102,6 @@ class SubmissionHistory:
                     return mismatched(workflow_id)
                 run = RunRef(namespace=result.namespace, name=result.name, uid=result.uid)
                 return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
-        except RPCError as error:
-            if error.status not in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
-                raise
         return None
 
     async def _closed(self, workflow_id: str) -> list[WorkflowExecution]:

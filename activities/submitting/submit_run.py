@@ -82,7 +82,7 @@ class RunSubmitter:
         found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
         if found is not None:
             return adopted(wanted, parse_run(found))
-        earlier = await self._history.find(request)
+        earlier = await self._deleted(wanted, namespace) or await self._history.find(request)
         if earlier is not None:
             return earlier
         try:
@@ -107,6 +107,9 @@ class RunSubmitter:
         if found is not None:
             return await self._reported(schedule, adopted(wanted, parse_run(found)))
         if is_accounted(schedule, due):
+            earlier = await self._deleted(wanted, namespace)
+            if earlier is not None:
+                return earlier
             text = f"the run due at {rfc3339(due)} is not created: status.times of the schedule accounts for that time"
             return await self._reported(
                 schedule, rejected(Reason.MISSED, f"{text}; use an InferenceRun with spec.backfill")
@@ -132,6 +135,13 @@ class RunSubmitter:
         if created.run is not None:
             await self._take_back_if_overlapping(created.run, schedule)
         return await self._reported(schedule, created)
+
+    async def _deleted(self, wanted: Object, namespace: str) -> SubmissionStatus | None:
+        """The end of the run if an earlier try created it and it was deleted before this one: the worker that created it died."""
+        info = activity.info()
+        if info.attempt == 1:
+            return None
+        return await self._history.find_deleted(namespace, name_of(wanted), since=info.scheduled_time)
 
     async def _take_back_if_overlapping(self, run: RunRef, schedule: InferenceRun) -> None:
         """Delete a run beside which another one was created, and have Temporal try again. One that has been launched remains the

@@ -3,12 +3,21 @@
 import asyncio
 import time
 import uuid
+from datetime import UTC, datetime, timedelta
 
+import pytest
+from temporalio import workflow
 from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.submitting.submission_history import SubmissionHistory
+from inferrun.names import run_workflow_id
 from inferrun.reasons import Phase, Reason
+from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.submission import parse_submission
+from inferrun.timestamps import utc_now
+from tests.unit.launches import INSTALLATION
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
 from workflows import messages
 from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
@@ -19,6 +28,10 @@ CROWD = 260
 def again(workflow_id: str) -> SubmitInput:
     """The same submission, in a new execution."""
     return SubmitInput(submission=parse_submission(REQUEST), workflow_id=workflow_id)
+
+
+def history_of(client: Client, queue: str) -> SubmissionHistory:
+    return SubmissionHistory(client, task_queue=queue, installation=INSTALLATION.id)
 
 
 async def end_one(client: Client, queue: str) -> str:
@@ -38,7 +51,7 @@ async def test_a_crowd_of_submissions_is_compared_with_earlier_ones_within_secon
     temporal: Client, task_queue: str
 ) -> None:
     ended = [await end_one(temporal, task_queue) for _ in range(2)]
-    history = SubmissionHistory(temporal, task_queue=task_queue)
+    history = history_of(temporal, task_queue)
     deadline = time.monotonic() + WAIT_SECONDS
     while await history.find(again(ended[1])) is None:
         assert time.monotonic() < deadline, "the closed execution is not listed"
@@ -53,8 +66,52 @@ async def test_a_crowd_of_submissions_is_compared_with_earlier_ones_within_secon
 
 async def test_an_execution_on_another_task_queue_is_no_earlier_submission(temporal: Client, task_queue: str) -> None:
     ended = await end_one(temporal, task_queue)
-    own, other = (SubmissionHistory(temporal, task_queue=queue) for queue in (task_queue, "another"))
+    own, other = (history_of(temporal, queue) for queue in (task_queue, "another"))
     deadline = time.monotonic() + WAIT_SECONDS
     while await own.find(again(ended)) is None:
         assert time.monotonic() < deadline, "the closed execution is not listed"
     assert await other.find(again(ended)) is None
+
+
+@workflow.defn(name=messages.RUN_WORKFLOW, sandboxed=False)
+class EndedRun:
+    """The workflow of a run, which ends at once."""
+
+    @workflow.run
+    async def run(self, given: RunRef) -> RunResult:
+        return result_for(given, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+
+
+async def execute(client: Client, queue: str, run: RunRef, *, ends: bool) -> None:
+    """Start the run's workflow; one that does not end has no worker."""
+    started = await client.start_workflow(
+        messages.RUN_WORKFLOW,
+        run,
+        id=run_workflow_id(run),
+        task_queue=queue,
+        memo={"installation": INSTALLATION.id, "run": run},
+    )
+    if ends:
+        runner = UnsandboxedWorkflowRunner()
+        async with Worker(client, task_queue=queue, workflows=[EndedRun], workflow_runner=runner):
+            await asyncio.wait_for(started.result(), WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_run_that_an_earlier_try_created_is_found_after_its_deletion(
+    temporal: Client, task_queue: str, *, ends: bool
+) -> None:
+    since = utc_now()
+    run = RunRef(namespace="team", name=f"monday-{uuid.uuid4().hex}", uid="uid-of-the-run")
+    longer = run.model_copy(update={"name": f"{run.name}-2", "uid": "uid-of-another-run"})
+    for one in (longer, run):
+        await execute(temporal, task_queue, one, ends=ends)
+    history, deadline = history_of(temporal, task_queue), time.monotonic() + WAIT_SECONDS
+    while (found := await history.find_deleted("team", run.name, since=since)) is None:
+        assert time.monotonic() < deadline, "the workflow is not listed"
+    assert found.run == run
+    assert found.standing is (SubmissionState.ENDED if ends else SubmissionState.GONE)
+    assert (found.result is not None) is ends
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    assert await history.find_deleted("team", run.name, since=later) is None
+    assert await history.find_deleted("other", run.name, since=since) is None

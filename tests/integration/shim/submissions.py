@@ -19,6 +19,7 @@ from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.submission import parse_submission
+from tests.unit.launches import INSTALLATION
 from workflows.messages import SubmissionStatus, SubmitInput
 
 
@@ -31,7 +32,7 @@ def submitter_of(
         api,
         runs,
         events=EventRecorder(api, reporter="tests"),
-        history=SubmissionHistory(client, task_queue="any"),
+        history=SubmissionHistory(client, task_queue="any", installation=INSTALLATION.id),
         defaults=Defaults,
         cancel=cancel or SubmittedRuns(api, runs, temporal=client).cancel,
     )

@@ -49,24 +49,48 @@ async def never(run: RunRef) -> None:
     raise AssertionError(f"{run} must not be cancelled")
 
 
+class NoHistory(SubmissionHistory):
+    """Temporal has executed no run that is gone, or this one."""
+
+    def __init__(self, deleted: SubmissionStatus | None = None) -> None:
+        super().__init__(cast("Client", None), task_queue="any", installation="any")
+        self._deleted = deleted
+
+    async def find(self, request: SubmitInput) -> SubmissionStatus | None:  # noqa: ARG002
+        return None
+
+    async def find_deleted(self, namespace: str, name: str, *, since: datetime) -> SubmissionStatus | None:  # noqa: ARG002
+        return self._deleted
+
+
 async def submit(
-    api: OneSchedule, *, due: datetime, started: datetime, cancel: Callable[[RunRef], Awaitable[None]] = never
+    api: StoredObjects,
+    *,
+    due: datetime,
+    started: datetime,
+    cancel: Callable[[RunRef], Awaitable[None]] = never,
+    history: SubmissionHistory | None = None,
+    tries: int = 1,
+    **submission: object,
 ) -> SubmissionStatus:
-    """Submit the run that was due then. `started`: when the activity started, by Temporal's clock."""
+    """Submit the run that was due then, or one for a program, if its `submission` is given. `started`: when the activity started,
+    by Temporal's clock; `tries`: the number of this try of it.
+    """
     submitter = RunSubmitter(
         api,
         RunStore(api),
         events=EventRecorder(api, reporter="tests"),
-        history=SubmissionHistory(cast("Client", None), task_queue="any"),  # not asked for runs of schedules
+        history=history or NoHistory(),
         defaults=Defaults,
         cancel=cancel,
     )
+    what = submission or {"parent": {"name": RUN.name, "uid": RUN.uid}}
     given = SubmitInput(
-        submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),
+        submission=parse_submission({"namespace": RUN.namespace, **what}),
         workflow_id="tests",
         nominal_time=due.isoformat(),
     )
     environment = ActivityEnvironment()
-    environment.info = replace(environment.info, started_time=started)
+    environment.info = replace(environment.info, started_time=started, attempt=tries)
     status: SubmissionStatus = await environment.run(submitter.submit_run, given)
     return status

@@ -5,11 +5,12 @@ from temporalio.exceptions import ApplicationError
 
 from inferrun.kube.errors import AlreadyExists, Conflict
 from inferrun.kube.objects import RUNS, Object, Resource
+from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
-from tests.unit.activities.one_schedule import OneSchedule, submit
-from tests.unit.objects import NOW
-from workflows.messages import SubmissionState
+from tests.unit.activities.one_schedule import NoHistory, OneSchedule, submit
+from tests.unit.objects import NOW, RUN
+from workflows.messages import SubmissionState, SubmissionStatus
 
 
 class LateAnswers(OneSchedule):
@@ -96,3 +97,30 @@ async def test_a_run_that_was_launched_by_then_is_the_run_of_its_time_and_is_can
     assert status.standing is SubmissionState.UNDER_WAY
     assert not api.is_deleted
     assert api.cancelled == [status.run]
+
+
+DELETED = SubmissionStatus(standing=SubmissionState.GONE, run=RUN, reason=Reason.RUN_DELETED)
+
+
+@pytest.mark.parametrize(("tries", "is_created"), [(1, True), (2, False)])
+async def test_a_run_that_was_deleted_after_its_creator_died_is_not_created_again(
+    tries: int, *, is_created: bool
+) -> None:
+    """The worker was killed before Temporal heard that the run was created, so the activity is tried again."""
+    api = OneSchedule()
+    history = NoHistory(DELETED)
+    status = await submit(api, due=NOW, started=NOW, history=history, tries=tries, configRef="iris")
+    assert (api.made is not None) is is_created
+    assert (status == DELETED) is not is_created
+
+
+@pytest.mark.parametrize(("tries", "reason"), [(1, Reason.MISSED), (2, Reason.RUN_DELETED)])
+async def test_a_run_of_a_schedule_that_was_deleted_after_its_creator_died_was_not_missed(
+    tries: int, reason: Reason
+) -> None:
+    due = NOW.replace(hour=8, minute=0, second=0, microsecond=0)
+    api = OneSchedule()
+    (await api.get(RUNS, RUN.namespace, RUN.name))["status"] = {"times": {"until": rfc3339(due)}}
+    status = await submit(api, due=due, started=due, history=NoHistory(DELETED), tries=tries)
+    assert status.reason is reason
+    assert api.made is None or api.made["kind"] == "Event"
