@@ -19,6 +19,7 @@ from activities.watching import job_state
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
+from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from tests.faults.node import PlayedNode, verifies
 from tests.faults.recorder import Recorder
@@ -38,6 +39,9 @@ STATUS_FIELDS = (
 )
 OF_SCHEDULE = re.compile(r"-\d{14}$")
 """In the name of a run: its nominal time."""
+
+ENDS_AFTER_DELETION = ("COMPLETED", f"FAILED {Reason.RUN_DELETED}")
+"""How the workflow of a deleted run closes if it finds out before it is cancelled."""
 
 ATTEMPT_FIELDS = ("launch", "attempt", "exitCode", "reason")
 
@@ -95,7 +99,7 @@ async def temporal_state(
     runs = list(recorder.traces(token).runs.values())
     workflows = [await _workflows_of(temporal, ref) for ref in runs]
     return {
-        "workflows": sorted("CANCELED" if deletes and one == "COMPLETED" else one for one in workflows),
+        "workflows": sorted("CANCELED" if deletes and one in ENDS_AFTER_DELETION else one for one in workflows),
         "clean-ups": sorted([await _clean_up_of(temporal, ref) for ref in runs]),
         "schedules": sorted([await _schedule(temporal, schedule_id(ref)) for ref in runs]),
         "submissions": [await _outcome(temporal, identity) for identity in submissions],

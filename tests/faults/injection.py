@@ -11,20 +11,26 @@ import os
 import re
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import time_machine
 from google.protobuf.message import Message
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode, ServiceClient
 
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Unreachable, error_of
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, Resource
 from tests.faults.call_sites import running_site
+from workflows import messages
 
 T = TypeVar("T")
 Response = TypeVar("Response", bound=Message)
@@ -33,6 +39,13 @@ DELAY_SECONDS = 30.0
 """Our clients wait at most this long, too: the caller has given up when the call takes effect."""
 
 HOLD_POLL_SECONDS = 0.05
+
+BLIND_SECONDS = 15.0
+"""For so long, a process whose watches are lost learns nothing from them."""
+
+SKEW = timedelta(hours=1)
+SKEW_SECONDS = 60.0
+"""For so long, the clock of a process is wrong; then it leaps back."""
 
 TOKEN = re.compile(r"c\d{5}q")
 """Part of the names of everything that belongs to one case, by which a fault is aimed."""
@@ -49,6 +62,10 @@ class Fault(StrEnum):
     THROTTLED = "429"
     CONFLICT = "409"
     DELAY = "30 s delay"
+    WATCH_LOST = "watch lost"
+    HISTORY_LOST = "history lost"
+    CLOCK_AHEAD = "clock ahead"
+    CLOCK_BEHIND = "clock behind"
     HOLD = "hold"
     """Not a fault of its own: the call waits until the test withdraws it, so that something else comes first."""
 
@@ -151,9 +168,19 @@ class Errors:
 class Injector:
     """Carries out what is planned for a call."""
 
+    temporal: Client
+    """Without faults."""
+
     def __init__(self, folder: FaultFolder) -> None:
         self._folder = folder
         self._late: set[asyncio.Future[object]] = set()
+        self._is_blind_until = 0.0
+        self._clock: time_machine.travel | None = None
+
+    @property
+    def blind_seconds(self) -> float:
+        """For so long, watches are lost; 0 if they are not."""
+        return max(0.0, self._is_blind_until - time.monotonic())
 
     async def perform(self, effect: Callable[[], Awaitable[T]], *, target: str, does: str, errors: Errors) -> T:
         """Make the call, or what is planned instead. `target` names the object."""
@@ -176,12 +203,46 @@ class Injector:
             return await effect()
         if fault is Fault.DELAY:
             return await self._delay(effect, errors)
+        if fault is Fault.WATCH_LOST:
+            self._is_blind_until = time.monotonic() + BLIND_SECONDS
+        if fault is Fault.HISTORY_LOST:
+            await self._lose_history(plan.token)
+        if fault in _SKEWS:
+            self._skew(_SKEWS[fault])
         result = await effect()
         if fault is Fault.CRASH_AFTER:
             _crash()
         if fault is Fault.REPLY_LOST:
             raise errors.lost()
         return result
+
+    def _skew(self, ahead: timedelta) -> None:
+        """Have the clock of this process go wrong for a while. Its monotonic clock is right."""
+        self._set_right()
+        self._clock = time_machine.travel(datetime.now(UTC) + ahead, tick=True)
+        self._clock.start()
+        asyncio.get_running_loop().call_later(SKEW_SECONDS, self._set_right)
+
+    def _set_right(self) -> None:
+        if self._clock is not None:
+            self._clock.stop()
+            self._clock = None
+
+    async def _lose_history(self, token: str) -> None:
+        """Have Temporal forget the open workflows and the schedules of the case, as if its database came from a backup."""
+        query = f"ExecutionStatus = 'Running' AND WorkflowType IN ('{messages.RUN_WORKFLOW}', '{messages.CLEANUP_WORKFLOW}')"
+        async for item in self.temporal.list_workflows(query):
+            if token in item.id:
+                execution = WorkflowExecution(workflow_id=item.id, run_id=item.run_id)
+                request = DeleteWorkflowExecutionRequest(
+                    namespace=self.temporal.namespace, workflow_execution=execution
+                )
+                with suppress(RPCError):  # it has closed
+                    await self.temporal.workflow_service.delete_workflow_execution(request)
+        async for schedule in await self.temporal.list_schedules():
+            if token in schedule.id:
+                with suppress(RPCError):
+                    await self.temporal.get_schedule_handle(schedule.id).delete()
 
     async def _delay(self, effect: Callable[[], Awaitable[T]], errors: Errors) -> T:
         """The call takes effect late, even if nobody waits for it any more."""
@@ -217,6 +278,9 @@ _ANSWERS: dict[Fault, Callable[[Errors], Exception]] = {
 }
 
 
+_SKEWS = {Fault.CLOCK_AHEAD: SKEW, Fault.CLOCK_BEHIND: -SKEW}
+
+
 def _status(code: int, reason: str) -> bytes:
     return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "injected"}).encode()
 
@@ -239,7 +303,7 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 
 
 class FaultyKubeClient(KubeClient):
-    """A client of the API server whose writes pass through an injector."""
+    """A client of the API server whose writes and watches pass through an injector."""
 
     def __init__(self, plain: KubeClient, injector: Injector) -> None:
         super().__init__(plain._configuration)
@@ -265,6 +329,15 @@ class FaultyKubeClient(KubeClient):
         target = name or (body or {}).get("metadata", {}).get("name", "")
         does = f"{_VERBS[method]} {kind}"
         return await self._injector.perform(effect, target=target, does=does, errors=OF_THE_API_SERVER)
+
+    async def watch(
+        self, resource: Resource, namespace: str | None, *, version: str, **options: Any
+    ) -> AsyncIterator[tuple[str, Object]]:  # Any: as for the real client
+        async for event in super().watch(resource, namespace, version=version, **options):
+            if lost := self._injector.blind_seconds:
+                await asyncio.sleep(lost)
+                raise error_of(410, _status(410, "Expired"))
+            yield event
 
 
 def _kind_and_name(path: str) -> tuple[str, str]:

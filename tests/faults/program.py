@@ -27,6 +27,7 @@ from worker.composition import WorkerProcess
 
 
 def _faulty(client: Client, injector: Injector) -> Client:
+    injector.temporal = client
     config = client.config()
     config["service_client"] = FaultyServiceClient(client.service_client, injector)
     return Client(**config)

@@ -23,7 +23,7 @@ from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
 from activities.submitting.child_runs import KEPT
 from inferrun import wellknown
 from inferrun.installation import join_id, recorded_cluster
-from inferrun.kube.errors import KubeError
+from inferrun.kube.errors import Forbidden, KubeError
 from inferrun.kube.objects import JOBS, LEASES, PODS, RUNS, Object, Resource
 from inferrun.names import run_workflow_id, schedule_id
 from inferrun.reasons import Reason
@@ -43,6 +43,9 @@ from workflows.messages import RunInput
 
 POLICIES = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
 POLICY_BINDINGS = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
+
+PROBE = {"restartPolicy": "Never", "containers": [{"name": "probe", "image": "localhost/probe:1"}]}
+"""The Pod of a Job that is not to be created."""
 
 PATIENCE_SECONDS = 240.0
 """The longest that any step may take, with whatever fault; without faults, each takes a few seconds."""
@@ -242,7 +245,17 @@ async def _make_room(stage: Stage) -> None:
     policy = await api.create(POLICIES, None, {"metadata": {"name": name}, "spec": spec})
     bound = {"policyName": name, "validationActions": ["Deny"]}
     binding = await api.create(POLICY_BINDINGS, None, {"metadata": {"name": name}, "spec": bound})
+    job = {"metadata": {"name": f"inf-{name}-probe-2"}, "spec": {"template": {"spec": PROBE}}}
+
+    async def is_in_force() -> bool:
+        try:
+            await api.create(JOBS, stage.namespace, job, dryRun="All")
+        except Forbidden:
+            return True
+        return False
+
     try:
+        await stage.until("the policy is in force", is_in_force)
         await stage.config(backoffLimit=1)
         await stage.run()
         jobs = stage.world.recorder.jobs

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.injection import Fault
-from tests.faults.matrix import Options, execute
+from tests.faults.matrix import LATE_SECONDS, Options, execute
 from tests.integration.traces.collector import collector, receiver
 
 pytestmark = pytest.mark.thorough
@@ -23,7 +22,7 @@ async def test_runs_with_a_fault_end_as_without(tmp_path: Path) -> None:
                 seed=SEED,
                 sample=CASES,
                 only=SCENARIOS,
-                without=(Fault.DELAY,),  # it takes most of a minute
+                without=tuple(LATE_SECONDS),  # they take about a minute
                 installations=2,
                 at_a_time=5,
                 collector=address,
