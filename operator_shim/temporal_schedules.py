@@ -30,7 +30,7 @@ from temporalio.client import (
     WorkflowFailureError,
 )
 from temporalio.common import Priority, TypedSearchAttributes
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError
 
 from control.search_attributes import SearchAttributes
 from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found, read_run
@@ -148,6 +148,8 @@ class TemporalSchedules:
                 await handle.result()
         except WorkflowFailureError as failure:
             cause = failure.cause
+            if isinstance(cause, ActivityError):  # the worker did not let the activity begin
+                cause = cause.cause or cause
             if not isinstance(cause, ApplicationError):
                 return TimeSubmission(TimeSubmissionState.REFUSED, message=str(cause))
             if not cause.details:  # otherwise its run failed
