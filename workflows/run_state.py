@@ -191,7 +191,7 @@ class RunState:
 
     def list_cancelled(self, launched: LaunchResult, report: LaunchReport, *, now: datetime) -> None:
         """List the launch that was stopped because the run was cancelled, unless it had ended and is listed already."""
-        if any(item.launch == self.progress.launch and not item.replaced for item in self.progress.attempts):
+        if any(item.job_name == launched.job_name and not item.replaced for item in self.progress.attempts):
             return
         if launched.launch != self.progress.launch:
             return  # the next launch has no Job yet

@@ -117,6 +117,16 @@ def test_a_cancellation_before_the_next_launch_lists_nothing_more(state: RunStat
     assert [item.launch for item in state.progress.attempts] == [1]
 
 
+def test_a_workflow_that_takes_over_a_cancelled_run_lists_its_last_launch_once(state: RunState) -> None:
+    """The status of the run, whose workflow Temporal has forgotten, says that the launch has ended; its Job is known by name."""
+    state.list_cancelled(launched(), LaunchReport(stage=LaunchStage.ENDED, verdict=FAILED), now=NOW)
+    successor = RunState(RunInput(namespace=RUN.namespace, name=RUN.name, uid=RUN.uid))
+    left_over = launched(state=LaunchState.CANCELLED, launch=2, attempts=state.progress.attempts)
+    successor.accept_launch(left_over)
+    successor.list_cancelled(left_over, LaunchReport(stage=LaunchStage.ENDED, verdict=FAILED), now=NOW)
+    assert successor.progress.attempts == state.progress.attempts
+
+
 def test_an_edit_of_the_timeout_applies_until_the_next_launch_reads_the_spec(state: RunState) -> None:
     state.edit_spec(SpecChanged(timeout_seconds=7))
     assert state.timeout_seconds == 7
