@@ -110,16 +110,16 @@ async def _patch(api: KubeClient, namespace: str, name: str, body: Object, *, mu
             raise
 
 
-async def make_room(api: KubeClient, run: RunRef, rejection: object, *, installation: str) -> bool:
+async def make_room(api: KubeClient, run: RunRef, rejection: object, *, launch: int, installation: str) -> bool:
     """If such a quota is the reason for a rejection, delete Jobs whose ends have been dealt with, and so their Pods: those of the
-    run, or else the oldest one of the installation in the namespace.
+    run, of launches before this one if they lack the mark, or else the oldest one of the installation in the namespace.
 
     Returns whether there were any: the quota has room for another one in a moment.
     """
     if not counts_ended_objects(str(rejection)):
         return False
-    marked = list_jobs(api, run, label=wellknown.LABEL_ENDED)
-    ended = [(name_of(job), uid_of(job)) async for job in marked if job_state.is_finished(job)][:MAX_JOBS]
+    own = [job async for job in list_jobs(api, run) if job_state.is_finished(job)]
+    ended = [(name_of(job), uid_of(job)) for job in own if _is_dealt_with(job, launch=launch)][:MAX_JOBS]
     if not ended:
         selector = f"{wellknown.LABEL_ENDED},{wellknown.LABEL_INSTALLATION}={installation}"
         listed = api.items(JOBS, run.namespace, page_size=JOBS_PAGE, labelSelector=selector)
@@ -134,8 +134,15 @@ async def make_room(api: KubeClient, run: RunRef, rejection: object, *, installa
     return bool(ended)
 
 
-async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object, *, installation: str) -> None:
+def _is_dealt_with(job: Object, *, launch: int) -> bool:
+    """Whoever began this launch had dealt with those before it, and may have died before it marked their Jobs."""
+    labels = job["metadata"].get("labels") or {}
+    number = str(labels.get(wellknown.LABEL_LAUNCH) or "")
+    return wellknown.LABEL_ENDED in labels or (number.isdecimal() and int(number) < launch)
+
+
+async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object, *, launch: int, installation: str) -> None:
     """The same for a Job that has no Pod: its rejection is known from the Job's Events only."""
     events = await list_events(api, run.namespace, job)
     rejection = diagnose_missing_pod(job, events).message
-    await make_room(api, run, rejection, installation=installation)
+    await make_room(api, run, rejection, launch=launch, installation=installation)

@@ -26,7 +26,6 @@ from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_status import status_after
 from inferrun.runner_report import OutputFinding, OutputState, parse_report
 from inferrun.text import one_line
-from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import VerifyInput, VerifyResult
 
@@ -81,7 +80,7 @@ class OutputVerifier:
             current = (await self._publish(request, run, rejection=rejection)).run
             if current is None or current.status.is_terminal:
                 return VerifyResult(gone=True)
-            await make_room(self._api, request.run, error, installation=self._installation.id)
+            await make_room(self._api, request.run, error, launch=request.launch, installation=self._installation.id)
             raise  # the activity is tried again
         if job is None:
             return VerifyResult(finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run"))
@@ -98,7 +97,7 @@ class OutputVerifier:
             await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
             return VerifyResult(gone=True) if has_ended else VerifyResult(finding=finding, job_uid=uid)
         await start_job(self._api, job)
-        await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
+        await make_room_for_pod(self._api, request.run, job, launch=request.launch, installation=self._installation.id)
         return VerifyResult(job_uid=uid)
 
     async def _create(self, request: VerifyInput, body: Object) -> Object | None:
@@ -145,7 +144,7 @@ class OutputVerifier:
                 phase=Phase.PENDING,
                 reason=Reason.VERIFYING,
                 message=one_line(message, limit=1024),
-                now=utc_now(),
+                now=self._api.now(),
                 attempt=request.attempt,
                 attempts=[item.model_dump() for item in request.attempts] or None,
             )

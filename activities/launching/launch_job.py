@@ -214,7 +214,10 @@ class JobLauncher:
         try:
             return await self._create(run.ref, signed)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            has_room_soon = await make_room(self._api, run.ref, error, installation=self._installation.id)
+            number = launch_number(name_of(body), run=run.ref)
+            has_room_soon = await make_room(
+                self._api, run.ref, error, launch=number, installation=self._installation.id
+            )
             raise creation_rejected("Job", name_of(body), error, may_pass=has_room_soon) from error
 
     async def _create(self, run: RunRef, body: Object) -> _Obtained:

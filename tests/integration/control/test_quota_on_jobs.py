@@ -67,13 +67,17 @@ async def jobs(api: KubeClient, namespace: str) -> set[str]:
     return {job["metadata"]["name"] for job in (await api.list(JOBS, namespace))["items"]}
 
 
+@pytest.mark.parametrize("is_marked", [True, False])
 async def test_the_job_of_an_attempt_that_failed_makes_room_for_the_next_one(
-    launcher: JobLauncher, api: KubeClient, job: Launched, make_run: MakeRun, config: str
+    *, launcher: JobLauncher, api: KubeClient, job: Launched, make_run: MakeRun, config: str, is_marked: bool
 ) -> None:
-    """It is kept for its logs, as long as there is room. That of another run, although it is older, stays."""
+    """It is kept for its logs, as long as there is room. That of another run, although it is older, stays.
+
+    A worker may have died before it marked the Job, and Temporal have forgotten the workflow that would have made up for it.
+    """
     await end(job)
     second = await launched(api, launcher, await make_run(configRef={"name": config}))
-    await end(second)
+    await end(second, is_recorded=is_marked)
     async with only_one_job_more(api, job.namespace, than=1):
         snapshot = second.result.snapshot
         result = await is_launched(launcher, second.run, launch=2, attempt=2, snapshot=snapshot)
