@@ -6,6 +6,7 @@ Temporal accepts workflows, `Accepted` therefore waits a little longer, so that 
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from control.informer import Key
@@ -18,7 +19,6 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_status import status_after
-from inferrun.timestamps import utc_now
 from operator_shim.decisions import Action, ActionKind, decide, may_write_status
 
 DELAY: Final = 0.3
@@ -82,7 +82,9 @@ class Acceptance:
             return
         self._postponed.discard(key)
         if action is not None:
-            await self._runs.update_status(run.ref, lambda current: _pending(current, action), read=run)
+            await self._runs.update_status(
+                run.ref, lambda current: _pending(current, action, now=self._runs.now()), read=run
+            )
 
 
 def first_status(run: InferenceRun, *, defaults: Defaults, has_too_many: bool) -> Action | None:
@@ -103,7 +105,7 @@ def first_status(run: InferenceRun, *, defaults: Defaults, has_too_many: bool) -
     return accepted if run.status.phase is None else None
 
 
-def _pending(current: InferenceRun, action: Action) -> InferenceRunStatus | None:
+def _pending(current: InferenceRun, action: Action, *, now: datetime) -> InferenceRunStatus | None:
     """`Accepted` acknowledges no generation, because the run's workflow has not read the spec yet; a rejection does."""
     waits = action.reason is Reason.TOO_MANY_ACTIVE_RUNS and current.status.reason == Reason.ACCEPTED
     is_known = (current.status.reason, current.status.message) == (action.reason, action.message)
@@ -115,6 +117,6 @@ def _pending(current: InferenceRun, action: Action) -> InferenceRunStatus | None
         phase=Phase.PENDING,
         reason=action.reason,
         message=action.message,
-        now=utc_now(),
+        now=now,
         read_generation=current.metadata.generation if is_rejected else None,
     )

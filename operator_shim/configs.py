@@ -18,7 +18,6 @@ from inferrun.kube.objects import CONFIGS, Object, unreadable_because
 from inferrun.reasons import Reason
 from inferrun.resources import Condition, ConditionStatus, InferenceConfigStatus
 from inferrun.run_defaults import Defaults
-from inferrun.timestamps import utc_now
 from operator_shim.decisions import config_verdict, digest_of, edit_notice
 
 
@@ -98,7 +97,7 @@ class ConfigStatuses:
             status=status,
             reason=str(reason),
             message=message,
-            last_transition_time=before.last_transition_time if before and is_same else utc_now(),
+            last_transition_time=before.last_transition_time if before and is_same else self._api.now(),
             observed_generation=generation,
         )
         if condition == before:

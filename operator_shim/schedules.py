@@ -23,7 +23,7 @@ from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.resources.status import ScheduledTimes
 from inferrun.run_defaults import Defaults
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.timestamps import rfc3339
 from operator_shim.decisions import ActionKind, cancellation_notice, decide
 from operator_shim.run_watch import RunWatch, created_by
 from operator_shim.schedule_spec import RunSchedule, schedule_of
@@ -90,7 +90,7 @@ class Schedules:
 
     async def keep(self, run: InferenceRun, *, children: Sequence[InferenceRun]) -> float:
         """Create or update the schedule and write its status; returns the seconds until the next check."""
-        now = utc_now()
+        now = self._runs.now()
         wanted = schedule_of(run, now=now)
         kept = await self._temporal.ensure(wanted, config=run.config_name)
         if kept.differed and run.status.observed_generation == run.metadata.generation:
@@ -120,7 +120,7 @@ class Schedules:
         """Pause the schedule of a run with an invalid spec, and report what is invalid; returns the seconds until the next
         check."""
         await self._temporal.pause(schedule_id(run.ref), note=f"{reason}: {message}"[:512])
-        now = utc_now()
+        now = self._runs.now()
         account, wait = await self._account(run, None, children=children, now=now)
         await self._write(
             run,

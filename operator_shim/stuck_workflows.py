@@ -23,7 +23,6 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.run_status import status_after
-from inferrun.timestamps import utc_now
 from operator_shim.decisions import CORRECTABLE
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
 
@@ -116,7 +115,9 @@ class StuckWorkflows:
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
             phase = current.status.phase or Phase.PENDING
-            return status_after(current, phase=phase, reason=Reason.WORKFLOW_STUCK, message=message, now=utc_now())
+            return status_after(
+                current, phase=phase, reason=Reason.WORKFLOW_STUCK, message=message, now=self._runs.now()
+            )
 
         await self._runs.update_status(run, decide)
         await self._workflows.terminate(stuck, reason=message)

@@ -29,7 +29,7 @@ from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
-from inferrun.timestamps import parse, rfc3339, utc_now
+from inferrun.timestamps import parse, rfc3339
 from operator_shim.run_watch import TO_DELETE, UNFINISHED, RunWatch, has_ended
 from operator_shim.stuck_workflows import StuckWorkflows, has_workflow
 from operator_shim.temporal_schedules import TemporalSchedules
@@ -102,13 +102,13 @@ class Sweep:
                 logger.warning("the sweep failed", extra={"error": str(error)[:500]})
 
     async def _repeat_restarts(self) -> None:
-        since = utc_now()
+        since = self._runs.now()
         while True:
             await asyncio.sleep(RESTART_SECONDS)
-            now = utc_now()  # compared with Temporal's clock, from which it may differ by LISTING_DELAY
+            now = self._runs.now()  # compared with Temporal's clock, from which it may differ by LISTING_DELAY
             try:
                 await self.restart_terminated(since=since)
-                await self.restart_missing(created_before=self._runs.now() - LISTING_DELAY)
+                await self.restart_missing(created_before=now - LISTING_DELAY)
             except (RPCError, TimeoutError) as error:
                 logger.warning("terminated and missing workflows could not be found", extra={"error": str(error)[:500]})
             else:

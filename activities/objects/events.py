@@ -11,7 +11,7 @@ from inferrun.kube.objects import EVENTS
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.timestamps import rfc3339
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class EventRecorder:
         """Create an Event on a run or a config, in the same way."""
         # The name is derived from the content, so that creating the Event again finds the first one.
         digest = hashlib.sha256(f"{subject.uid} {reason} {message}".encode()).hexdigest()[:16]
-        now = rfc3339(utc_now())
+        now = rfc3339(self._api.now())
         event = {
             "apiVersion": "v1",
             "kind": "Event",

@@ -22,7 +22,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, KubeError, NotFound
 from inferrun.kube.objects import JOBS, LEASES, Object
 from inferrun.run_ref import RunRef
-from inferrun.timestamps import rfc3339, utc_now
+from inferrun.timestamps import rfc3339
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ async def record_signer(api: KubeClient, key: SigningKey, *, namespace: str) -> 
     """Record the public key of this process, before it signs anything; returns once the API server has accepted it."""
     while True:
         try:
-            own = {"annotations": {f"{wellknown.ANNOTATION_SIGNER}{key.signer}": rfc3339(utc_now())}}
+            own = {"annotations": {f"{wellknown.ANNOTATION_SIGNER}{key.signer}": rfc3339(api.now())}}
             try:
                 await api.create(LEASES, namespace, {"metadata": {"name": RECORD, **own}, "spec": {}})
             except AlreadyExists:

@@ -11,7 +11,6 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_status import status_after
-from inferrun.timestamps import utc_now
 from workflows import activity_options
 from workflows.messages import PublishInput, StatusResult
 
@@ -34,7 +33,7 @@ class StatusPublisher:
                 phase=request.phase,
                 reason=request.reason,
                 message=request.message,
-                now=utc_now(),
+                now=self._api.now(),
                 cleared=("running_since", "pace"),
                 ended_launches=request.ended_launches or None,
                 seconds_used=round(request.seconds_used),

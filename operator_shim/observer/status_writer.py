@@ -6,6 +6,7 @@ says what follows this Job.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from activities.objects.events import EventRecorder
 from activities.watching.observation import FOLLOW_A_LAUNCH, Launch
@@ -15,7 +16,7 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_status import status_after
 from inferrun.runner_report import Pace, RecordCounts, TokenUsage
-from inferrun.timestamps import parse, rfc3339, utc_now
+from inferrun.timestamps import parse, rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class StatusWriter:
 
         def decide(current: InferenceRun) -> InferenceRunStatus | None:
             before.append(current.status)
-            return status_with(current, launch=launch, progress=progress)
+            return status_with(current, launch=launch, progress=progress, now=self._runs.now())
 
         ref = launch.run
         written = await self._runs.update_status(ref, decide, read=parse_run(run))
@@ -64,7 +65,9 @@ def is_worth_an_event(before: InferenceRunStatus, progress: ShownProgress) -> bo
     return has_started or (is_new and (progress.is_warning or progress.reason is Reason.MODEL_NOT_READY))
 
 
-def status_with(run: InferenceRun, *, launch: Launch, progress: ShownProgress) -> InferenceRunStatus | None:
+def status_with(
+    run: InferenceRun, *, launch: Launch, progress: ShownProgress, now: datetime
+) -> InferenceRunStatus | None:
     """The run's status with that progress; None if the status is not, or no longer, about this launch."""
     status = run.status
     if status.job_status is None or status.job_status.uid != launch.job_uid:
@@ -81,7 +84,7 @@ def status_with(run: InferenceRun, *, launch: Launch, progress: ShownProgress) -
         phase=progress.phase,
         reason=progress.reason,
         message=progress.message,
-        now=utc_now(),
+        now=now,
         cleared=("running_since", "pace"),
         pace=progress.pace.model_dump() if progress.pace is not None else None,
         running_since=since,

@@ -9,7 +9,7 @@ from inferrun.runner_report import Pace, TokenUsage
 from inferrun.timestamps import parse
 from operator_shim.observer.status_writer import ShownProgress, is_worth_an_event, status_with
 from tests.unit.launches import JOB_NAME, JOB_UID, live_run
-from tests.unit.objects import RUN, STARTED, run
+from tests.unit.objects import NOW, RUN, STARTED, run
 
 LAUNCH = Launch(RUN, job_name=JOB_NAME, job_uid=JOB_UID, launch=1, attempt=1, is_builtin=True)
 RUNNING = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", started_at=STARTED)
@@ -17,7 +17,7 @@ WAITING = ShownProgress(Phase.PENDING, Reason.QUOTA_EXCEEDED, "it waits")
 
 
 def since_of(progress: ShownProgress, **status: object) -> datetime | None:
-    written = status_with(run(status=live_run(**status)["status"]), launch=LAUNCH, progress=progress)  # type: ignore[arg-type]
+    written = status_with(run(status=live_run(**status)["status"]), launch=LAUNCH, progress=progress, now=NOW)  # type: ignore[arg-type]
     assert written is not None
     return written.running_since
 
@@ -35,14 +35,14 @@ def test_several_shards_have_run_since_the_first_of_them_started_whichever_stand
         (LAUNCH, "Running", STARTED),
     ):
         stored = run(status=live_run(phase=phase, runningSince=earlier)["status"])
-        written = status_with(stored, launch=launch, progress=RUNNING)
+        written = status_with(stored, launch=launch, progress=RUNNING, now=NOW)
         assert written is not None
         assert written.running_since == parse(since)
 
 
 def test_a_launch_that_counts_as_ended_is_not_written_about() -> None:
     stored = run(status=live_run(reason="QuotaExceeded", endedLaunches=1)["status"])
-    assert status_with(stored, launch=LAUNCH, progress=WAITING) is None
+    assert status_with(stored, launch=LAUNCH, progress=WAITING, now=NOW) is None
 
 
 def test_a_reason_is_worth_one_event_however_often_its_message_changes() -> None:
@@ -66,7 +66,7 @@ def test_the_wait_for_a_model_is_worth_one_event() -> None:
 def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
     pace, usage = Pace(records_per_second=9, seconds_left=1), TokenUsage(prompt_tokens=2, total_tokens=2)
     fast = ShownProgress(Phase.RUNNING, Reason.RUNNING, "it runs", pace=pace, usage=usage)
-    written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast)
+    written = status_with(run(status=live_run()["status"]), launch=LAUNCH, progress=fast, now=NOW)
     assert written is not None
     assert written.to_manifest()["pace"] == {
         "recordsPerSecond": 9,
@@ -83,7 +83,7 @@ def test_the_pace_is_in_the_status_only_while_a_container_runs() -> None:
     stored = run(
         status={**written.to_manifest(), **live_run(phase="Running", usage=written.to_manifest()["usage"])["status"]}
     )
-    waiting = status_with(stored, launch=LAUNCH, progress=WAITING)
+    waiting = status_with(stored, launch=LAUNCH, progress=WAITING, now=NOW)
     assert waiting is not None
     assert waiting.pace is None
     assert waiting.usage == usage

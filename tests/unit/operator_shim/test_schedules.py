@@ -1,0 +1,89 @@
+"""Schedules that are kept by a process whose clock is wrong."""
+
+from datetime import datetime, timedelta
+
+import pytest
+import time_machine
+
+from activities.objects.events import EventRecorder
+from control.metrics import Metrics
+from inferrun.kube.namespaces import ALL
+from inferrun.kube.objects import Object, Resource
+from inferrun.kube.runs import RunStore
+from inferrun.run_defaults import Defaults
+from inferrun.timestamps import rfc3339
+from operator_shim.run_watch import RunWatch
+from operator_shim.schedule_spec import RunSchedule
+from operator_shim.schedules import Schedules
+from operator_shim.temporal_schedules import KeptSchedule, TemporalSchedules, TimeSubmission, TimeSubmissionState
+from tests.unit.activities.api_servers import StoredObjects
+from tests.unit.objects import NOW, RUN, run
+
+
+class StoredRun(StoredObjects):
+    """Accepts every status of the schedule."""
+
+    async def patch(
+        self, resource: Resource, namespace: str | None, name: str, body: Object, *, sub: str | None = None
+    ) -> Object:
+        await super().patch(resource, namespace, name, body, sub=sub)
+        return {"metadata": RUN.model_dump(), "spec": {"configRef": {"name": "iris"}}}
+
+
+class Unfired(TemporalSchedules):
+    """Temporal has a schedule that has not fired, and notes the times that are submitted."""
+
+    def __init__(self) -> None:
+        self.submitted: list[datetime] = []
+
+    async def ensure(self, wanted: RunSchedule, *, config: str) -> KeptSchedule:  # noqa: ARG002
+        return KeptSchedule((), None)
+
+    async def submission(self, schedule: str, due: datetime) -> TimeSubmission:  # noqa: ARG002
+        return TimeSubmission(TimeSubmissionState.ABSENT)
+
+    async def submit(self, schedule: str, due: datetime, *, until: datetime) -> None:  # noqa: ARG002
+        self.submitted.append(due)
+
+
+class Listed(RunWatch):
+    """Has listed all runs; the schedule has none."""
+
+    def __init__(self, api: StoredObjects) -> None:
+        super().__init__(api, namespaces=ALL)
+
+    def has_listed(self, namespace: str) -> bool:  # noqa: ARG002
+        return True
+
+    def get(self, namespace: str, name: str) -> Object | None:  # noqa: ARG002
+        return None
+
+
+def ignore(_item: object) -> None:
+    """Clean up nothing."""
+
+
+@pytest.mark.parametrize("ahead", [timedelta(), timedelta(hours=2), timedelta(hours=-2)])
+async def test_a_time_is_late_by_the_clock_of_the_cluster(ahead: timedelta) -> None:
+    api, temporal = StoredRun(), Unfired()
+    created = NOW.replace(second=0, microsecond=0) - timedelta(minutes=2)
+    due = created + timedelta(minutes=1)
+    schedule = run(
+        schedule=f"{due.minute} {due.hour} * * *",
+        startingDeadlineSeconds=3600,
+        metadata={"creationTimestamp": rfc3339(created)},
+    )
+    schedules = Schedules(
+        RunStore(api),
+        temporal,
+        watch=Listed(api),
+        clean_up=ignore,
+        events=EventRecorder(api, reporter="tests", component="shim"),
+        defaults=Defaults,
+        metrics=Metrics(),
+    )
+    with time_machine.travel(NOW + ahead):
+        await schedules.keep(schedule, children=())
+    [written] = api.patched
+    assert written["status"]["times"]["until"] == rfc3339(created)
+    assert temporal.submitted == [due]
