@@ -30,7 +30,6 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Unreachable, error_of
 from inferrun.kube.objects import Object, Resource
 from tests.faults.call_sites import running_site
-from workflows import messages
 
 T = TypeVar("T")
 Response = TypeVar("Response", bound=Message)
@@ -38,7 +37,7 @@ Response = TypeVar("Response", bound=Message)
 DELAY_SECONDS = 30.0
 """Our clients wait at most this long, too: the caller has given up when the call takes effect."""
 
-HOLD_POLL_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 BLIND_SECONDS = 15.0
 """For so long, a process whose watches are lost learns nothing from them."""
@@ -49,6 +48,12 @@ SKEW_SECONDS = 60.0
 
 TOKEN = re.compile(r"c\d{5}q")
 """Part of the names of everything that belongs to one case, by which a fault is aimed."""
+
+OF_RUNS = "inferencerun/"
+"""How the ids of workflows begin that belong to runs and to schedules."""
+
+PRUNES = re.compile(r"-\d{14}/[^/]+/cleanup$")
+"""In the id of a clean-up that deletes a run because of its schedule's limits: the next run of the schedule has the same effect."""
 
 ANY = "any"
 """The token of a fault in a call that belongs to no run, such as the renewal of the Lease."""
@@ -199,7 +204,7 @@ class Injector:
             raise _ANSWERS[fault](errors)
         if fault is Fault.HOLD:
             while self._folder.has_happened(plan):  # noqa: ASYNC110 -- another process ends it
-                await asyncio.sleep(HOLD_POLL_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
             return await effect()
         if fault is Fault.DELAY:
             return await self._delay(effect, errors)
@@ -229,16 +234,17 @@ class Injector:
             self._clock = None
 
     async def _lose_history(self, token: str) -> None:
-        """Have Temporal forget the open workflows and the schedules of the case, as if its database came from a backup."""
-        query = f"ExecutionStatus = 'Running' AND WorkflowType IN ('{messages.RUN_WORKFLOW}', '{messages.CLEANUP_WORKFLOW}')"
-        async for item in self.temporal.list_workflows(query):
-            if token in item.id:
+        """Have Temporal forget the case's schedules, and its open workflows except those that programs started."""
+        async for item in self.temporal.list_workflows("ExecutionStatus = 'Running'"):
+            if token in item.id and item.id.startswith(OF_RUNS) and not PRUNES.search(item.id):
                 execution = WorkflowExecution(workflow_id=item.id, run_id=item.run_id)
                 request = DeleteWorkflowExecutionRequest(
                     namespace=self.temporal.namespace, workflow_execution=execution
                 )
-                with suppress(RPCError):  # it has closed
-                    await self.temporal.workflow_service.delete_workflow_execution(request)
+                with suppress(RPCError):  # which says that it is gone
+                    while True:  # until then, it is one that was terminated
+                        await self.temporal.workflow_service.delete_workflow_execution(request)
+                        await asyncio.sleep(POLL_SECONDS)
         async for schedule in await self.temporal.list_schedules():
             if token in schedule.id:
                 with suppress(RPCError):

@@ -352,8 +352,17 @@ async def _settle(case: Case, stage: Stage, *, expected: State | None) -> tuple[
 
 def _as_remembered(state: State, expected: State) -> State:
     """The state with the ends of the workflows that Temporal has forgotten since, if the others are as expected."""
-    left = {key: Counter(filter(None, state.get(key, ()))) for key in ("workflows", "clean-ups")}
-    return {**state, **{key: expected[key] for key, ends in left.items() if ends <= Counter(expected[key])}}
+    forgotten = [
+        key
+        for key in ("workflows", "clean-ups", "submissions")
+        if key in state and _each_of(state[key]) <= _each_of(expected[key])
+    ]
+    return {**state, **{key: expected[key] for key in forgotten}}
+
+
+def _each_of(ends: Iterable[str]) -> Counter[str]:
+    """The ends of single workflows; a run may have had several."""
+    return Counter(one for end in ends for one in end.split(", ") if one)
 
 
 def _settles_in(state: State) -> float:

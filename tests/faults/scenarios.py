@@ -44,6 +44,9 @@ from workflows.messages import RunInput
 POLICIES = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicies")
 POLICY_BINDINGS = Resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
 
+TRIGGER_SECONDS = 3.0
+"""Until Temporal lists the submission that a trigger has started, or its run exists."""
+
 PROBE = {"restartPolicy": "Never", "containers": [{"name": "probe", "image": "localhost/probe:1"}]}
 """The Pod of a Job that is not to be created."""
 
@@ -309,6 +312,8 @@ async def _schedule(stage: Stage) -> None:
     await stage.patch({"spec": {"schedule": "0 0 31 2 *"}})
 
     async def is_paused() -> bool:
+        if await _is_no_schedule(stage, handle.id):
+            return True  # Temporal has forgotten it, and it cannot be created anew
         return (await handle.describe()).schedule.state.paused
 
     await stage.until("the schedule is paused", is_paused)
@@ -325,6 +330,7 @@ async def _keep_none(stage: Stage) -> None:
     await stage.until("a run was created", lambda: stage.children)
     stage.submissions.append(stage.children[0]["metadata"]["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
     await stage.until("it is pruned", lambda: not stage.children)
+    await _close(stage, stage.world.temporal.get_workflow_handle(stage.submissions[0]))
     await stage.delete()
     await stage.until_gone()
 
@@ -364,16 +370,21 @@ async def _back_fill(stage: Stage) -> None:
 
 
 async def _trigger(stage: Stage) -> None:
-    """Fire once the schedule exists and the submission of its last run is closed; before, the fire would be skipped."""
+    """Fire once the schedule exists and the submission of its last run is closed; before, the fire would be skipped. Again if
+    Temporal forgets the submission before it has created a run.
+    """
     handle = stage.world.temporal.get_schedule_handle(schedule_id(stage.ref))
+    before = {run["metadata"]["uid"] for run in stage.children}
 
-    async def fires() -> bool:
-        if (await handle.describe()).info.running_actions:
-            return False
-        await handle.trigger()
-        return True
+    async def has_fired() -> bool:
+        if {run["metadata"]["uid"] for run in stage.children} - before:
+            return True
+        if not (await handle.describe()).info.running_actions:
+            await handle.trigger()
+            await asyncio.sleep(TRIGGER_SECONDS)
+        return False
 
-    await stage.until("the schedule exists and may fire", fires)
+    await stage.until("the schedule fires", has_fired)
 
 
 def _phases(stage: Stage) -> list[str]:
@@ -411,7 +422,10 @@ async def _submit(stage: Stage) -> WorkflowHandle[Any, Any]:
 
 async def _close(stage: Stage, handle: WorkflowHandle[Any, Any]) -> None:
     async def is_closed() -> bool:
-        return (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING
+        try:
+            return (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND  # Temporal has forgotten it
 
     await stage.until("the submission is closed", is_closed)
 
@@ -510,7 +524,12 @@ async def _terminate(stage: Stage) -> None:
     """Somebody terminates the workflow of a run that is running."""
     await stage.start_running()
     await asyncio.sleep(1)
-    await stage.workflow().terminate("by the test")
+
+    async def is_terminated() -> bool:
+        await stage.workflow().terminate("by the test")
+        return True
+
+    await stage.until("a workflow is terminated", is_terminated)
 
     async def is_recovered() -> bool:
         try:
