@@ -160,7 +160,9 @@ class CallerCheck(Interceptor):
                 async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
                     found = await self._temporal.get_schedule_handle(schedule).describe()
             if found is None:
-                raise refused("parent: Temporal has no such schedule; it was deleted, or this workflow was not started by one")
+                raise refused(
+                    "parent: Temporal has no such schedule; it was deleted, or this workflow was not started by one"
+                )
             # The latest actions name the workflow if it was triggered by hand.
             actions = [*found.info.running_actions, *(recent.action for recent in found.info.recent_actions)]
             started = [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
