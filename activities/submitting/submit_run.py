@@ -107,13 +107,9 @@ class RunSubmitter:
         if found is not None:
             return await self._reported(schedule, adopted(wanted, parse_run(found)))
         if is_accounted(schedule, due):
-            earlier = await self._deleted(wanted, namespace)
-            if earlier is not None:
-                return earlier
             text = f"the run due at {rfc3339(due)} is not created: status.times of the schedule accounts for that time"
-            return await self._reported(
-                schedule, rejected(Reason.MISSED, f"{text}; use an InferenceRun with spec.backfill")
-            )
+            refused = rejected(Reason.MISSED, f"{text}; use an InferenceRun with spec.backfill")
+            return await self._deleted(wanted, namespace) or await self._reported(schedule, refused)
         others = await self._in_progress(schedule)
         # By the clock that decides when a schedule is due.
         missed = missed_because(schedule, nominal_time=due, now=activity.info().started_time, others=others)
@@ -125,6 +121,10 @@ class RunSubmitter:
                     await self._cancel(run.ref)
             text = f"{others[0].ref} is being cancelled (concurrencyPolicy: Replace); the next run is created when it has ended"
             raise ApplicationError(text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY)
+        # The run of a time that somebody triggered, which is not accounted for. One that overlapped was taken back.
+        earlier = await self._deleted(wanted, namespace)
+        if earlier is not None and earlier.result is not None and earlier.result.reason is not Reason.RUN_DELETED:
+            return earlier
         try:
             created = await self._create(namespace, wanted)
         except (Forbidden, AdmissionUnavailable) as error:

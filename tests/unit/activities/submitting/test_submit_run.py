@@ -5,8 +5,9 @@ from temporalio.exceptions import ApplicationError
 
 from inferrun.kube.errors import AlreadyExists, Conflict
 from inferrun.kube.objects import RUNS, Object, Resource
-from inferrun.reasons import Reason
+from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
+from inferrun.run_result import RunResult
 from inferrun.timestamps import rfc3339
 from tests.unit.activities.one_schedule import NoHistory, OneSchedule, submit
 from tests.unit.objects import NOW, RUN
@@ -124,3 +125,17 @@ async def test_a_run_of_a_schedule_that_was_deleted_after_its_creator_died_was_n
     status = await submit(api, due=due, started=due, history=NoHistory(DELETED), tries=tries)
     assert status.reason is reason
     assert api.made is None or api.made["kind"] == "Event"
+
+
+@pytest.mark.parametrize(("reason", "is_created"), [(Reason.SUCCEEDED, False), (Reason.RUN_DELETED, True)])
+async def test_a_triggered_run_that_ended_and_was_pruned_after_its_creator_died_is_not_created_again(
+    reason: Reason, *, is_created: bool
+) -> None:
+    """One that was taken back, because it overlapped with another one, is."""
+    phase = Phase.SUCCEEDED if reason is Reason.SUCCEEDED else Phase.FAILED
+    result = RunResult(**RUN.model_dump(), phase=phase, reason=reason)
+    ended = SubmissionStatus(standing=SubmissionState.ENDED, run=RUN, result=result)
+    api = OneSchedule()
+    status = await submit(api, due=NOW, started=NOW, history=NoHistory(ended), tries=2)
+    assert (api.made is not None) is is_created
+    assert (status == ended) is not is_created
