@@ -136,13 +136,18 @@ async def make_room(api: KubeClient, run: RunRef, rejection: object, *, launch: 
 
 def _is_dealt_with(job: Object, *, launch: int) -> bool:
     """Whoever began this launch had dealt with those before it, and may have died before it marked their Jobs."""
-    labels = job["metadata"].get("labels") or {}
-    number = str(labels.get(wellknown.LABEL_LAUNCH) or "")
-    return wellknown.LABEL_ENDED in labels or (number.isdecimal() and int(number) < launch)
+    is_marked = wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
+    return is_marked or 0 < _launch_of(job) < launch
 
 
-async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object, *, launch: int, installation: str) -> None:
+def _launch_of(job: Object) -> int:
+    """By its label; 0 without a valid one."""
+    number = str((job["metadata"].get("labels") or {}).get(wellknown.LABEL_LAUNCH) or "")
+    return int(number) if number.isdecimal() else 0
+
+
+async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object, *, installation: str) -> None:
     """The same for a Job that has no Pod: its rejection is known from the Job's Events only."""
     events = await list_events(api, run.namespace, job)
     rejection = diagnose_missing_pod(job, events).message
-    await make_room(api, run, rejection, launch=launch, installation=installation)
+    await make_room(api, run, rejection, launch=_launch_of(job), installation=installation)

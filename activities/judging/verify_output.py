@@ -97,7 +97,7 @@ class OutputVerifier:
             await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
             return VerifyResult(gone=True) if has_ended else VerifyResult(finding=finding, job_uid=uid)
         await start_job(self._api, job)
-        await make_room_for_pod(self._api, request.run, job, launch=request.launch, installation=self._installation.id)
+        await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
         return VerifyResult(job_uid=uid)
 
     async def _create(self, request: VerifyInput, body: Object) -> Object | None:

@@ -2,8 +2,8 @@
 earlier try of the same submission created.
 
 By default the server's visibility API allows ten requests per second and namespace, which the shim's sweep needs as well. So it is
-asked only before a run is created for a program, and submissions that arrive at the same time share a request. Any program can
-execute a workflow of that type and id with any result: only those on our own task queue count.
+asked only before a run is created for a program and by later tries, and submissions that arrive at the same time share the request
+for earlier ones. Any program can execute a workflow of that type and id with any result: only those on our own task queue count.
 """
 
 import asyncio

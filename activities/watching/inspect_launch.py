@@ -21,7 +21,6 @@ from activities.watching import pod_state
 from activities.watching.job_objects import read_log
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.launch_report import LaunchObjects
-from activities.watching.observation import launch_number
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
 from inferrun.kube.runs import RunStore
@@ -65,13 +64,7 @@ class LaunchInspector:
             if objects.job is not None:
                 await start_job(self._api, objects.job)
                 if not objects.pods:
-                    await make_room_for_pod(
-                        self._api,
-                        request.run,
-                        objects.job,
-                        launch=launch_number(request.job_name, run=request.run),
-                        installation=self._installation.id,
-                    )
+                    await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
             run = await self._runs.read(request.run) if request.snapshot else None
             if run is not None:
                 with suppress(LaunchBlocked):

@@ -20,7 +20,7 @@ from tests.faults.calls import CALLS, NOT_PLAYED
 from tests.faults.final_state import State, cluster_state, final_state
 from tests.faults.injection import ANY, BLIND_SECONDS, DELAY_SECONDS, SKEW_SECONDS, Fault, Plan
 from tests.faults.scenarios import PATIENCE_SECONDS, SCENARIOS, Scenario, Stage, behaviour_of
-from tests.faults.world import Installation, NotInTime, World, world
+from tests.faults.world import RESYNC_SECONDS, Installation, NotInTime, World, world
 
 FAULTS = tuple(fault for fault in Fault if fault is not Fault.HOLD)
 
@@ -31,9 +31,6 @@ UNMARKED_SECONDS = 30.0
 """The same for a state with Jobs that are not marked yet."""
 
 POLL_SECONDS = 1.5
-
-RESYNC_SECONDS = 60.0
-"""How often the shim compares runs with workflows; set for all installations (`tests.faults.world`)."""
 
 LATE_SECONDS = {
     fault: 5 + seconds

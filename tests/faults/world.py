@@ -29,6 +29,9 @@ from tests.integration.kserve.cluster import install
 ROOT = Path(__file__).resolve().parents[2]
 BINARIES = Path(os.environ.get("INFERRUN_BIN") or ROOT / ".devcluster" / "bin")
 START_SECONDS = 240.0
+RESYNC_SECONDS = 60
+"""How often the shim compares runs with workflows."""
+
 ASKING_SECONDS = 0.5
 """Between two questions to a server, which others ask at the same time."""
 
@@ -175,7 +178,7 @@ class World:
             "INFERRUN_RELEASE": namespace,
             "INFERRUN_DEFAULTS": str(defaults),
             "HEALTH_PORT": "0",
-            "POLLING_INTERVAL": "60",
+            "POLLING_INTERVAL": str(RESYNC_SECONDS),
             "FAULTS_FOLDER": str(faults),
         }
 
