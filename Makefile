@@ -19,7 +19,7 @@ AND ?=
 STAGES := checks cluster images tests e2e
 
 .PHONY: help venv lock checks lint types generated docs unit test test-all tests cluster cluster-down status images load conformance workflow integration e2e \
-	demo demo-down bench bench-runner bench-scale interop attacks audit release verify-release faults storm soak million recovery crowds fires
+	demo demo-down bench bench-runner bench-scale interop attacks audit release verify-release foreign faults storm soak million recovery crowds fires
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -117,7 +117,11 @@ e2e: venv ## run the tests on the node, with the product installed by its chart
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -n 3 -m 'not alone$(AND)' tests/e2e
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -m 'alone$(AND)' tests/e2e
 
-interop: venv cluster images ## test against KServe's own controllers and Kueue, and measure a thousand runs that wait for one model
+foreign: venv ## have software of others write its files again, and read them (FOREIGN="clickhouse --keep"; needs the registries)
+	@$(DEVCLUSTER) test-packages
+	@$(IN_VENV)python -m tests.foreign $(FOREIGN)
+
+interop: venv cluster images foreign ## test against software of others, KServe's own controllers and Kueue, and a thousand runs that wait for one model
 	@$(DEVCLUSTER) kserve
 	@$(DEVCLUSTER) kueue
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop

@@ -1,0 +1,108 @@
+"""The software of others whose files the tests read: a folder each, with pins, a writer, files and what it reads there.
+
+Only reads these folders. `docs/contributing/interop.md` says how to add one.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+HERE: Final = Path(__file__).parent
+FRESH: Final = "INFERRUN_FOREIGN"
+"""The environment variable with a folder whose files the tests read in place of the committed ones."""
+
+EXPECTED: Final = "expected.json"
+WRITERS: Final = ("write.py", "write.sh", "Write.java", "main.go", "write.mjs")
+PINS: Final = ("requirements.txt", "pom.xml", "go.mod", "go.sum", "package.json", "package-lock.json", "debian.txt")
+
+Rows = Sequence[Mapping[str, Any]]  # Any: JSON
+Readings = Mapping[str, Rows]
+"""By file, below `files`, the rows that the software's own reader returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A folder of `tests/foreign`."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.name
+
+    @property
+    def writer(self) -> Path:
+        """The program that writes `files` and `expected.json` into the folder that it is called with."""
+        return next(path for name in WRITERS if (path := self.folder / name).exists())
+
+    def has(self, name: str) -> bool:
+        """Whether the folder has this file."""
+        return (self.folder / name).exists()
+
+    @property
+    def version(self) -> str:
+        """The pins that share a word with the folder's name, such as those of pyspark and delta-spark; otherwise the first one."""
+        pins = list(_pins(self.folder))
+        words = self.name.split("-")
+        named = [pin for pin in pins if any(word in pin.lower() for word in words)]
+        return ", ".join(named or pins[:1])
+
+
+def all_software() -> list[Software]:
+    """All folders that have a writer."""
+    found = (Software(folder) for folder in sorted(HERE.iterdir()) if folder.is_dir())
+    return [one for one in found if any((one.folder / name).exists() for name in WRITERS)]
+
+
+def root() -> Path:
+    """The folder whose files the tests read: the committed ones, or those that `python -m tests.foreign` has just had written."""
+    return Path(os.environ.get(FRESH) or HERE)
+
+
+def files_of(name: str) -> Path:
+    """The folder with the files that a software wrote."""
+    return root() / name / "files"
+
+
+def readings_of(name: str) -> Readings:
+    """The rows that the software's own reader returns, by file."""
+    return readings_in(root() / name)
+
+
+def readings_in(folder: Path) -> Readings:
+    """The rows in the `expected.json` of a folder."""
+    found: Readings = json.loads((folder / EXPECTED).read_text())
+    return found
+
+
+def _pins(folder: Path) -> list[str]:
+    """What a folder pins directly, each as `name version`."""
+    pins = list[str]()
+    if (path := folder / "requirements.txt").exists():
+        pins += [
+            f"{name} {version}"
+            for name, version in re.findall(r"(?m)^([\w.-]+)(?:\[.*\])?==([^\s;\\]+)", path.read_text())
+        ]
+    if (path := folder / "pom.xml").exists():
+        # The file is ours.
+        tree = ElementTree.parse(path)  # noqa: S314
+        pins += [
+            f"{one.findtext('{*}artifactId')} {one.findtext('{*}version')}"
+            for one in tree.iterfind("{*}dependencies/{*}dependency")
+        ]
+    if (path := folder / "go.mod").exists():
+        pins += [
+            f"{name} {version}"
+            for name, version in re.findall(r"(?m)^(?:require )?\t?(\S+\.\S+/\S+) (v\S+)$", path.read_text())
+        ]
+    if (path := folder / "package.json").exists():
+        pins += [f"{name} {version}" for name, version in json.loads(path.read_text())["dependencies"].items()]
+    if (path := folder / "debian.txt").exists():
+        pins += path.read_text().split()
+    return pins
