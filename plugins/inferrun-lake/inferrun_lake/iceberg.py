@@ -16,6 +16,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, pyarrow_to_schema, schema_to_pyarrow
+from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import FileScanTask, Table
 
 from inferrun.plugins import (
@@ -38,7 +39,7 @@ _RUN, _OUTCOME = "inferrun.run", "inferrun.outcome"
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
 
 _NONE: Final = "none"
-"""The version of a table without snapshots."""
+"""The snapshot of a table that has none."""
 
 
 @asynccontextmanager
@@ -63,12 +64,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 table = load_catalog(wanted.catalog.name, **options).load_table(wanted.table)
             except NoSuchTableError as error:
                 raise InputError(f"input.iceberg.table: there is no table {wanted.table!r}") from error
-            newest = table.current_snapshot()
-            chosen = version or str(wanted.snapshot or (newest.snapshot_id if newest else _NONE))
-            if chosen != _NONE and table.snapshot_by_id(int(chosen)) is None:
-                text = f"input.iceberg: table {wanted.table} has no snapshot {chosen}; it may have expired"
-                raise InputError(text, is_retryable=False)
-            return _snapshot(table, context, chosen, options)
+            return _snapshot(table, context, version or _version(table, wanted.snapshot), options)
 
     yield SnapshotSource(load, context, label="input.iceberg", allow_empty=wanted.allow_empty)
 
@@ -161,18 +157,37 @@ async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error
     return {name: value for name, value in given.items() if value}
 
 
+def _version(table: Table, wanted: int | None) -> str:
+    """Return a snapshot and a schema, such as `4/1`, as readers of Iceberg choose them.
+
+    A snapshot that is asked for by its number is read with the schema of its time, and the current one with that of the table,
+    which may be newer: a column that is renamed, dropped or added makes no snapshot.
+    """
+    if wanted is None:
+        newest = table.current_snapshot()
+        return f"{newest.snapshot_id if newest else _NONE}/{table.schema().schema_id}"
+    found = table.snapshot_by_id(wanted)
+    schema_id = found.schema_id if found else None
+    return f"{wanted}/{table.schema().schema_id if schema_id is None else schema_id}"
+
+
 def _snapshot(table: Table, context: StoreContext, version: str, options: Mapping[str, str]) -> Snapshot:
     name = ".".join(table.name())
-    everything = table.scan(snapshot_id=None if version == _NONE else int(version))
-    all_columns = schema_to_pyarrow(everything.projection(), include_field_ids=False)
+    snapshot, _, schema_id = version.partition("/")
+    schema = table.schemas().get(int(schema_id))
+    if schema is None or (snapshot != _NONE and table.snapshot_by_id(int(snapshot)) is None):
+        text = f"input.iceberg: table {name} has no snapshot {snapshot}; it may have expired"
+        raise InputError(text, is_retryable=False)
+    all_columns = schema_to_pyarrow(schema, include_field_ids=False)
     columns = context.services.used_columns(all_columns, context.columns, name=name)
-    scan = everything.select(*columns.names)
-    tasks = [] if version == _NONE else sorted(scan.plan_files(), key=lambda task: task.file.file_path)
+    projected = IcebergSchema(*(field for field in schema.fields if field.name in columns.names))
+    found = [] if snapshot == _NONE else table.scan(snapshot_id=int(snapshot)).plan_files()
+    tasks = sorted(found, key=lambda task: task.file.file_path)
 
     def file_of(task: FileScanTask) -> TableFile:
         def batches() -> Iterator[pyarrow.RecordBatch]:
             with table_errors(InputError, f"input.iceberg: {task.file.file_path}", options):
-                reading = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue())
+                reading = ArrowScan(table.metadata, table.io, projected, AlwaysTrue())
                 for batch in reading.to_record_batches([task]):
                     yield batch.select(columns.names).cast(columns)
 
