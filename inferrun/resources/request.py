@@ -69,7 +69,8 @@ class ImageColumn(ResourceModel):
     """A column with an image per record, which is part of the last message of the user."""
 
     column: Column
-    """Name of the column. Its values are the bytes of an image, their base64, or a URL; null: no image."""
+    """Name of the column. Its values are the bytes of an image, their base64, a URL, an object with a url, a struct of bytes and
+    path, or a list of these; null: no image."""
 
     detail: Detail | None = None
     """How closely the model looks at it. Default: that of the server."""

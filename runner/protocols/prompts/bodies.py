@@ -1,6 +1,5 @@
 """The requests that are made of records: the path, and the members of the body for each task. Pure."""
 
-import binascii
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
@@ -112,7 +111,7 @@ class Bodies:
         if is_text or not self.task.has_messages:
             return self._prompt(row)
         messages = [Members(role=role, content=content(row)) for role, content in self._messages]
-        urls = [(image, url) for image in request.images if (url := _url_of(row[image.column], image)) is not None]
+        urls = [(image, url) for image in request.images for url in _urls_of(row[image.column], image)]
         if urls:
             last = next(one for one in reversed(messages) if one["role"] == "user")
             last["content"] = self._parts(last["content"], urls)
@@ -152,19 +151,46 @@ _KINDS: Final = {
 }
 
 
-def _url_of(value: object, image: RequestImage) -> str | None:
-    """Return the URL of an image, or its data as one; None if there is no image. Raises InvalidRecord."""
-    content = bytes_in(value) if isinstance(value, dict) else value
-    if content is None or (isinstance(content, str) and content.startswith(("http://", "https://", "data:image/"))):
-        return content
-    text = b64encode(content).decode() if isinstance(content, bytes) else str(content)
+_URLS: Final = ("http://", "https://", "data:image/")
+
+
+def _urls_of(value: object, image: RequestImage) -> list[str]:
+    """Return the URLs of the images of a value, or their data as such; none only if it is null or an empty list.
+
+    Raises InvalidRecord for everything that is no image in a known form: a prompt is never sent without an image of its record.
+    """
+    if value is None:
+        return []
     try:
-        head = b64decode(text[:16])
-    except binascii.Error:
-        head = b""
-    for pattern, kind in _KINDS.items():
-        if pattern.match(head):
-            return f"data:image/{kind};base64,{text}"
-    raise InvalidRecord(
-        f"column {image.column!r} has no image; allowed are PNG, JPEG, GIF and WebP, as bytes or base64, and http URLs"
-    )
+        return [_url_of(one) for one in (value if isinstance(value, list) else [value])]
+    except ValueError as fault:
+        raise InvalidRecord(
+            f"column {image.column!r} has {fault}; allowed are PNG, JPEG, GIF and WebP, as bytes or base64, http URLs, "
+            "structs of bytes and path, objects with a url, and lists of these"
+        ) from fault
+
+
+def _url_of(value: object) -> str:
+    """Return the URL of one image, or its data as one. Raises ValueError with what is there instead."""
+    match value:
+        case str() if value.startswith(_URLS):
+            return value
+        case bytes() | str():
+            text = b64encode(value).decode() if isinstance(value, bytes) else value
+            try:
+                head = b64decode(text[:16])
+            except ValueError:
+                head = b""
+            for pattern, kind in _KINDS.items():
+                if pattern.match(head):
+                    return f"data:image/{kind};base64,{text}"
+        case {"url": str(url), **others} if not others and url.startswith(_URLS):
+            return url
+        case {"bytes": None, "path": str(path), **others} if not others and not path.startswith(_URLS):
+            raise ValueError("the path of an image without its bytes, and paths cannot be read here")
+        # The struct of datasets (Hugging Face) 5.2.0, which takes a path that is a URL from there.
+        case {"bytes": content, **others} if set(others) <= {"path"}:
+            return _url_of(others.get("path") if content is None else content)
+        case dict() if (found := bytes_in(value)) is not None:
+            return _url_of(found)
+    raise ValueError("no image" if value is not None else "null among its images, or in place of one")

@@ -5,13 +5,13 @@ Formats are those of Pillow. Imports it, so only runs with `decode: Image` load 
 
 import io
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy
 from PIL import Image, ImageOps
 
 from inferrun.formats.bytes_in_json import bytes_in
-from inferrun.plugins import ContractError, Json
+from inferrun.plugins import ContractError
 from runner.protocols.tensors.datatypes import FLOATS, KINDS, Array, Faults
 
 MAX_PIXELS: Final = 64 * 1024 * 1024
@@ -21,7 +21,10 @@ _MODES: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def images_of(
-    contents: Sequence["Json | bytes"], *, dimensions: tuple[int, ...], datatype: str
+    contents: Sequence[Any],  # Any: what a column has
+    *,
+    dimensions: tuple[int, ...],
+    datatype: str,
 ) -> tuple[Array, Faults]:
     """Return the pixels of images one after the other, and why some are no images.
 
@@ -38,8 +41,7 @@ def images_of(
     faults: Faults = {}
     for at, content in enumerate(contents):
         try:
-            found_bytes = content if isinstance(content, bytes) else bytes_in(content)
-            pixels = _pixels(found_bytes or b"", _MODES[channels], (width, height))
+            pixels = _pixels(_bytes_of(content), _MODES[channels], (width, height))
         except ValueError as error:
             faults[at] = str(error)
             continue
@@ -48,6 +50,13 @@ def images_of(
         pixels = pixels.transpose(2, 0, 1) if is_first else pixels
         found[at] = pixels / 255 if datatype in FLOATS else pixels
     return found.ravel(), faults
+
+
+def _bytes_of(content: Any) -> bytes:  # Any: what a column has
+    """Return bytes as such, as base64, or in the struct of datasets (Hugging Face), whose path is not read; otherwise none."""
+    if isinstance(content, dict) and "bytes" in content:
+        content = content["bytes"]
+    return content if isinstance(content, bytes) else bytes_in(content) or b""
 
 
 def _sizes(dimensions: tuple[int, ...]) -> tuple[int, int, int]:

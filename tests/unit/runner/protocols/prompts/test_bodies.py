@@ -118,6 +118,16 @@ def test_documents_must_be_texts(documents: object) -> None:
         (b"RIFF1234WEBP", "data:image/webp;base64,UklGRjEyMzRXRUJQ"),
         ("https://host/a.png", "https://host/a.png"),
         ("data:image/png;base64,AAAA", "data:image/png;base64,AAAA"),
+        ({"bytes": PNG, "path": "a.png"}, "data:image/png;base64," + b64encode(PNG).decode()),
+        ({"bytes": PNG, "path": None}, "data:image/png;base64," + b64encode(PNG).decode()),
+        (
+            {"path": "a.png", "bytes": {"b64": b64encode(PNG).decode()}},
+            "data:image/png;base64," + b64encode(PNG).decode(),
+        ),
+        ({"bytes": None, "path": "https://host/a.png"}, "https://host/a.png"),
+        ({"url": "https://host/a.png"}, "https://host/a.png"),
+        ({"url": "data:image/png;base64,AAAA"}, "data:image/png;base64,AAAA"),
+        ([PNG], "data:image/png;base64," + b64encode(PNG).decode()),
     ],
 )
 def test_an_image_is_a_part_of_the_message(value: object, url: str) -> None:
@@ -133,10 +143,36 @@ def test_images_of_a_response_have_a_form_of_their_own() -> None:
     assert [part["type"] for part in message["content"]] == ["input_text", "input_image"]
 
 
-@pytest.mark.parametrize("value", [b"BM", b"", "", "hello", "file:///etc/passwd", 7, ["a"]])
-def test_what_is_no_image_is_an_error_of_its_record(value: object) -> None:
-    with pytest.raises(InvalidRecord, match="column 'photo' has no image"):
+NO_IMAGES: dict[str, list[object]] = {
+    "column 'photo' has no image": [
+        *(b"BM", b"", "", "hello", "ü" * 16, "file:///etc/passwd", 7, True, ["a"], [[PNG]], {}),
+        *({"b64": "?"}, {"b64": None}, {"bytes": PNG, "width": 1}, {"path": "a.png"}, {"bytes": [1, 2], "path": None}),
+        *(
+            {"url": "file:///a.png"},
+            {"url": None},
+            {"url": "http://host/a", "detail": "low"},
+            {"image_url": {"url": "http://h"}},
+        ),
+    ],
+    "column 'photo' has the path of an image without its bytes": [{"bytes": None, "path": "a.png"}],
+    "column 'photo' has null among its images": [[PNG, None], [None], {"bytes": None, "path": None}, {"bytes": None}],
+}
+
+
+@pytest.mark.parametrize(("why", "value"), [(why, value) for why, values in NO_IMAGES.items() for value in values])
+def test_what_is_no_image_is_an_error_of_its_record(why: str, value: object) -> None:
+    with pytest.raises(InvalidRecord, match=why):
         body({"photo": value}, prompt="x", images=[{"column": "photo"}])
+
+
+def test_a_list_has_several_images_or_none() -> None:
+    images = [{"column": "a"}, {"column": "b"}]
+    row = {"a": [PNG, {"bytes": JPEG, "path": None}], "b": [PNG]}
+    (message,) = body(row, prompt="x", images=images)["messages"]
+    kinds = [part["image_url"]["url"][:15] for part in message["content"][1:]]
+    assert kinds == ["data:image/png;", "data:image/jpeg", "data:image/png;"]
+    (message,) = body({"a": [], "b": None}, prompt="x", images=images)["messages"]
+    assert message["content"] == "x"
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,19 @@ def test_an_image_is_turned_upright() -> None:
     assert found.reshape(8, 6, 3)[0, 5].tolist() == [0, 0, 255]
 
 
-@pytest.mark.parametrize("content", [b"", b"text", encoded()[:-30], encoded("JPEG")[:200], None])
-def test_what_is_no_image_is_a_fault_of_its_own(content: bytes | None) -> None:
+def test_the_struct_of_datasets_is_an_image() -> None:
+    struct = {"bytes": encoded(), "path": "red.png"}
+    found, faults = images_of([struct, encoded()], dimensions=(3, 2, 4), datatype="UINT8")
+    assert faults == {}
+    first, second = found.reshape(2, -1)
+    assert numpy.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"text", encoded()[:-30], encoded("JPEG")[:200], None, {"bytes": None, "path": "a.png"}, {"path": "a.png"}],
+)
+def test_what_is_no_image_is_a_fault_of_its_own(content: object) -> None:
     _, faults = images_of([encoded(), content, encoded()], dimensions=(3, 2, 4), datatype="UINT8")
     assert list(faults) == [1]
     assert "no image that can be decoded" in faults[1]
