@@ -3,6 +3,7 @@
 orjson leaves the unused rest of its buffer, of up to 64 KiB, attached to each text. Texts that are kept are therefore copied.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final, cast
@@ -81,11 +82,12 @@ def objects_of(members: Mapping[str, Sequence[bytes]]) -> list[bytes]:
     return [b"{%b}" % b",".join([head + text for head, text in zip(heads, row, strict=True)]) for row in rows]
 
 
-def nested(values: Sequence[Json], dimensions: Sequence[int]) -> list[Json]:
-    """Return the values of arrays, one after the other, as arrays with these dimensions."""
+def nested(values: Sequence[Json], shape: Sequence[int]) -> list[Json]:
+    """Return the values of a tensor, in row-major order, as its rows. Rows without values are empty lists."""
     found = list(values)
-    for size in reversed(dimensions):
-        found = [found[start : start + size] for start in range(0, len(found), size)]
+    for level in range(len(shape) - 1, 0, -1):
+        size = shape[level]
+        found = [found[at * size : (at + 1) * size] for at in range(math.prod(shape[:level]))]
     return found
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -25,8 +25,8 @@ class Output:
 
     name: str
     datatype: str
-    shape: list[int]
-    """Empty: unknown, or that of a single value."""
+    shape: Sequence[int]
+    """Empty: unknown, or that of a single value. A size may be 0: then there are no values."""
 
     values: "Array | list[bytes] | list[Json]"
     """From bytes, or from JSON, then flat."""
@@ -46,7 +46,7 @@ def json_results(output: Output) -> Results:
     errors: dict[int, RecordError] = {}
     for at, error in errors_of(predictions).items():
         errors.setdefault(at // math.prod(output.shape[1:]), error)
-    return Results(JsonRecords(texts_of(nested(predictions, output.shape[1:]))), errors)
+    return Results(JsonRecords(texts_of(nested(predictions, output.shape))), errors)
 
 
 def errors_of_array(values: Array) -> dict[int, RecordError]:
@@ -95,7 +95,7 @@ def load(body: bytes) -> object:
     return value
 
 
-def flat_of(data: list[Json], shape: list[int]) -> list[Json]:
+def flat_of(data: list[Json], shape: Sequence[int]) -> list[Json]:
     """Return the values of an output, flattened. Servers may nest them, but only according to the shape: anything else would
     misalign them, and raises ValueError."""
     level = 0
@@ -113,9 +113,9 @@ def flat_of(data: list[Json], shape: list[int]) -> list[Json]:
     return data
 
 
-def without_ones(dimensions: list[int]) -> list[int]:
-    """Return dimensions without those of size 1 at the end."""
-    while dimensions and dimensions[-1] == 1:
+def without_ones(dimensions: Sequence[int], *, at_least: int = 0) -> Sequence[int]:
+    """Return dimensions without those of size 1 at the end, apart from the first `at_least` ones."""
+    while len(dimensions) > at_least and dimensions[-1] == 1:
         dimensions = dimensions[:-1]
     return dimensions
 

@@ -29,7 +29,7 @@ def type_of(signature: Signature) -> pyarrow.DataType | None:
     for one in signature.outputs:
         if not one.datatype or one.dimensions is None:
             return None
-        types.append(_type(one.datatype, without_ones(list(one.dimensions)), is_binary=one.is_binary))
+        types.append(_type(one.datatype, without_ones(one.dimensions), is_binary=one.is_binary))
     if not types:
         return None
     if not signature.is_chosen:
@@ -45,6 +45,17 @@ def _type(datatype: str, dimensions: Sequence[int], *, is_binary: bool) -> pyarr
     for size in reversed(dimensions):
         kind = pyarrow.list_(kind, size) if size > 0 else pyarrow.list_(kind)
     return kind
+
+
+def _rows_of(column: pyarrow.Array, shape: Sequence[int]) -> pyarrow.Array:
+    """Return the values of a tensor as its rows. Lists of a fixed size 0 would not say how many they are."""
+    for level in range(len(shape) - 1, 0, -1):
+        if shape[level]:
+            column = pyarrow.FixedSizeListArray.from_arrays(column, shape[level])
+        else:
+            ends = pyarrow.array([0] * (math.prod(shape[:level]) + 1), pyarrow.int32())
+            column = pyarrow.ListArray.from_arrays(ends, column)
+    return column
 
 
 def typed_results(outputs: Mapping[OutputSpec, Output], stored: pyarrow.DataType | None, *, is_chosen: bool) -> Results:
@@ -80,10 +91,8 @@ def _typed(spec: OutputSpec, output: Output, kind: pyarrow.DataType) -> tuple[py
         for at, text in texts.items():
             row = at // max(math.prod(dimensions), 1)
             errors.setdefault(row, RecordError(INVALID_PREDICTION, f"the model returned {text}"))
-        nested = pyarrow.array(values, pyarrow.binary() if isinstance(values, list) else None)
-        for size in reversed(dimensions):
-            nested = pyarrow.FixedSizeListArray.from_arrays(nested, size)
-        column, misfits = array_of_column(nested, kind)
+        flat = pyarrow.array(values, pyarrow.binary() if isinstance(values, list) else None)
+        column, misfits = array_of_column(_rows_of(flat, output.shape), kind)
     is_text = output.datatype == "BYTES" and spec.field and not spec.is_binary
     hint = f"; set {spec.field}.type to Binary" if is_text else ""
     for at in misfits:

@@ -209,6 +209,8 @@ _AT_ONCE: Final = 256
 
 def texts_of_rows(values: Array) -> list[bytes]:
     """Return one JSON text per row of an array; NaN and infinity become null."""
+    if not values.size:
+        return [orjson.dumps(row) for row in values.tolist()]
     if values.ndim == 1:
         return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
     brackets = values.ndim - 1

@@ -24,9 +24,10 @@ def results_of(
 ) -> Results:
     """Return one prediction per record from the wanted outputs, or the first one.
 
-    A prediction is a value if there is one per record, otherwise a list in the output's shape without trailing dimensions of
-    size 1. A record with an invalid value (null, NaN, infinity) gets an error. With `is_typed`, predictions are a column, of the
-    type `stored`, or without one of the datatypes of the response. Raises ValueError with what violates the protocol.
+    A prediction is a value if there is one per record, otherwise a list in the output's shape. Dimensions of size 1 at the end are
+    left out, unless the metadata or the contract says that they are variable: those are lists of any number of items. A record with
+    an invalid value (null, NaN, infinity) gets an error. With `is_typed`, predictions are a column, of the type `stored`, or
+    without one of the datatypes of the response. Raises ValueError with what violates the protocol.
     """
     by_name = {one.name: one for one in found}
     wanted = signature.outputs
@@ -35,7 +36,7 @@ def results_of(
         raise ValueError(f"it has no output {missing[0]!r}" if missing else "no outputs")
     if missing or not wanted:  # the first one, whatever the metadata calls it
         wanted, by_name = (OutputSpec(found[0].name, found[0].name),), {found[0].name: found[0]}
-    shaped = {one: _shaped(by_name[one.name], records, has_batch=signature.has_batch) for one in wanted}
+    shaped = {one: _shaped(by_name[one.name], one, records, has_batch=signature.has_batch) for one in wanted}
     if is_typed and (stored is not None or all(one.datatype in DATATYPES for one in shaped.values())):
         from runner.protocols.tensors.arrow_answers import typed_results  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
 
@@ -47,16 +48,19 @@ def results_of(
     return Results(JsonRecords(texts), joined_errors({name: part.errors for name, part in parts.items()}))
 
 
-def _shaped(output: Output, records: int, *, has_batch: bool) -> Output:
+def _shaped(output: Output, spec: OutputSpec, records: int, *, has_batch: bool) -> Output:
     """Return an output whose shape begins with the number of records. Raises ValueError if it has another."""
     shape, count = output.shape, len(output.values)
     if not has_batch:
-        shape = [1, *(shape or ([count] if count > 1 else []))]
+        shape = [1, *(shape or ([count] if count != 1 else []))]
     elif shape and shape[0] != records:
-        raise ValueError(f"the output has {shape[0]} rows for {records} records")
-    if any(size < 1 for size in shape):
-        raise ValueError(f"the output has the shape {shape}, which is that of no values")
-    shape = shape or [records, max(count // records, 1)]
+        raise ValueError(
+            f"the output has {shape[0]} rows for {records} records, so it cannot be said which rows belong to which record"
+        )
+    if any(size < 0 for size in shape):
+        raise ValueError(f"the output has the shape {shape}, which is no shape of values")
+    shape = shape or [records, max(count // records, min(count, 1))]
     if count != math.prod(shape):
         raise ValueError(f"the output has {count} values, but its shape {shape} requires {math.prod(shape)}")
-    return Output(output.name, output.datatype, [records, *without_ones(shape[1:])], output.values, output.is_json)
+    dimensions = without_ones(shape[1:], at_least=len(without_ones(spec.dimensions or ())))
+    return Output(output.name, output.datatype, [records, *dimensions], output.values, output.is_json)

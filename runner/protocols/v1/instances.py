@@ -55,6 +55,4 @@ def _texts_of(tensor: Tensor) -> list[bytes]:
     """Return the values of each record as JSON text."""
     if isinstance(tensor.values, numpy.ndarray):
         return texts_of_rows(tensor.values.reshape(tensor.shape))
-    return texts_of(
-        nested(cast("list[Json]", tensor.values), tensor.shape[1:])
-    )  # bytes become texts when they are encoded
+    return texts_of(nested(cast("list[Json]", tensor.values), tensor.shape))  # bytes become texts when they are encoded

@@ -71,7 +71,8 @@ def decode_response(message: bytes) -> list[Output]:
             values = from_raw(raws[at], datatype, count=math.prod(shape))
             outputs.append(Output(one.name, datatype, shape, values))
         else:
-            outputs.append(Output(one.name, datatype, shape, _values_in(one.contents), is_json=True))
+            values = [] if 0 in shape and not one.contents.ListFields() else _values_in(one.contents)
+            outputs.append(Output(one.name, datatype, shape, values, is_json=True))
     return outputs
 
 

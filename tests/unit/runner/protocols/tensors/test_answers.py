@@ -51,7 +51,7 @@ def test_a_response_gives_one_prediction_per_record(output: dict[str, object], p
         (response(shape=[2, 2], data=[1, 2, 3]), "3 values"),
         (response(shape=[2], data=[1, 2, 3, 4]), "4 values"),
         (response(data=[1, 2, 3]), "3 values"),
-        (response(data=[]), "0 values"),
+        (response(shape=[2, -1], data=[]), "no shape of values"),
         (
             response(shape=[2, 2], data=[[1, 2, 3], [4]]),
             "nested arrays of 1 and 3 values, which do not match its shape",
@@ -98,9 +98,21 @@ def test_an_invalid_value_is_an_error_of_its_record(
 
 
 @pytest.mark.parametrize("shape", [[2, 0], [2, -1], [2, -1, -1], [2, 0, 3]])
-def test_a_shape_of_no_values_is_described(shape: list[int]) -> None:
-    with pytest.raises(ValueError, match="which is that of no values"):
+def test_values_that_a_shape_does_not_have_are_described(shape: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"requires 0|which is no shape of values"):
         decode(response(shape=shape, data=[1, 2]), records=2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "prediction"),
+    [([2, 0], []), ([2, 0, 4], []), ([2, 0, 1], []), ([2, 2, 0], [[], []]), (None, [])],
+)
+@pytest.mark.parametrize("datatype", ["FP32", "BYTES", "BOOL", ""])
+def test_an_output_without_values_is_an_empty_list(shape: list[int] | None, prediction: object, datatype: str) -> None:
+    described = {"datatype": datatype} | ({} if shape is None else {"shape": shape})
+    assert decoded(decode(response(**described, data=[]), records=2)) == [prediction] * 2
+    if shape:
+        assert decoded(decode(response(**described, parameters={"binary_data_size": 0}), records=2)) == [prediction] * 2
 
 
 def test_nan_in_an_object_is_an_error_of_its_record_and_null_is_not() -> None:

@@ -1,8 +1,10 @@
 """Predictions as Arrow columns of the type that all results of a run have."""
 
+import math
 from typing import Any
 
 import numpy
+import orjson
 import pyarrow
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from runner.protocols.tensors.arrow_answers import type_of
 from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
 from runner.protocols.tensors.predictions import results_of
 from runner.protocols.tensors.signature import Signature, signature_of
-from tests.unit.runner.batches import ARROW_TYPES
+from tests.unit.runner.batches import ARROW_TYPES, decoded
 
 
 def signature(*outputs: tuple[str, str, list[int]], chosen: tuple[OutputTensor, ...] = ()) -> Signature:
@@ -57,6 +59,42 @@ def test_without_metadata_the_contract_says_which_type_predictions_have() -> Non
     )
     found = type_of(signature(chosen=wanted))
     assert found == pyarrow.struct({"a": pyarrow.int32(), "c": pyarrow.list_(pyarrow.binary(), 2)})
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "expected"),
+    [
+        ([-1, -1], [2, 0], [[], []]),
+        ([-1, -1], [2, 1], [["0"], ["1"]]),
+        ([-1, -1, 1], [2, 1, 1], [["0"], ["1"]]),
+        ([-1, -1, 1], [2, 0, 1], [[], []]),
+        ([-1, -1, 1], [2, 1], [["0"], ["1"]]),
+        ([-1, -1, 2], [2, 0, 2], [[], []]),
+        ([-1, -1, 2], [2, 1, 2], [[["0", "1"]], [["2", "3"]]]),
+        ([-1, 2, -1], [2, 2, 0], [[[], []], [[], []]]),
+        ([-1, 2, -1], [2, 2, 1], [[["0"], ["1"]], [["2"], ["3"]]]),
+        ([-1, -1, -1], [2, 1, 1], [[["0"]], [["1"]]]),
+        ([-1, -1, -1], [2, 0, 0], [[], []]),
+        ([-1, 1], [2, 1], ["0", "1"]),
+        ([-1], [2, 1], ["0", "1"]),
+    ],
+)
+@pytest.mark.parametrize("is_json", [True, False])
+@pytest.mark.parametrize("datatype", ["BYTES", "INT64"])
+def test_a_variable_dimension_is_a_list_of_any_number_of_items(
+    known: list[int], found: list[int], expected: list[Any], datatype: str, *, is_json: bool
+) -> None:
+    described, count = signature(("y", datatype, known)), math.prod(found)
+    texts, numbers = [b"%d" % at for at in range(count)], numpy.arange(count)
+    values: Any = [*map(bytes.decode, texts)] if is_json else texts
+    if datatype == "INT64":
+        values = numbers.tolist() if is_json else numbers
+    outputs, stored = [Output("y", datatype, found, values, is_json)], type_of(described)
+    column = column_of(results_of(outputs, described, records=2, is_typed=True, stored=stored))
+    assert column.type == stored
+    same = expected if datatype == "BYTES" else orjson.loads(orjson.dumps(expected).replace(b'"', b""))
+    assert column.to_pylist() == same
+    assert decoded(results_of(outputs, described, records=2)) == same
 
 
 NUMBERS = sorted(set(KINDS) - {"BF16"})
