@@ -133,7 +133,11 @@ class CsvOptions(ResourceModel):
     the double quote."""
 
     escape: Annotated[str, Field(max_length=16)] | None = None
-    """One ASCII character before one that is meant literally, such as a backslash. Default: a quote within quotes is doubled."""
+    """One ASCII character, such as a backslash, before a quote or itself within quotes. If values are never quoted, also before a
+    delimiter or a line break, and in \\n, \\t, \\x41 and the like. Default: a quote within quotes is doubled."""
+
+    escape_unquoted: bool | None = None
+    """Whether escape has that wider meaning although values may be quoted, as in files of MySQL and Python. Default: false."""
 
     skip_initial_space: bool | None = None
     """Whether blanks after a delimiter are ignored. Default: false."""
@@ -151,7 +155,8 @@ class CsvOptions(ResourceModel):
     """Names of the columns, in order. With header: true, they replace those in the files."""
 
     null_values: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=64)] | None = None
-    """Values that are missing ones, such as NA, besides an empty value for the model. Others are text that is kept exactly."""
+    """What stands for null, such as NA or \\N, where it is not quoted. Default: nothing between two delimiters. An empty value is
+    always a missing number."""
 
 
 class DatasetStorage(ResourceModel):

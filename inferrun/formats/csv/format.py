@@ -11,7 +11,8 @@ from typing import Final
 
 import orjson
 
-from inferrun.formats.csv.dialect import NOT_TEXT, CsvContent, CsvDialect, contents_of
+from inferrun.formats.csv.cells import Cell
+from inferrun.formats.csv.dialect import NOT_TEXT, CsvContent, CsvDialect, contents_of, first_record
 from inferrun.formats.csv.results import SUFFIX, CsvResults
 from inferrun.formats.json_text import numbers_in, text_of, texts_of
 from inferrun.formats.jsonl.line_blocks import BOM
@@ -38,9 +39,6 @@ from inferrun.plugins import (
 from inferrun.plugins.columns import ALL_COLUMNS
 
 _OTHER_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-
-_NAMES_PIECE: Final = 4096
-"""Bytes that are read at once to find the first record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,10 @@ class Csv(CsvResults):
         piece = -(-chunk_bytes // -(-chunk_bytes // PIECE))  # so that a number of these is a chunk
         start = end = 0
         records = -int(self._dialect.has_header)
-        for content in contents_of(file, self._dialect, start=0, end=file.size, piece=piece, limits=limits):
+        is_one = len(first_record(file, self._dialect, limits=limits)[0]) == 1
+        for content in contents_of(
+            file, self._dialect, start=0, end=file.size, piece=piece, limits=limits, keeps_blank=is_one
+        ):
             records, end = records + content.count, content.end
             if records > 0 and end - start >= chunk_bytes - piece // 2:
                 yield Piece(start, end, records)
@@ -97,21 +98,25 @@ class Csv(CsvResults):
         if self._columns.copies_all:
             check_copied(self._columns.copied_of(names), file)
         skipped = int(self._dialect.has_header and chunk.start == 0)
-        for content in contents_of(file, self._dialect, start=chunk.start, end=chunk.end, piece=PIECE, limits=limits):
+        for content in contents_of(
+            file,
+            self._dialect,
+            start=chunk.start,
+            end=chunk.end,
+            piece=PIECE,
+            limits=limits,
+            keeps_blank=len(header.names) == 1,
+        ):
             if content.count > skipped:
                 yield self._block(content, header, skipped=skipped)
             skipped = max(0, skipped - content.count)
 
     def _read_names(self, file: InputFile, *, limits: Limits) -> list[str]:
         dialect = self._dialect
-        contents = contents_of(file, dialect, start=0, end=file.size, piece=_NAMES_PIECE, limits=limits)
-        content = next((one for one in contents if one.count), None)
-        if content is None:
-            return list(dialect.columns)
-        first = content.rows(dialect)[0]
-        if not dialect.has_header:
-            return list(dialect.columns) or [f"column_{at}" for at in range(1, len(first.cells) + 1)]
-        names, where = [name.strip() for name in first.cells], content.place(first.line)
+        first, where = first_record(file, dialect, limits=limits)
+        if not (first and dialect.has_header):
+            return list(dialect.columns) or [f"column_{at}" for at in range(1, len(first) + 1)]
+        names = [name.strip() for name in first]
         if dialect.columns:
             if len(names) != len(dialect.columns):
                 text = f"{where} names {len(names)} columns, csv.columns {len(dialect.columns)}; name as many"
@@ -146,15 +151,13 @@ class Csv(CsvResults):
         for at, record in enumerate(content.rows(dialect)[skipped:]):
             cells = record.cells
             if id_column is not None:
-                custom_id = cells[id_column] if id_column < len(cells) else ""
+                custom_id = (cells[id_column] if id_column < len(cells) else None) or ""
                 ids.append(None if NOT_TEXT.search(custom_id) else custom_id)
             try:
                 _check(cells, header, dialect)
-                values = [*(None if one in dialect.null_values else one for one in cells), *header.path.values()]
+                values = [*cells, *header.path.values()]
                 if columns.has_names:
-                    rows.append(
-                        {names[position]: None if values[position] == "" else values[position] for position in fed}
-                    )
+                    rows.append({names[position]: values[position] for position in fed})
                 else:
                     rows.append([_number(values[position], names[position]) for position in fed])
                 members.append(text_of({name: values[position] for name, position in copied})[1:-1])
@@ -168,9 +171,9 @@ class Csv(CsvResults):
         return Block(JsonRecords(texts_of(rows)), ids, JsonRecords(members) if copied else None, fed_in_order, errors)
 
 
-def _check(cells: Sequence[str], header: _Header, dialect: CsvDialect) -> None:
+def _check(cells: Sequence[Cell], header: _Header, dialect: CsvDialect) -> None:
     """Raise ValueError with the rest of a sentence that begins with the record."""
-    if NOT_TEXT.search("".join(cells)):
+    if NOT_TEXT.search("".join(filter(None, cells))):
         raise ValueError(f"is not in {dialect.encoding.upper()}")
     if len(cells) != len(header.names):
         raise ValueError(f"has {len(cells)} values, the file has {len(header.names)} columns")
@@ -192,7 +195,7 @@ def _plain(content: CsvContent, header: _Header, dialect: CsvDialect, *, skipped
     is_exact = block.isascii() or dialect.encoding == "utf-8"  # others have characters with a byte that is a delimiter
     if (
         content.records is not None
-        or dialect.null_values
+        or dialect.null_values - {""}
         or not is_exact
         or (dialect.delimiter != "," and b"," in block)
     ):

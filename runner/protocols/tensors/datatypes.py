@@ -57,7 +57,8 @@ def unfit(what: str, datatype: str) -> str:
 
 
 def to_array(values: Sequence[Json], datatype: str) -> tuple[Array, Faults]:
-    """Return Python's values in a datatype of numbers or booleans. A text that is a number is one."""
+    """Return Python's values in a datatype of numbers or booleans. A text that is a number is one, and a blank one is a missing
+    number: many programs put all values of a CSV file in quotes."""
     kinds, is_float = set(map(type, values)), datatype in EXACT
     faults: Faults = {}
     if not kinds <= ({bool} if datatype == "BOOL" else {int, float, type(None)} if is_float else {int}):
@@ -170,7 +171,7 @@ def _integers(values: Sequence[Json]) -> Array:
 
 def _number(value: Json, *, is_float: bool) -> Json:
     """Raises ValueError."""
-    if value is None and is_float:
+    if is_float and (value is None or (isinstance(value, str) and not value.strip())):
         return None
     found = number_of(value.strip()) if isinstance(value, str) else value
     if isinstance(found, (bool, int)):
