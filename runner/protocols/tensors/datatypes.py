@@ -8,6 +8,7 @@ row-major order, which is the order of every machine that the images run on; a s
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
@@ -176,8 +177,13 @@ def _number(value: Json, *, is_float: bool) -> Json:
     found = number_of(value.strip()) if isinstance(value, str) else value
     if isinstance(found, (bool, int)):
         return int(found)
-    if isinstance(found, float) and (is_float or found.is_integer()):
-        return found if is_float else int(found)
+    if isinstance(found, float) and is_float:
+        return found
+    # 9007199254740993.0, as decimal columns are dumped: a text is exact, a number of JSON has been rounded.
+    if isinstance(found, float) and (isinstance(value, str) or abs(found) < EXACT["FP64"]):
+        exact = Decimal(value.strip() if isinstance(value, str) else found)
+        if exact.is_finite() and exact == int(exact):
+            return int(exact)
     raise ValueError(value)
 
 
