@@ -55,6 +55,9 @@ def block_of(
     )
 
 
+UNREAD: Final = b"inferrun.unread"
+"""In the metadata of a column: what its values are, which pyarrow does not know, so that it returns the bytes they are made of."""
+
 PARTITION: Final = b"inferrun.partition"
 """In the metadata of a column: it is in the path of a file, so it feeds the model only if it is named."""
 

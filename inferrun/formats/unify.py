@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow
 from pyarrow import types as kinds
 
-from inferrun.formats.columns import PARTITION, check_types, is_list, needed_columns
+from inferrun.formats.columns import PARTITION, UNREAD, check_types, is_list, needed_columns
 from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.plugins import ColumnSelection, InputError, InputFile
 from inferrun.suggestions import did_you_mean
@@ -64,7 +64,11 @@ def schema_of(
             if not rules.may_miss:
                 check_names(schema.names, file, columns)
             check_copied(columns.copied_of(schema.names), file)
-            yield file.name, pyarrow.schema([schema.field(name) for name in needed_columns(schema, columns)])
+            needed = pyarrow.schema([schema.field(name) for name in needed_columns(schema, columns)])
+            if unread := next((one for one in needed if UNREAD in (one.metadata or {})), None):
+                text = f"{file.name}: column {unread.name!r} is {unread.metadata[UNREAD].decode()}, which is not read"
+                raise InputError(f"{text}; store it as text or numbers, or do not use it", is_retryable=False)
+            yield file.name, needed
 
     found = unified(schemas(), rules)
     if first:

@@ -4,6 +4,7 @@ A column `custom_id` of strings or integers is copied to the results. Results ar
 Imports pyarrow, so only runs that name this format load it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO, Final
@@ -11,6 +12,7 @@ from typing import BinaryIO, Final
 import pyarrow
 from pyarrow import parquet
 
+from inferrun.formats.columns import UNREAD
 from inferrun.formats.table_reader import Group, OpenedTable, TableReader
 from inferrun.formats.table_results import ROWS_AT_ONCE, TableFile, TableResults
 from inferrun.plugins import InputFile
@@ -56,7 +58,7 @@ class Parquet(TableReader, TableResults):
 class _ParquetFile:
     def __init__(self, content: parquet.ParquetFile) -> None:
         self._content = content
-        self.schema: pyarrow.Schema = content.schema_arrow
+        self.schema: pyarrow.Schema = _marked(content.schema_arrow, str(content.schema))
         metadata = content.metadata
         self.groups: Sequence[Group] = [
             _group_of(metadata.row_group(index)) for index in range(metadata.num_row_groups)
@@ -69,6 +71,24 @@ class _ParquetFile:
             batch_size=rows, row_groups=groups, columns=columns, use_threads=False
         )
         return found
+
+
+_UNREAD: Final = re.compile(r" \((Interval|Variant)\b[^\n]*\)(;| \{)$", re.MULTILINE)
+
+
+def _marked(schema: pyarrow.Schema, text: str) -> pyarrow.Schema:
+    """Mark the columns with types that pyarrow 26.0.1 returns as the bytes they are made of.
+
+    Only the schema's text has them all: each column is a line with an indentation of two, and what is within it follows.
+    """
+    if not _UNREAD.search(text):
+        return schema
+    columns = re.split(r"^  (?=\w)", text, flags=re.MULTILINE)[1:]
+    for at, (field, one) in enumerate(zip(schema, columns, strict=True)):
+        if found := _UNREAD.search(one):
+            mark = {UNREAD: f"of Parquet's type {found[1].upper()}".encode()}
+            schema = schema.set(at, field.with_metadata({**(field.metadata or {}), **mark}))
+    return schema
 
 
 def _group_of(metadata: parquet.RowGroupMetaData) -> Group:
