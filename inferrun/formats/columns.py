@@ -1,13 +1,15 @@
 """Columns of files: their types, and their values as JSON and bytes. Imports pyarrow, so only runs with columns import it."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import orjson
 import pyarrow
 from pyarrow import compute
 
-from inferrun.formats.bytes_in_json import json_of_other
+from inferrun.formats.json_columns import texts_in
+from inferrun.formats.json_text import objects_of
+from inferrun.formats.record_errors import not_sent
+from inferrun.formats.result_schema import value_type
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,
@@ -126,29 +128,22 @@ def _is_tensor(kind: pyarrow.DataType) -> bool:
     return _is_tensor(kind.value_type) if is_list(kind) else is_number(kind) or _is_text(kind) or is_bytes
 
 
-def members_of(table: pyarrow.RecordBatch) -> list[bytes]:
-    """Return each row as members of a JSON object; what JSON does not have, such as a time, is text. Raises InputError."""
-    columns = [_values(column, name=name) for name, column in zip(table.schema.names, table.columns, strict=True)]
-    rows = (dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
-    try:
-        return [orjson.dumps(row, default=json_of_other)[1:-1] for row in rows]
-    except orjson.JSONEncodeError as error:
-        raise InputError(f"a column that is copied cannot be written as JSON ({error})", is_retryable=False) from error
+def members_of(table: pyarrow.RecordBatch) -> tuple[list[bytes], dict[int, RecordError]]:
+    """Return each row as members of a JSON object, and the errors of rows with a value that has no JSON text and is null there."""
+    members, errors = dict[str, list[bytes]](), dict[int, RecordError]()
+    for name in table.schema.names:
+        texts = texts_in(values_of(table, name))
+        for at, text in enumerate(texts):
+            if text is None:
+                kind = table.schema.field(name).type
+                errors.setdefault(
+                    at, not_sent(f"the value of column {name!r}, of type {kind}, cannot be written as JSON")
+                )
+        members[name] = [b"null" if text is None else text for text in texts]
+    return [text[1:-1] for text in objects_of(members)] if members else [b""] * len(table), errors
 
 
-def _values(column: pyarrow.Array, *, name: str) -> list[Any]:  # Any: what Arrow has
-    """Return the values of a column that is copied. Python's times have neither nanoseconds nor years after 9999."""
-    types = pyarrow.types
-    if types.is_timestamp(column.type) and column.type.unit == "ns":
-        return [text and text.replace(" ", "T") for text in column.cast(pyarrow.string()).to_pylist()]
-    if types.is_time64(column.type) and column.type.unit == "ns":
-        column = column.cast(pyarrow.string())
-    try:
-        values: list[Any] = column.to_pylist()
-    except (ValueError, OverflowError) as error:
-        raise InputError(
-            f"column {name!r} has type {column.type} and a value that cannot be copied, such as a time with nanoseconds or beyond "
-            "the year 9999; store it as text or as a number in the input, or do not copy it",
-            is_retryable=False,
-        ) from error
-    return values
+def values_of(table: pyarrow.RecordBatch, name: str) -> pyarrow.Array:
+    """Return a column; one of strings that are JSON texts, as results have it, has Arrow's type for these."""
+    column, kind = table.column(name), value_type(table.schema.field(name))
+    return column if column.type == kind else pyarrow.ExtensionArray.from_storage(kind, column)

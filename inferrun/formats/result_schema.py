@@ -91,7 +91,7 @@ def result_schema(
     fields = [with_role(pyarrow.field(Role.INDEX, pyarrow.int64(), nullable=False), Role.INDEX)]
     if key is not None:
         fields.append(with_role(_column(ID_COLUMN, key), Role.KEY))
-    fields += [with_role(_column(one.name, one.type, one.metadata), Role.COPIED) for one in copied]
+    fields += [with_role(_column(one.name, value_type(one), one.metadata), Role.COPIED) for one in copied]
     if is_flat and pyarrow.types.is_struct(predicted) and predicted.num_fields:
         fields += [with_role(_column(one.name, one.type, one.metadata), Role.PREDICTION) for one in predicted]
     else:

@@ -14,6 +14,7 @@ from typing import Final, cast
 import orjson
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.exact_json import exact_value
 from inferrun.formats.json_pointer import MISSING, at_pointer
 from inferrun.formats.json_text import text_of
 from inferrun.formats.named_columns import field_of
@@ -90,9 +91,9 @@ def _copied_of_failed(row: StoredResult, columns: ColumnSelection) -> bytes:
 
 
 def _members(row: StoredResult) -> dict[str, Json]:
-    members = cast("dict[str, Json]", orjson.loads(b"{%b}" % row.copied))
+    members: dict[str, Json] = exact_value(b"{%b}" % row.copied)
     members |= {_INDEX: row.index, ID_COLUMN: row.custom_id}
-    return members if row.error else {**members, _PREDICTION: orjson.loads(row.prediction)}
+    return members if row.error else {**members, _PREDICTION: exact_value(row.prediction)}
 
 
 def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Json:

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import BinaryIO, Final, Literal, Protocol, Self
 
-import orjson
 import pyarrow
 from pyarrow import compute
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.json_text import array_of, copied_texts, error_of, text_of, texts_of
+from inferrun.formats.columns import values_of
+from inferrun.formats.exact_json import exact_value, is_rounded
+from inferrun.formats.json_columns import texts_in
+from inferrun.formats.json_text import array_of, copied_texts, error_of, text_of
 from inferrun.formats.record_errors import INVALID_PREDICTION, NOT_SENT
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
-from inferrun.formats.typed_values import array_of_column, array_of_texts, is_json
+from inferrun.formats.typed_values import array_of_column, array_of_texts, has_floats
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,
@@ -218,16 +220,22 @@ class _Piece:
     def _copied(self, name: str, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
         tables = [batch.copied.table for batch, _ in self._held if isinstance(batch.copied, ArrowRecords)]
         if len(tables) == len(self._held):
-            return _concatenated([array_of_column(table.column(name), kind) for table in tables])
+            return _concatenated([array_of_column(values_of(table, name), kind) for table in tables])
         if self._members is None:
             texts = [text for batch, _ in self._held for text in (copied_texts(batch) or [b""] * len(batch))]
-            self._members = orjson.loads(array_of([b"{%b}" % text for text in texts]))
+            self._members = exact_value(array_of([b"{%b}" % text for text in texts]))
             known = {*self._schema.names(Role.COPIED)}
             for row, members in enumerate(self._members):
                 if row not in self.failures and (unknown := members.keys() - known):
                     text = f"the column {min(unknown)!r} is not in the first records, so the results have no such column; name the"
                     self.failures[row] = RecordError(NOT_SENT, f"{text} columns in passThroughColumns")
-        return array_of_texts([text_of(one.get(name)) for one in self._members], kind)
+        values = [one.get(name) for one in self._members]
+        column, faults = array_of_texts([text_of(one) for one in values], kind)
+        if has_floats(kind) and (rounded := [at for at, one in enumerate(values) if is_rounded(one)]):
+            faults = sorted({*faults, *rounded})
+            kept = [None if at in rounded else at for at in range(len(values))]
+            column = column.take(pyarrow.array(kept, pyarrow.int64()))
+        return column, faults
 
     def _predictions(self, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
         """Texts of consecutive batches are converted at once."""
@@ -278,10 +286,7 @@ def _rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
 
 def _values_of(table: pyarrow.RecordBatch, name: str) -> list[bytes]:
     """Return the values of a column as JSON texts."""
-    values = table.column(name).to_pylist()
-    if not is_json(value_type(table.schema.field(name))):
-        return texts_of(values)
-    return [b"null" if value is None else value.encode() for value in values]
+    return [text or b"null" for text in texts_in(values_of(table, name))]
 
 
 def _members(names: Sequence[str], texts: Sequence[bytes]) -> bytes:

@@ -3,8 +3,8 @@
 JSON texts are parsed many at a time. Only if one of them does not fit are they divided, until it is found.
 """
 
+import re
 from collections.abc import Callable, Sequence
-from datetime import time
 from io import BytesIO
 from typing import Final, TypeVar
 
@@ -13,6 +13,7 @@ import pyarrow
 from pyarrow import compute, json
 
 from inferrun.formats.bytes_in_json import bytes_in
+from inferrun.formats.json_columns import DAY, PER_SECOND, texts_in
 from inferrun.formats.json_text import text_of
 from inferrun.plugins import Json
 
@@ -49,10 +50,12 @@ def array_of_texts(texts: Sequence[bytes], kind: pyarrow.DataType) -> tuple[pyar
 
 def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
     """Return the values of a column in another type, and the positions of those that do not fit."""
+    if is_json(kind):
+        texts = texts_in(column)
+        found, _ = array_of_texts([text or b"null" for text in texts], kind)
+        return found, [at for at, text in enumerate(texts) if text is None]
     if column.type == kind:
         return column, []
-    if is_json(kind):
-        return array_of_texts([orjson.dumps(value, default=str) for value in column.to_pylist()], kind)
     return divided(column, lambda part: _checked(part.cast(kind)), kind)
 
 
@@ -122,6 +125,13 @@ def _parsed(texts: Sequence[bytes], readable: pyarrow.DataType, kind: pyarrow.Da
     return _checked(column if readable == kind else column.cast(kind))
 
 
+def has_floats(kind: pyarrow.DataType) -> bool:
+    """Whether values of the type are floating-point numbers, or contain some."""
+    return bool(pyarrow.types.is_floating(kind)) or any(
+        has_floats(kind.field(at).type) for at in range(kind.num_fields)
+    )
+
+
 def _numbers_in(column: pyarrow.Array) -> list[pyarrow.Array]:
     """Return the columns of floating-point numbers within a column."""
     types = pyarrow.types
@@ -188,8 +198,29 @@ def _value_of(value: Json, kind: pyarrow.DataType) -> object:  # noqa: PLR0911  
         return value.encode() if isinstance(value, str) else found
     if is_json(kind):
         return text_of(value).decode()
-    if types.is_time(kind):
-        if not isinstance(value, str):
-            raise TypeError("no time")
-        return time.fromisoformat(value)
+    if types.is_time(kind) or (types.is_duration(kind) and isinstance(value, str)):
+        return _ticks(value, kind)
+    if types.is_timestamp(kind) or types.is_decimal(kind) or types.is_date(kind):  # beside values that only this reads
+        column, faults = array_of_texts([text_of(value)], kind)
+        if faults:
+            raise ValueError("no value of the type")
+        return column[0]
     return value
+
+
+_TIME: Final = re.compile(r"(\d\d):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?", re.ASCII)
+_DURATION: Final = re.compile(r"PT(-?)(\d{1,10})(?:\.(\d{1,9}))?S", re.ASCII)
+
+
+def _ticks(value: Json, kind: pyarrow.DataType) -> int:
+    """Return a time of day or a duration in the unit of its type. Raises ValueError, also for one that would be rounded."""
+    is_time, text = pyarrow.types.is_time(kind), value if isinstance(value, str) else ""
+    found = (_TIME if is_time else _DURATION).fullmatch(text)
+    if found is None:
+        raise ValueError("no time")
+    *parts, fraction = found.groups(default="0")
+    seconds = sum(int(one) * size for one, size in zip(parts, (3600, 60, 1), strict=True)) if is_time else int(parts[1])
+    ticks, rest = divmod(seconds * 10**9 + int(fraction.ljust(9, "0")), 10**9 // PER_SECOND[kind.unit])
+    if rest or (is_time and ticks > DAY * PER_SECOND[kind.unit]):
+        raise ValueError("no time of this type")
+    return -ticks if parts[0] == "-" else ticks

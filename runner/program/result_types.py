@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in
+from inferrun.formats.exact_json import exact_value
 from inferrun.formats.json_text import copied_texts
 from inferrun.plugins import (
     ID_COLUMN,
@@ -92,7 +93,7 @@ def columns_of(block: Block) -> "tuple[pyarrow.DataType | None, list[pyarrow.Fie
         is_number = {type(one) for one in block.ids} <= {int, type(None)}
         key = pyarrow.int64() if is_number else pyarrow.string()
     valid = [text for at, text in enumerate(copied_texts(block)) if at not in block.errors]
-    rows = cast("list[dict[str, Json]]", orjson.loads(b"[%b]" % b",".join(b"{%b}" % text for text in valid)))
+    rows = cast("list[dict[str, Json]]", exact_value(b"[%b]" % b",".join(b"{%b}" % text for text in valid)))
     names = dict.fromkeys(name for row in rows for name in row)
     return key, [pyarrow.field(name, type_of([row.get(name) for row in rows])) for name in names]
 

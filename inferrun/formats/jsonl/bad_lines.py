@@ -18,16 +18,13 @@ from inferrun.formats.record_forms import Form, form_of
 from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordError
 
 
-def read_valid(
-    lines: Lines, read: Callable[[Lines], Block], *, id_of: Callable[[bytes], CustomId], skipped: int = 0
-) -> Block:
-    """Return the records of lines after the first `skipped` ones. A bad line has an error, and another record in its place.
+def read_valid(lines: Lines, read: Callable[[Lines], Block], *, copied_of: Callable[[Lines], bytes]) -> Block:
+    """Return the records of lines. A bad line has an error, and another record in its place.
 
-    `read` returns the records of lines of which none is bad, and raises BadLine; `id_of` returns the id in a bad line, if any.
+    `read` returns the records of lines of which none is bad, and raises BadLine; `copied_of` returns what is copied of a bad one.
     """
-    places = range(skipped, len(lines.texts))
     found: list[Block | RecordError] = []
-    for at in places:
+    for at in range(len(lines.texts)):
         try:
             found.append(read(lines.only(at)))
         except BadLine as bad:
@@ -38,14 +35,14 @@ def read_valid(
     usual = max(Counter(forms.values()).items(), key=itemgetter(1), default=(_OBJECT, 0))[0]
     for to, form in forms.items():
         if form != usual:
-            errors[to] = not_sent(f"{lines.place(places[to])} has {form}, others have {usual}")
+            errors[to] = not_sent(f"{lines.place(to)} has {form}, others have {usual}")
             del blocks[to]
     example = next(iter(blocks.values()), _NOTHING)
     records = [_text_of(blocks.get(to, example)) for to in range(len(found))]
-    ids = [
-        next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[places[to]]) for to in range(len(found))
+    ids = [next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[to]) for to in range(len(found))]
+    copied = [
+        b"".join(copied_texts(blocks[to])) if to in blocks else copied_of(lines.only(to)) for to in range(len(found))
     ]
-    copied = [b"".join(copied_texts(blocks[to])) if to in blocks else b"" for to in range(len(found))]
     return Block(
         JsonRecords(records),
         ids if set(ids) - {None} else (),

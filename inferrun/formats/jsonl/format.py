@@ -8,14 +8,15 @@ record's position in the whole input, from 0. The lines of failed records are al
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in
 from inferrun.formats.json_text import json_texts, numbers_in, texts_of
-from inferrun.formats.jsonl.bad_lines import id_of, read_valid
+from inferrun.formats.jsonl.bad_lines import read_valid
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
-from inferrun.formats.jsonl.objects import objects_of
+from inferrun.formats.jsonl.objects import copied_of, objects_of
 from inferrun.formats.jsonl.results import SUFFIX, JsonlResults
 from inferrun.formats.record_forms import Form, form_of
 from inferrun.plugins import (
@@ -60,7 +61,7 @@ class Jsonl(JsonlResults):
         try:
             return self._valid_block(lines)
         except BadLine:
-            return read_valid(lines, self._valid_block, id_of=id_of)
+            return read_valid(lines, self._valid_block, copied_of=partial(copied_of, columns=self._columns))
 
     def _valid_block(self, lines: Lines) -> Block:
         if not self._columns:

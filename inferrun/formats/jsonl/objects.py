@@ -1,15 +1,22 @@
 """Records that are JSON objects, of which some members feed the model and some are copied to the results."""
 
+from typing import Final
+
 import orjson
 
+from inferrun.formats.exact_json import exact_value
 from inferrun.formats.json_text import text_of
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.named_columns import copied_fault, field_of
 from inferrun.formats.partitions import json_values
-from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, CustomId, Json, JsonRecords
+from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, CustomId, JsonRecords
 
 _INPUTS = "inputs"
 """The member with the numbers if no columns are named that feed the model."""
+
+
+_WITHOUT_FRACTIONS: Final = frozenset({int, str, bool, type(None)})
+"""Types of values of which no number was rounded."""
 
 
 def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
@@ -18,7 +25,7 @@ def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
     path = json_values(lines.file)
     for at, line in enumerate(lines.texts):
         try:
-            row: Json = orjson.loads(line)
+            row = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
         if not isinstance(row, dict):
@@ -40,8 +47,23 @@ def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
         try:
             fed = {name: row[name] for name in columns.fed_of(list(row))} if columns.has_names else row[_INPUTS]
             records.append(text_of(fed))
+            if not _WITHOUT_FRACTIONS.issuperset(type(row[name]) for name in names):
+                row = exact_value(line) | path
             copied.append(text_of({name: row[name] for name in names})[1:-1])
         except ValueError as error:
             raise BadLine(at, f"cannot be used: {error}") from error
         ids.append(given)
     return Block(JsonRecords(records), ids if set(ids) - {None} else (), JsonRecords(copied) if any(copied) else None)
+
+
+def copied_of(line: Lines, columns: ColumnSelection) -> bytes:
+    """Return what is copied of a line that is not a valid record, as far as it has that."""
+    try:
+        row = exact_value(line.texts[0])
+        if not isinstance(row, dict):
+            return b""
+        row |= json_values(line.file)
+        names = [name for name in columns.copied_of(list(row)) if name in row and not copied_fault([name])]
+        return text_of({name: row[name] for name in names})[1:-1]
+    except ValueError:
+        return b""

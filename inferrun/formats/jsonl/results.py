@@ -7,7 +7,8 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from inferrun.formats.json_text import copied_texts, error_of, error_text, json_texts, text_of, texts_of
+from inferrun.formats.exact_json import exact_value
+from inferrun.formats.json_text import copied_members, error_of, error_text, json_texts, text_of, texts_of
 from inferrun.plugins import Batch, CustomId, InputFile, RecordError, ResultCounts, Results, StoredResult
 
 SUFFIX: Final = ".jsonl"
@@ -26,7 +27,6 @@ class JsonlWriter:
 
     def write(self, batch: Batch, results: Results) -> None:
         """Append the lines of a batch."""
-        self._counts += results.counts
         if not results.errors and batch.copied is None and None not in batch.ids:
             indexes, texts = itertools.count(batch.first), json_texts(results.values)
             if batch.ids:
@@ -34,11 +34,14 @@ class JsonlWriter:
             else:
                 lines = map(_LINE.__mod__, zip(indexes, texts, strict=False))
             self._out.write(b"".join(lines))
+            self._counts += results.counts
             return
-        members = copied_texts(batch)
+        members, errors = copied_members(batch)
+        errors = {**errors, **results.errors}
+        self._counts += ResultCounts(len(batch) - len(errors), len(errors))
         for at, text in enumerate(json_texts(results.values)):
             custom_id, copied = batch.ids[at] if batch.ids else None, members[at] if members else b""
-            if error := results.errors.get(at):
+            if error := errors.get(at):
                 line = error_line(batch.first + at, custom_id, copied, error)
                 self._out.write(line)
                 self._errors.write(line)
@@ -96,8 +99,8 @@ _PREDICTION = b',"prediction":'
 
 def _result(line: bytes) -> StoredResult:
     try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        value = exact_value(line)
+    except ValueError:
         value = None
     is_result = (
         isinstance(value, dict) and type(value.get("index")) is int and not {"prediction", "error"}.isdisjoint(value)

@@ -169,14 +169,6 @@ NAMED: dict[str, tuple[Case, str]] = {
         Case({"a.parquet": table(custom_id=[b"x"], b=[1])}, "parquet"),
         "a.parquet: column 'custom_id' has type binary; allowed are strings and integers",
     ),
-    "a date that JSON cannot have": (
-        Case(
-            {"a.parquet": table(a=[1], day=pyarrow.array([10**8], pyarrow.date32()))},
-            "parquet",
-            {"passThroughColumns": ["day"]},
-        ),
-        "column 'day' has type date32[day] and a value that cannot be copied",
-    ),
 }
 
 
@@ -186,6 +178,18 @@ async def test_what_cannot_be_used_is_named(machine: Machine, name: str) -> None
     ended, _ = await run(machine, case)
     assert message in ended.message
     assert (ended.code, ended.result.retryable) == (3, False)
+
+
+async def test_a_date_that_json_cannot_have_is_an_error_of_its_record(machine: Machine) -> None:
+    content = table(a=[1, 2], day=pyarrow.array([10**8, 0], pyarrow.date32()))
+    case = Case({"a.parquet": content}, "parquet", {"passThroughColumns": ["day"]})
+    ended, results = await run(machine, case)
+    assert (ended.code, ended.result.records.failed) == (0, 1)
+    assert [(one["index"], one["day"], "prediction" in one) for one in results] == [
+        (0, None, False),
+        (1, "1970-01-01", True),
+    ]
+    assert "column 'day', of type date32[day], cannot be written as JSON" in results[0]["error"]["message"]
 
 
 KINDS = [

@@ -183,7 +183,7 @@ def test_csv_has_a_header_and_a_line_per_record() -> None:
     [
         (pyarrow.decimal128(6, 2), Decimal("12.50"), b'"12.50"'),
         (pyarrow.list_(pyarrow.decimal128(6, 2)), [Decimal("1.00")], b'["1.00"]'),
-        (pyarrow.duration("us"), timedelta(seconds=1), b'"0:00:01"'),
+        (pyarrow.duration("us"), timedelta(seconds=1), b'"PT1S"'),
     ],
     ids=str,
 )

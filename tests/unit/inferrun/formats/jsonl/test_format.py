@@ -7,8 +7,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from inferrun.formats.json_text import copied_texts
 from inferrun.formats.jsonl.format import JSONL
-from inferrun.plugins import Batch, Block, Chunk, Limits, RecordError, ResultCounts, Results
+from inferrun.plugins import Batch, Block, Chunk, ColumnSelection, Limits, RecordError, ResultCounts, Results
 from tests.unit.runner.batches import batch, decoded, file_of, results
 
 
@@ -204,3 +205,32 @@ def test_an_error_is_written_in_place_of_a_prediction_and_to_the_error_file() ->
     line = {"index": 1, "error": {"code": "invalid_prediction", "message": "the model returned NaN", "attempts": 2}}
     assert lines == [{"index": 0, "custom_id": 'a,"error":', "prediction": 'b,"error":'}, line]
     assert (failed, counts) == ([line], ResultCounts(completed=1, failed=1))
+
+
+def test_numbers_that_are_copied_keep_their_texts(path: Path) -> None:
+    lines_of(path, '{"id": 1, "price": 123456789012345678.25, "rates": {"a": [1.000000000000000001]}, "n": 0.1}\n')
+    columns = ColumnSelection(fed=("id",), copied=("price", "rates", "n"))
+    (block,) = JSONL.with_columns(columns).read(file_of(path), chunk_of(0, 1), limits=Limits())
+    assert copied_texts(block) == [b'"price":123456789012345678.25,"rates":{"a":[1.000000000000000001]},"n":0.1']
+
+
+def test_a_line_that_is_no_record_keeps_what_is_copied_of_it(path: Path) -> None:
+    lines = [
+        '{"custom_id": "a", "ticket": "T-0", "body": 1}',
+        '{"custom_id": "b", "ticket": "T-1", "price": 123456789012345678.25}',
+        '{"custom_id": true, "ticket": "T-2", "body": 1}',
+        '{"body": 1}',
+        "[1]",
+        '{"ticket": "T-5", "body": 1',
+    ]
+    lines_of(path, "\n".join(lines) + "\n")
+    columns = ColumnSelection(fed=("body",), copied=("ticket", "price"))
+    everything = ColumnSelection(fed=("body",), copies_all=True)
+    (block,) = JSONL.with_columns(columns).read(file_of(path), chunk_of(0, 1000), limits=Limits())
+    assert sorted(block.errors) == [0, 1, 2, 3, 4, 5]
+    assert list(block.ids) == ["a", "b", None, None, None, None]
+    whole = b'"ticket":"T-1","price":123456789012345678.25'
+    assert copied_texts(block) == [b'"ticket":"T-0"', whole, b'"ticket":"T-2"', b"", b"", b""]
+    (block,) = JSONL.with_columns(everything).read(file_of(path), chunk_of(0, 1000), limits=Limits())
+    assert sorted(block.errors) == [1, 2, 4, 5]
+    assert copied_texts(block)[1] == whole
