@@ -62,14 +62,17 @@ class TableRows:
 
 
 def digest_of(rows: str) -> str:
-    """Return the query for the SHA-256 and the size of rows with an index, as the server computes them with `SETTINGS`."""
-    lines = "coalesce(string_agg(q::text, E'\\n' order by q.index), '')"
+    """Return the query for the SHA-256 and the size of rows with an index, as the server computes them with `SETTINGS`.
+
+    A row is `q.*`: `q` alone would be the column of that name, if there is one.
+    """
+    lines = "coalesce(string_agg(q.*::text, E'\\n' order by q.index), '')"
     return f"select encode(sha256(convert_to({lines}, 'UTF8')), 'hex'), octet_length({lines}) from ({rows}) q"  # noqa: S608  names
 
 
 def _members(names: Sequence[str]) -> str:
-    """Return columns as an object. A function would have at most a hundred arguments."""
-    return f"(select to_json(o) from (select {', '.join(map(quoted, names))}) o)"  # noqa: S608  names
+    """Return columns as an object, of which one may be named `o`. A function would have at most a hundred arguments."""
+    return f"(select to_json(o.*) from (select {', '.join(map(quoted, names))}) o)"  # noqa: S608  names
 
 
 class CopyText:

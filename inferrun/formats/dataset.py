@@ -24,6 +24,14 @@ _MISSING: Final = "__HIVE_DEFAULT_PARTITION__"
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
+_LOGS: Final = {
+    "_delta_log": "a Delta table (use the label delta)",
+    ".hoodie": "a Hudi table",
+    ".hoodie_partition_metadata": "a partition of a Hudi table",
+    "_spark_metadata": "the output of a Spark stream",
+}
+"""What says, beside files, which of them count: the others were replaced, deleted or never committed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
@@ -72,7 +80,10 @@ def split_pattern(path: str) -> tuple[str, str]:
 
 
 def find(files: Iterable[ListedFile], *, pattern: str, suffixes: Sequence[str], field: str) -> Dataset:
-    """Return which files of a folder are read, sorted by name. Raises InputError with the field if they are too many."""
+    """Return which files of a folder are read, sorted by name.
+
+    Raises InputError with the field if they are too many, or if what is read depends on a log that is not read.
+    """
     matches = _matcher(pattern)
     below = [one for one in files if matches(one.name)]
     folders = {one.name[: at.start()] for one in below for at in re.finditer("/", one.name)}
@@ -82,6 +93,9 @@ def find(files: Iterable[ListedFile], *, pattern: str, suffixes: Sequence[str], 
         if one.name in folders and not one.size:
             continue  # an object that stands for a folder
         name, why = _why_skipped(one, is_folder=not pattern, suffixes=suffixes)
+        if why == HIDDEN and suffixes and not pattern and (kind := _LOGS.get(name.rpartition("/")[2])):
+            text = f"{field}: the folder is {kind}, whose log {name} says which files count; a pattern such as *{suffixes[0]}"
+            raise InputError(f"{text} reads all that are there, also what was replaced", is_retryable=False)
         if why:
             reasons[name.encode(errors="surrogateescape").decode(errors="backslashreplace")] = why
         else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from inferrun.formats.jsonl.format import Jsonl
-from inferrun.formats.jsonl.line_blocks import BOM
+from inferrun.formats.jsonl.line_blocks import BOM, check_text
 from inferrun.formats.jsonl.line_ranges import PIECE, Lines
 from inferrun.plugins import Block, Chunk, InputError, InputFile, Limits, Piece
 
@@ -71,6 +71,7 @@ def _records_of(file: InputFile, start: int, stop: int, *, piece: int, limits: L
                 blanks = len(held) - len(held.removeprefix(BOM).lstrip())
                 if blanks == len(held) and read:
                     continue
+                check_text(held, file)
                 if not held[blanks:].startswith(b"["):
                     raise fault(blanks, "no array begins")
                 held, offset, is_begun = held[blanks + 1 :], blanks + 1, True

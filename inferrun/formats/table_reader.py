@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import pyarrow
 
 from inferrun.formats.columns import PARTITION, ROWS_PER_BLOCK, block_of
+from inferrun.formats.file_kinds import HEAD, as_kind
 from inferrun.formats.partitions import partition_of, scalar_of
 from inferrun.formats.record_errors import not_sent
 from inferrun.formats.typed_values import divided
@@ -241,4 +242,7 @@ def reading(file: InputFile, *, form: str) -> Iterator[None]:
     except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise InputError(f"{file.name} cannot be read as {form}: {type(error).__name__}", is_retryable=False) from error
+        with file.open() as source:
+            kind = as_kind(source.read(HEAD))
+        text = f"{file.name} cannot be read as {form}: {type(error).__name__}{kind}"
+        raise InputError(text, is_retryable=False) from error

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from inferrun.formats.file_kinds import HEAD, kind_of
 from inferrun.formats.skipped_files import COMPRESSED
 from inferrun.plugins import InputError, InputFile, StoreContext
 from runner.stores.file.local_files import LocalFile
@@ -71,13 +72,23 @@ class _Disk:
                     while piece := pieces.read(_PIECE):
                         spool.write(piece)
             except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-                raise InputError(f"{name} is not a complete gzip file", is_retryable=False) from error
+                raise _fault(file, "gzip") from error
             except OSError as error:
                 if error.errno is not None:
                     raise
-                raise InputError(f"{name} is not a complete zstd file", is_retryable=False) from error
+                raise _fault(file, "zstd", f" ({error})") from error
         self._size += spool.file.size
         return spool.file
+
+
+def _fault(file: InputFile, expected: str, reason: str = "") -> InputError:
+    with file.open() as source:
+        kind = kind_of(source.read(HEAD))
+    if kind != expected:
+        reason = f"; it is {kind or 'not compressed'}, so rename it"
+    elif "memory" in reason:  # zstd --long=28 and more; with up to 27, all readers have the memory
+        reason = f"{reason}; compress it with a window of at most 128 MiB, as zstd does without --long"
+    return InputError(f"{file.name} is not a complete {expected} file{reason}", is_retryable=False)
 
 
 class _DecompressedFile:

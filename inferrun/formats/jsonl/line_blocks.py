@@ -6,6 +6,7 @@ A line belongs to the range that contains its first byte, so ranges that cover a
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from inferrun.formats.file_kinds import kind_of
 from inferrun.plugins import InputError, InputFile
 
 BOM = b"\xef\xbb\xbf"
@@ -27,6 +28,8 @@ def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece
         position, held = _seek_to_line(source, start), b""
         while position < end:
             read = source.read(max(piece, len(held) // 4))
+            if position == 0 and not held:
+                check_text(read, file)
             held += read
             block = _whole_lines(held, wanted=end - position, is_last=not read)
             _check(file, position, held, block, line_limit=line_limit, is_last=not read)
@@ -34,6 +37,13 @@ def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece
                 yield position, block
             position += len(block)
             held = held[len(block) :]
+
+
+def check_text(head: bytes, file: InputFile) -> None:
+    """Raise InputError for a file that begins as no text does; `head`: its first bytes."""
+    if kind := kind_of(head):
+        text = f"{file.name} is {kind}, which this format does not read; convert it, or set the format that it has"
+        raise InputError(text, is_retryable=False)
 
 
 def count_records(block: bytes) -> int:

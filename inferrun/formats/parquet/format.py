@@ -7,6 +7,7 @@ Imports pyarrow, so only runs that name this format load it.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from struct import Struct
 from typing import BinaryIO, Final
 
 import pyarrow
@@ -15,11 +16,18 @@ from pyarrow import parquet
 from inferrun.formats.columns import UNREAD
 from inferrun.formats.table_reader import Group, OpenedTable, TableReader
 from inferrun.formats.table_results import ROWS_AT_ONCE, TableFile, TableResults
-from inferrun.plugins import InputFile
+from inferrun.plugins import InputError, InputFile
 from inferrun.plugins.limits import KIB, MIB
 
 _BUFFER: Final = 256 * KIB
 """Bytes that are read of a column at a time."""
+
+_ENDING: Final = Struct("<I4s")
+"""The size of the footer, and PAR1."""
+
+_SIGNATURE: Final = 28
+"""Bytes of a signature at the end of a footer that is readable while columns are encrypted (Parquet's modular encryption). The
+process ends when pyarrow 26.0.1 is asked for the metadata of such a column without its key."""
 
 _GROUP_BYTES: Final = 16 * MIB
 """Memory of the results that are held for a row group."""
@@ -37,7 +45,14 @@ class Parquet(TableReader, TableResults):
         """Open a file."""
         # Without a buffer, and with one that is filled ahead, all of a row group's columns are read at once.
         source = stack.enter_context(file.open())
-        return _ParquetFile(parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False))
+        content = parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False)
+        source.seek(file.size - _ENDING.size)
+        if _ENDING.unpack(source.read(_ENDING.size))[0] == content.metadata.serialized_size + _SIGNATURE:
+            text = (
+                f"{file.name} has a signed footer: columns of it are encrypted, which cannot be read; decrypt the file"
+            )
+            raise InputError(text, is_retryable=False)
+        return _ParquetFile(content)
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
         """Begin a file whose row groups have about `_GROUP_BYTES`."""

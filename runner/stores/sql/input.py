@@ -185,9 +185,9 @@ class KeyRanges:
         """Read all rows, at the server, and return their fingerprint, number and size. Raises InputError without a unique key."""
         is_null = " or ".join(f"{key} is null" for key in self._keys)
         text = (
-            f"select count(*)::text, count(distinct {_row(self._keys)})::text, coalesce(sum(octet_length(q::text)), 0)::text, "  # noqa: S608  names and the user's query
-            "coalesce(sum(hashtextextended(q::text, 0)::numeric), 0)::text, "
-            "coalesce(sum(hashtextextended(q::text, 1)::numeric), 0)::text, "
+            f"select count(*)::text, count(distinct {_row(self._keys)})::text, coalesce(sum(octet_length(q.*::text)), 0)::text, "  # noqa: S608  names and the user's query
+            "coalesce(sum(hashtextextended(q.*::text, 0)::numeric), 0)::text, "
+            "coalesce(sum(hashtextextended(q.*::text, 1)::numeric), 0)::text, "
             f"count(*) filter (where {is_null})::text from {self._query}"
         )
         (row,) = reading.rows(text)
@@ -201,17 +201,19 @@ class KeyRanges:
         return "rows-sha256:" + hashlib.sha256("\t".join(map(str, row)).encode()).hexdigest(), count, size
 
     def _find_boundaries(self, reading: Transaction, rows: int) -> list[tuple[str, ...]]:
-        keys, texts = ", ".join(self._keys), ", ".join(f"{key}::text" for key in self._keys)
-        number = f"row_number() over (order by {keys}) as inferrun_number"
+        keys = ", ".join(self._keys)
+        names = [f"key{at}" for at in range(len(self._keys))]
         text = (
-            f"select {texts} from (select {keys}, {number} from {self._query}) n "  # noqa: S608  as above
-            f"where (inferrun_number - 1) % {rows} = 0 order by inferrun_number"
+            f"select {', '.join(f'{name}::text' for name in names)} "  # noqa: S608  names and the user's query
+            f"from (select {keys}, row_number() over (order by {keys}) from {self._query}) n({', '.join(names)}, number) "
+            f"where (number - 1) % {rows} = 0 order by number"
         )
         return [tuple(map(str, row)) for row in reading.rows(text)]
 
 
 def _inner(query: str) -> str:
-    # The line break ends a comment at the end of the query. The text is the user's own, and runs with the user's own rights.
+    # A row is `q.*`: `q` alone would be the column of that name, if the query has one. The line break ends a comment at the end of
+    # the query. The text is the user's own, and runs with the user's own rights.
     return f"({query}\n) q"
 
 

@@ -1,7 +1,7 @@
 """The rows of a query as Arrow columns: what is selected of them, and which types they have.
 
-Types that Arrow has are kept, and all others are selected as text. A value that its type in Arrow does not have, such as an
-infinite time, is an error of its record. Imports pyarrow.
+Types that Arrow has are kept, and all others are selected as the text that the server shows. A value that Arrow or Python does not
+have, such as an infinite time, is an error of its record, and null. Imports pyarrow.
 """
 
 from collections.abc import Sequence
@@ -14,22 +14,33 @@ from pyarrow import compute
 from inferrun.formats.columns import block_of, check_types
 from inferrun.formats.copy_text import quoted
 from inferrun.formats.record_errors import not_sent
-from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError
+from inferrun.plugins import ID_COLUMN, ArrowRecords, Block, ColumnSelection, InputError, RecordError
 from runner.stores.sql.database import Transaction
 
 _NUMERIC: Final = "numeric"
 _INTEGERS: Final = frozenset({"int2", "int4", "int8"})
 _TEXTS: Final = frozenset({"text", "varchar", "name"})
-_TIMES: Final = frozenset({"date", "timestamp", "timestamptz"})
+_TIMES: Final = {
+    "date": ("0001-01-01", "9999-12-31"),
+    "time": ("00:00:00", "23:59:59.999999"),
+    "timestamp": ("0001-01-01", "9999-12-31 23:59:59.999999"),
+    "timestamptz": ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
+}
+"""The first and the last value that Python has, too: psycopg 3.3 raises for the others, and pyarrow 26 reads 24:00 as 00:00."""
+
 _PLAIN: Final = _INTEGERS | _TEXTS | {"bool", "float4", "float8", "bytea"}
-_KEPT: Final = _PLAIN | _TIMES | {"time", "uuid", "json", "jsonb"}
+_KEPT: Final = _PLAIN | {*_TIMES, "uuid", "json", "jsonb"}
 """The types that Arrow has, alone and as items of arrays; and numeric, if its precision is declared."""
+
+_SHOWN_OTHERWISE: Final = frozenset({"bpchar", "inet", "xml"})
+"""Types whose cast to text is not what the server shows: it removes blanks, adds /32, keeps an encoding that is not the text's."""
 
 _DIGITS: Final = 76
 """The largest precision of a decimal number."""
 
 _FAULT: Final = "inferrun_fault"
-"""The column with the position, from 1, of the column whose value Arrow does not have."""
+"""The last column, with the position, from 1, of the column whose value Arrow does not have. A column of the query may have its
+name."""
 
 _UNLIKE_TYPES: Final = {"character": "bpchar", "bit": '"bit"'}
 """Types whose names, as the server writes them, would have the length 1."""
@@ -51,22 +62,32 @@ class _Column:
             return False  # tensors have no such datatype, and have always had the text
         return self.kind in _KEPT or self.decimal is not None
 
-    def selected(self, columns: ColumnSelection) -> str:
-        """Return what is selected."""
+    @property
+    def text(self) -> str:
+        """The text of the value, or of the items of an array, as the server shows it."""
         name = quoted(self.name)
-        if self.is_kept(columns):
-            return name
-        return f"{name}::{'text[]' if self.is_array else 'text'} as {name}"
+        if self.kind in _SHOWN_OTHERWISE:  # an array's text has what is shown of its items
+            return f"{name}::text::text[]" if self.is_array else f"(array[{name}]::text::text[])[1]"
+        return f"{name}::{'text[]' if self.is_array else 'text'}"
 
-    def faults(self) -> str:
+    def selected(self, columns: ColumnSelection) -> str:
+        """Return what is selected: a value that Arrow does not have is null."""
+        value = quoted(self.name) if self.is_kept(columns) else self.text
+        if faults := self.faults(columns):
+            value = f"case when ({faults}) is not true then {value} end"
+        return f"{value} as {quoted(self.name)}"
+
+    def faults(self, columns: ColumnSelection) -> str:
         """Return the condition for a value that Arrow does not have; empty if it has all."""
         name = quoted(self.name)
-        if self.is_array:
-            items = (f"'infinity' = any({name})", f"'-infinity' = any({name})") if self.kind in _TIMES else ()
-            return " or ".join((f"array_ndims({name}) > 1", *items))
-        if self.kind in _TIMES:
-            return f"not isfinite({name})"
-        return f"{name} = 'NaN'" if self.decimal is not None else ""
+        found = [f"array_ndims({name}) > 1"] if self.is_array else []
+        if self.is_kept(columns):
+            if self.kind in _TIMES:
+                (first, last), each = _TIMES[self.kind], f"any({name})" if self.is_array else name
+                found += [f"'{first}' > {each}", f"'{last}' < {each}"]
+            if self.decimal is not None:
+                found.append(f"{name} = 'NaN'")
+        return " or ".join(found)
 
 
 class Rows:
@@ -100,9 +121,7 @@ class Rows:
             keys = ", ".join(map(quoted, self._keys))
             text = f"jsonb_build_array({keys})::text" if len(self._keys) > 1 else self._key_text(self._keys[0])
             names.append(f"{text} as {quoted(ID_COLUMN)}")
-        faults = [
-            (at, text) for at, one in enumerate(self._found, 1) if one.is_kept(self._columns) and (text := one.faults())
-        ]
+        faults = [(at, text) for at, one in enumerate(self._found, 1) if (text := one.faults(self._columns))]
         cases = " ".join(f"when {text} then {at}" for at, text in faults)
         return ", ".join([*names, f"{f'case {cases} end' if cases else 'null'}::int4 as {_FAULT}"])
 
@@ -113,7 +132,7 @@ class Rows:
     def received(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Return selected rows with the types of the schema, and the column of faults."""
         columns = [_typed(column, one.type) for column, one in zip(batch.columns, self.schema, strict=False)]
-        return pyarrow.RecordBatch.from_arrays([*columns, batch.column(_FAULT)], schema=self._received)
+        return pyarrow.RecordBatch.from_arrays([*columns, batch.columns[-1]], schema=self._received)
 
     def restored(self, spooled: bytes) -> pyarrow.RecordBatch:
         """Return rows that `received` returned and that were serialized."""
@@ -121,18 +140,18 @@ class Rows:
 
     def block(self, received: pyarrow.RecordBatch, *, first: int) -> Block:
         """Return the records in rows, the first of which has this index in the input."""
-        faults = received.column(_FAULT)
-        table = received.select(self.schema.names)
+        *columns, faults = received.columns
+        table = pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
         names = self._columns.fed_of([name for name in table.schema.names if name not in self._keys])
         fed = [self._number(table.schema.field(name)) for name in names]
         records = [_typed(table.column(one.name), one.type) for one in fed]
         errors = {}
         for at in compute.indices_nonzero(compute.is_valid(faults)).to_pylist():
-            column = self._found[faults[at].as_py() - 1]
-            errors[at] = not_sent(
-                f"record {first + at}: column {column.name!r} has a value that cannot be read: infinity, NaN, or an array of "
-                "several dimensions; select another value, or the text of it"
-            )
+            errors[at] = _unreadable(first + at, self._found[faults[at].as_py() - 1].name)
+        for field, column in zip(fed, records, strict=True):
+            if field != table.schema.field(field.name):  # a numeric, which may be larger than any floating-point number
+                infinite = compute.indices_nonzero(compute.is_inf(column)).to_pylist()
+                errors |= {at: _unreadable(first + at, field.name) for at in infinite}
         block = block_of(table, self._columns)
         return replace(
             block,
@@ -142,7 +161,7 @@ class Rows:
 
     def _key_text(self, key: str) -> str:
         is_number = pyarrow.types.is_integer(self.schema.field(ID_COLUMN).type)
-        return quoted(key) if is_number else f"{quoted(key)}::text"
+        return quoted(key) if is_number else next(one.text for one in self._found if one.name == key)
 
     def _field_of(self, column: _Column, found: pyarrow.Field) -> pyarrow.Field:
         text = pyarrow.list_(pyarrow.string()) if column.is_array else pyarrow.string()
@@ -183,7 +202,7 @@ def key_types(reading: Transaction, query: str, keys: Sequence[str]) -> tuple[st
 def _column_of(field: pyarrow.Field) -> _Column:
     metadata = field.metadata or {}
     kind = metadata[b"POSTGRESQL:type"].decode()
-    is_array = bool(pyarrow.types.is_list(field.type))
+    is_array = bool(pyarrow.types.is_list(field.type)) and kind.startswith("_")
     decimal = _decimal(int(metadata.get(b"POSTGRESQL:typmod", b"-1"))) if kind == _NUMERIC else None
     return _Column(field.name, kind.removeprefix("_") if is_array else kind, is_array, decimal)
 
@@ -204,5 +223,13 @@ def _typed(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
         return column
     if pyarrow.types.is_decimal(kind):  # the driver has them as texts
         texts = column.storage
-        return compute.if_else(compute.equal(texts, "nan"), None, texts).cast(kind)
-    return column.cast(kind)
+        return texts.cast(kind)
+    # pyarrow 26 divides by a power of ten: a tenth of all decimal numbers would not be the nearest floating-point number.
+    return (column.cast(pyarrow.string()) if pyarrow.types.is_decimal(column.type) else column).cast(kind)
+
+
+def _unreadable(index: int, name: str) -> RecordError:
+    return not_sent(
+        f"record {index}: column {name!r} has a value that cannot be read: infinity, NaN, 24:00, a year before 1 or after 9999, or "
+        "an array of several dimensions; select another value, or the text of it"
+    )

@@ -380,6 +380,23 @@ async def test_a_table_with_columns_of_other_types_is_read_by_its_counts(
     postgres.execute("drop table predictions")
 
 
+async def test_columns_of_a_table_may_have_the_names_that_statements_use(
+    file: Machine, model: CountingModel, postgres: Postgres
+) -> None:
+    """Whole rows are read and compared, not the column that is named like them."""
+    store = in_table(file, postgres)
+    store.output["sql"]["table"] = "named"
+    names = ["q", "o", "key0", "lines", "x"]
+    file.contract |= {"passThroughColumns": names, "tensors": {"inputs": [{"columns": ["x"]}]}}
+    rows = [{name: at + 10 * index for at, name in enumerate(names)} for index in range(COUNT)]
+    file.write_rows(iter(rows))
+    results = read_results(run_of(file, await file.pod(**SMALL)), **store.access)
+    assert [{name: row[name] for name in names} for row in results] == rows
+    postgres.execute("update named set x = -1 where index = 7")
+    with pytest.raises(ResultsChanged):
+        list(results)
+
+
 async def test_a_copy_of_the_folder_of_a_run_is_enough(file: Machine, model: CountingModel) -> None:
     ended = await file.pod(**SMALL)
     folder = file.run_folder

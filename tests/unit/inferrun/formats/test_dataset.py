@@ -109,6 +109,22 @@ def test_two_values_of_a_column_are_refused() -> None:
         found("k=1/k=2/a.parquet")
 
 
+@pytest.mark.parametrize(
+    ("log", "kind"),
+    [
+        ("_delta_log/00000000000000000000.json", "a Delta table (use the label delta)"),
+        (".hoodie/hoodie.properties", "a Hudi table"),
+        ("dt=1/.hoodie_partition_metadata", "a partition of a Hudi table"),
+        ("_spark_metadata/0", "the output of a Spark stream"),
+    ],
+)
+def test_a_folder_whose_log_says_which_files_count_is_refused(log: str, kind: str) -> None:
+    with pytest.raises(InputError, match=r"such as \*\.parquet reads all that are there") as error:
+        found("dt=1/a.parquet", log)
+    assert kind in str(error.value)
+    assert names_in(found("dt=1/a.parquet", log, pattern="**/*.parquet")) == ["dt=1/a.parquet"]
+
+
 def test_too_many_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset, "MAX_OBJECTS", 2)
     with pytest.raises(InputError, match="it has 3 files, at most 2 can be read by a run; use a narrower path"):

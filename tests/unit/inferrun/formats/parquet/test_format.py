@@ -110,3 +110,20 @@ def test_a_file_of_another_format_is_reported(path: Path) -> None:
     path.write_text("[1]\n" * 100)
     with pytest.raises(InputError, match=r"rows\.parquet cannot be read as Parquet"):
         pieces(path)
+
+
+def test_encrypted_columns_are_refused(path: Path) -> None:
+    """Their footer is readable and signed: a nonce of 12 bytes and a tag of 16 follow the metadata."""
+    write(path, {"a": [1]})
+    content = path.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(content[:-8] + bytes(28) + (size + 28).to_bytes(4, "little") + b"PAR1")
+    with pytest.raises(InputError, match="has a signed footer: columns of it are encrypted"):
+        schema_in(path)
+
+
+def test_an_encrypted_footer_is_named(path: Path) -> None:
+    write(path, {"a": [1]})
+    path.write_bytes(b"PARE" + path.read_bytes()[4:-4] + b"PARE")
+    with pytest.raises(InputError, match="it is encrypted Parquet"):
+        schema_in(path)
