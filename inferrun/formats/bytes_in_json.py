@@ -13,7 +13,12 @@ def json_of_bytes(value: bytes) -> Json:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return {_BYTES: b64encode(value).decode()}
+        return base64_of(value)
+
+
+def base64_of(value: bytes) -> Json:
+    """Return bytes as an object with their base64, also those that are a text."""
+    return {_BYTES: b64encode(value).decode()}
 
 
 def json_of_other(value: object) -> Json:

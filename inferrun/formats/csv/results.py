@@ -1,30 +1,48 @@
 """Writes the results of a chunk as a CSV file (RFC 4180), one row per record, and reads them again.
 
 The columns are `index`, `custom_id` if the input has ids, the columns that are copied, `prediction` and `error`. A number, list or
-object is its JSON text. A text is written as it is, unless it is empty or could be taken for a JSON text: then it is one, too. An
-empty value means null. A failed record has an `error`, the JSON text of its code, message and attempts.
+object is its JSON text, and nothing is null. A text is written as it is, in quotes if it would otherwise be empty or a number:
+readers of CSV see no difference, and this one does. A text that is itself the JSON text of a list, an object or a text needs more:
+the name of its column is in quotes, and then all values of the column are texts. If others are not, it is the JSON text of a text,
+and so is one with a NUL, which many readers of CSV refuse. A failed record has an `error`, the JSON text of its code, message and
+attempts.
 """
 
-import csv
 import io
-import itertools
+import re
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import BinaryIO, Final
 
 import orjson
 
 from inferrun.contract import RESULT_MEMBERS
-from inferrun.formats.json_text import array_of, copied_texts, error_of, error_text, json_texts, text_of
+from inferrun.formats.bytes_in_json import base64_of
+from inferrun.formats.csv.cells import Cell, Quoted, marked_records
+from inferrun.formats.json_text import array_of, copied_texts, error_of, error_text, json_texts, text_of, texts_of
 from inferrun.formats.jsonl.results import error_line
-from inferrun.plugins import ID_COLUMN, Batch, InputFile, Json, ResultCounts, Results, ResultWriter, StoredResult
-
-csv.field_size_limit(sys.maxsize)
+from inferrun.plugins import (
+    ID_COLUMN,
+    ArrowRecords,
+    Batch,
+    InputFile,
+    Json,
+    Records,
+    ResultCounts,
+    Results,
+    ResultWriter,
+    StoredResult,
+)
 
 SUFFIX: Final = ".csv"
 
 _INDEX, _, _PREDICTION, _ERROR = RESULT_MEMBERS
+_NULL: Final = b"null"
+_IN_QUOTES: Final = re.compile('[",\r\n]')
+_BLANKS: Final = re.compile(rb"\s")
+_FIRST: Final = re.compile(r'\s*[-0-9tfn\[{"]')
+"""Begins every JSON text."""
 
 
 class CsvResults:
@@ -39,21 +57,28 @@ class CsvResults:
     def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: object = None) -> None:  # noqa: ARG002  the seam's
         """Write the rows of tables to one with the columns of all."""
         headers = [_header_in(file) for file in files]
-        header = _header_of(headers)
-        out.write(_text([header]).encode())
+        texts = {name for header in headers for name in header if _has_texts(name)}
+        for header, file in zip(headers, files, strict=True) if texts else ():
+            texts -= _others_in(file, [name for name in header if name in texts and not _has_texts(name)])
+        header = _header_of(headers, texts)
+        out.write(_line(header))
         for names, file in zip(headers, files, strict=True):
             with file.open() as content:
-                if names == header:
-                    content.seek(len(_text([header]).encode()))
-                    shutil.copyfileobj(content, out)
-                    continue
-                with io.TextIOWrapper(content, encoding="utf-8", newline="") as text:
-                    rows = itertools.islice(csv.reader(text, strict=True), 1, None)
-                    out.writelines(_text([row]).encode() for row in _arranged(rows, names, header))
+                _append(content, names, out, header)
 
     def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
-        """Yield the rows of a result file."""
-        return _rows_in(results)
+        """Yield the rows of a result file. Raises ValueError for another file."""
+        header, rows = _rows_in(results)
+        copied = [name for name in header if name not in RESULT_MEMBERS]
+        for row in rows:
+            error = row.pop(_ERROR)
+            yield StoredResult(
+                int(row[_INDEX]),
+                orjson.loads(row.get(ID_COLUMN, _NULL)),
+                b",".join(b"%b:%b" % (orjson.dumps(str(name)), row[name]) for name in copied),
+                row[_PREDICTION] if error == _NULL else b"",
+                None if error == _NULL else error_of(orjson.loads(error)),
+            )
 
 
 class CsvWriter:
@@ -62,111 +87,168 @@ class CsvWriter:
     def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
         self._out = out
         self._errors = errors
-        self._pieces: list[tuple[tuple[str, ...], io.StringIO]] = []
+        self._pieces: list[tuple[tuple[str, ...], io.BytesIO]] = []
         """Consecutive rows, and the names of their columns."""
         self._counts = ResultCounts(0)
+        self._escaped: set[str] = set()
+        self._others: set[str] = set()
+        """The columns with a text that has an escape, and with a value for which there is no other way."""
 
     def write(self, batch: Batch, results: Results) -> None:
         """Append the rows of a batch."""
         self._counts += results.counts
         ids = batch.ids or [None] * len(batch)
         copied = copied_texts(batch) or [b""] * len(batch)
-        predictions, errors = list(json_texts(results.values)), [""] * len(batch)
+        predictions, errors = list(json_texts(results.values)), [_NULL] * len(batch)
         for at, error in sorted(results.errors.items()):
-            predictions[at], errors[at] = b"null", error_text(error).decode()
+            predictions[at], errors[at] = _NULL, error_text(error)
             self._errors.write(error_line(batch.first + at, ids[at], copied[at], error))
-        columns: dict[str, Sequence[Json]] = {ID_COLUMN: ids} if any(one is not None for one in ids) else {}
+        columns: dict[str, Sequence[bytes]] = {}
+        if any(one is not None for one in ids):
+            columns[ID_COLUMN] = texts_of(ids)
         if batch.copied is not None:
-            rows: list[dict[str, Json]] = orjson.loads(array_of([b"{%b}" % members for members in copied]))
-            names = dict.fromkeys(name for row in rows for name in row)
-            columns |= {name: [row.get(name) for row in rows] for name in names}
-        columns[_PREDICTION] = orjson.loads(array_of(predictions))
+            objects: list[dict[str, Json]] = orjson.loads(array_of([b"{%b}" % members for members in copied]))
+            names = dict.fromkeys(name for one in objects for name in one)
+            columns |= {name: texts_of([one.get(name) for one in objects]) for name in names}
+            columns |= _bytes_in(batch.copied)
+        columns[_PREDICTION] = [text_of(orjson.loads(one)) if _BLANKS.search(one) else one for one in predictions]
         header = (_INDEX, *columns, _ERROR)
         if not self._pieces or self._pieces[-1][0] != header:
-            self._pieces.append((header, io.StringIO()))
-        cells = ([_cell(one) for one in column] for column in columns.values())
-        indexes = range(batch.first, batch.first + len(batch))
-        self._pieces[-1][1].write(_text(zip(indexes, *cells, errors, strict=True)))
+            self._pieces.append((header, io.BytesIO()))
+            self._pieces[-1][1].write(_line(header))
+        cells = {name: [_cell(text) for text in texts] for name, texts in columns.items()}
+        self._others |= {name for name, texts in columns.items() if any(map(_is_other, texts))}
+        self._escaped |= {name for name, found in cells.items() if any(one.startswith(b'"""') for one in found)}
+        indexes = map(b"%d".__mod__, range(batch.first, batch.first + len(batch)))
+        rows = zip(indexes, *cells.values(), map(_cell, errors), strict=True)
+        self._pieces[-1][1].writelines(b"%b\n" % b",".join(row) for row in rows)
 
     def close(self) -> ResultCounts:
         """Write the file, and return the numbers of results."""
-        header = _header_of(names for names, _ in self._pieces)
-        self._out.write(_text([header]).encode())
+        header = _header_of([names for names, _ in self._pieces], self._escaped - self._others)
+        self._out.write(_line(header))
         for names, piece in self._pieces:
-            text = piece.getvalue()
-            if names != header:
-                text = _text(_arranged(csv.reader(io.StringIO(text, newline=""), strict=True), names, header))
-            self._out.write(text.encode())
+            _append(piece, names, self._out, header)
         return self._counts
 
 
-def _header_of(headers: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return the columns that rows with all these columns have."""
-    found = dict.fromkeys(name for names in headers for name in names)
+def _bytes_in(records: Records) -> dict[str, list[bytes]]:
+    """Return the columns of bytes as JSON texts of one form, although some values may be texts."""
+    if not isinstance(records, ArrowRecords):
+        return {}
+    from pyarrow import types  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
+
+    is_bytes = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    found: dict[str, list[bytes]] = {}
+    for field, column in zip(records.table.schema, records.table.columns, strict=True):
+        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+        if any(one(kind) for one in is_bytes):
+            found[field.name] = [_NULL if one is None else text_of(base64_of(one)) for one in column.to_pylist()]
+    return found
+
+
+def _header_of(headers: Iterable[Sequence[str]], texts: AbstractSet[str]) -> tuple[str, ...]:
+    """Return the columns that rows with all these columns have; those with texts only, as they are, are `Quoted`."""
+    found = dict.fromkeys(str(name) for names in headers for name in names)
     copied = [name for name in found if name not in RESULT_MEMBERS]
-    return (_INDEX, *([ID_COLUMN] if ID_COLUMN in found else []), *copied, _PREDICTION, _ERROR)
+    names = (_INDEX, *([ID_COLUMN] if ID_COLUMN in found else []), *copied, _PREDICTION, _ERROR)
+    return tuple(Quoted(name) if _has_texts(Quoted(name)) and name in texts else name for name in names)
+
+
+def _has_texts(name: str) -> bool:
+    """Whether the name of a column is in quotes that it does not need, so that all values are texts."""
+    return isinstance(name, Quoted) and not _IN_QUOTES.search(name)
+
+
+def _line(header: Iterable[str]) -> bytes:
+    cells = (_quoted(name) if isinstance(name, Quoted) or _IN_QUOTES.search(name) else name.encode() for name in header)
+    return b"%b\n" % b",".join(cells)
 
 
 def _header_in(file: InputFile) -> tuple[str, ...]:
-    with file.open() as content, io.TextIOWrapper(content, encoding="utf-8", newline="") as text:
-        return tuple(next(csv.reader(text, strict=True)))
+    with file.open() as content:
+        return _rows_in(content)[0]
 
 
-def _arranged(rows: Iterable[Sequence[str]], names: Sequence[str], header: Sequence[str]) -> Iterator[list[str]]:
-    """Yield rows with the columns of a header; what they do not have is null."""
-    for row in rows:
-        cells = dict(zip(names, row, strict=True))
-        yield [cells.get(name, "") for name in header]
+def _others_in(file: InputFile, names: Sequence[str]) -> set[str]:
+    """Return the columns that have values of which one could not be written in a column of texts."""
+    found = set[str]()
+    if names:
+        with file.open() as content:
+            for row in _rows_in(content)[1]:
+                found |= {name for name in names if _is_other(row[name])}
+    return found
 
 
-def _text(rows: Iterable[Iterable[object]]) -> str:
-    content = io.StringIO()
-    csv.writer(content, lineterminator="\n").writerows(rows)
-    return content.getvalue()
+def _append(content: BinaryIO, names: Sequence[str], out: BinaryIO, header: Sequence[str]) -> None:
+    """Write the rows of a table with the columns of a header; what they do not have is null."""
+    if _line(names) == _line(header):
+        content.seek(len(_line(header)))
+        shutil.copyfileobj(content, out)
+        return
+    content.seek(0)
+    for row in _rows_in(content)[1]:
+        cells = [_cell(row.get(name, _NULL), is_text=_has_texts(name)) for name in header]
+        out.write(b"%b\n" % b",".join(cells))
 
 
-def _rows_in(file: BinaryIO) -> Iterator[StoredResult]:
-    """Yield the results in a file. Raises ValueError for another file."""
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    try:
-        reader = csv.DictReader(text, strict=True)
-        names = reader.fieldnames or ()
-        if not {_INDEX, _PREDICTION, _ERROR} <= set(names):
-            raise ValueError("the file does not have the columns of results")
-        copied = [name for name in names if name not in RESULT_MEMBERS]
-        for row in reader:
-            if None in row.values():
-                raise ValueError("a line does not have the columns of results")
-            error, values = row[_ERROR], {name: row[name] for name in copied}
-            yield StoredResult(
-                int(row[_INDEX]),
-                orjson.loads(_json_of(row.get(ID_COLUMN, ""))),
-                b",".join(b"%b:%b" % (orjson.dumps(name), _json_of(cell)) for name, cell in values.items()),
-                b"" if error else _json_of(row[_PREDICTION]),
-                error_of(orjson.loads(error)) if error else None,
-            )
-    except csv.Error as wrong:
-        raise ValueError(f"the file is not CSV ({wrong})") from wrong
-    finally:
-        text.detach()
+def _rows_in(file: BinaryIO) -> tuple[tuple[str, ...], Iterator[dict[str, bytes]]]:
+    """Return the columns of a file and its rows, as JSON texts. Raises ValueError for another file."""
+    records = marked_records(file)
+    header = tuple(name or "" for name in next(records, []))
+    if not {_INDEX, _PREDICTION, _ERROR} <= set(header):
+        raise ValueError("the file does not have the columns of results")
+    return header, _rows_of(records, header)
 
 
-def _json_of(cell: str) -> bytes:
-    """Return the JSON text of the value in a cell."""
-    return b"null" if not cell else cell.encode() if _is_json(cell) else text_of(cell)
+def _rows_of(records: Iterator[list[Cell]], header: Sequence[str]) -> Iterator[dict[str, bytes]]:
+    texts = list(map(_has_texts, header))
+    for cells in records:
+        if len(cells) != len(header):
+            raise ValueError("a line does not have the columns of results")
+        yield {name: _json_of(cell, is_text=is_text) for name, cell, is_text in zip(header, cells, texts, strict=True)}
 
 
-def _cell(value: Json) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str) and value and not _is_json(value):
-        return value
-    return text_of(value).decode()
+def _json_of(cell: Cell, *, is_text: bool) -> bytes:
+    """Return the JSON text of a value."""
+    if cell is None:
+        return _NULL
+    is_json = not is_text and (not isinstance(cell, Quoted) or _is_nested(cell)) and _is_json(cell)
+    return cell.encode() if is_json else text_of(str(cell))
+
+
+def _cell(text: bytes, *, is_text: bool = False) -> bytes:
+    """Return the value of a JSON text as it is in a file; `is_text`: in a column of texts."""
+    if text == _NULL:
+        return b""
+    if text.startswith(b'"'):
+        value: str = orjson.loads(text)
+        is_json = _is_json(value)
+        if is_text or not ("\0" in value or (is_json and _is_nested(value))):
+            return _quoted(value) if is_json or not value or _IN_QUOTES.search(value) else value.encode()
+    value = text.decode()
+    return _quoted(value) if _IN_QUOTES.search(value) else text
+
+
+def _is_other(text: bytes) -> bool:
+    """Whether a value is none of a column of texts."""
+    return (text != _NULL and not text.startswith(b'"')) or b"\\u0000" in text
+
+
+def _quoted(text: str) -> bytes:
+    return b'"%b"' % text.replace('"', '""').encode()
+
+
+def _is_nested(text: str) -> bool:
+    """Whether a JSON text may be that of a list, an object or a text, which is in quotes in any case."""
+    return text.lstrip().startswith(("[", "{", '"'))
 
 
 def _is_json(text: str) -> bool:
+    if not _FIRST.match(text):
+        return False
     try:
-        orjson.loads(text)
+        orjson.loads(text.encode())
     except orjson.JSONDecodeError:
         return False
     return True
