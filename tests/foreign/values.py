@@ -76,7 +76,9 @@ def canonical(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911, PLR0912  
     if is_binary(kind):
         return value if isinstance(value, bytes) else _bytes(value)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        if isinstance(value, str | Decimal):
+            return str(value)
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return str(value)
 
 

@@ -8,6 +8,7 @@ file. Null in place of the message: the software makes something else of the col
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,7 +121,8 @@ async def test_every_value_is_the_one_that_its_writer_reads(table: Table, tmp_pa
         message, folder = await copies.of(table, columns, to=form)
         assert message == f"{len(table.rows)} of {len(table.rows)} records predicted"
         if form == "jsonl":
-            got = [json.loads(line) for path in sorted(folder.iterdir()) for line in path.read_bytes().splitlines()]
+            lines = [line for path in sorted(folder.iterdir()) for line in path.read_bytes().splitlines()]
+            got = [json.loads(line, parse_float=Decimal) for line in lines]
         else:
             stored = dataset.dataset(folder, format="ipc" if form == "arrow" else form).to_table()
             kinds = stored.schema

@@ -62,6 +62,7 @@ OTHER_WORDS = {
     *(key.name for key in ATTRIBUTES),
     *STAGES,
     *inferrun.__all__,
+    "TabSeparated",
 }
 """Words of several parts in backticks that are not reasons."""
 
