@@ -13,7 +13,8 @@ from typing import Final
 
 import pyarrow
 
-from inferrun.formats.typed_values import is_json, stored_type
+from inferrun.formats.exact_casts import stored_type
+from inferrun.formats.typed_values import is_json
 from inferrun.plugins import ID_COLUMN, ContractError
 
 ERROR_TYPE: Final = pyarrow.struct(

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 import pyarrow
 
 from inferrun.formats.columns import PARTITION, ROWS_PER_BLOCK, block_of
+from inferrun.formats.exact_casts import cast_exactly
 from inferrun.formats.file_kinds import HEAD, as_kind
 from inferrun.formats.partitions import partition_of, scalar_of
 from inferrun.formats.record_errors import not_sent
-from inferrun.formats.typed_values import divided
 from inferrun.plugins import (
     Block,
     Chunk,
@@ -115,18 +115,22 @@ class TableReader:
     def read(self, file: InputFile, chunk: Chunk, *, limits: Limits) -> Iterator[Block]:  # noqa: ARG002  the seam's
         """Yield the rows of the chunk."""
         cursor, self._cursor = self._cursor, None
-        with reading(file, form=self.form):
-            if cursor is None or not cursor.is_at(file, chunk.start):
-                if cursor:
-                    cursor.close()
+        if cursor is None or not cursor.is_at(file, chunk.start):
+            if cursor:
+                cursor.close()
+            with reading(file, form=self.form):
                 cursor = self._begin(file, chunk.start)
-            try:
-                while (batch := cursor.next(chunk.end)) is not None:
-                    yield self._block(batch, file, row=cursor.row - batch.num_rows)
-                self._cursor, cursor = cursor, None
-            finally:
-                if cursor:
-                    cursor.close()
+        try:
+            while True:
+                with reading(file, form=self.form):
+                    batch = cursor.next(chunk.end)
+                if batch is None:
+                    break
+                yield self._block(batch, file, row=cursor.row - batch.num_rows)
+            self._cursor, cursor = cursor, None
+        finally:
+            if cursor:
+                cursor.close()
 
     def _begin(self, file: InputFile, row: int) -> "_Cursor":
         with ExitStack() as stack:
@@ -196,11 +200,6 @@ class _Cursor:
             if taken.num_rows:
                 return taken
         return None
-
-
-def cast_exactly(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
-    """Return a column with another type, and the positions of the values that do not fit, which are null. None is rounded."""
-    return divided(column, lambda part: part.cast(kind), kind)
 
 
 def _path_columns(file: InputFile) -> dict[str, pyarrow.Scalar]:

@@ -4,20 +4,21 @@ JSON texts are parsed many at a time. Only if one of them does not fit are they 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from decimal import Decimal
 from io import BytesIO
-from typing import Final, TypeVar
+from json import JSONDecoder, dumps, loads
+from typing import Final
 
 import orjson
 import pyarrow
 from pyarrow import compute, json
 
 from inferrun.formats.bytes_in_json import bytes_in
-from inferrun.formats.json_columns import DAY, PER_SECOND, texts_in
-from inferrun.formats.json_text import text_of
+from inferrun.formats.exact_casts import cast_exactly, converted, divided, is_nearest, stored_type
+from inferrun.formats.json_columns import DAY, PER_SECOND, is_any_list, texts_in
+from inferrun.formats.json_text import array_of
 from inferrun.plugins import Json
-
-V = TypeVar("V", Sequence[bytes], Sequence[object], pyarrow.Array)
 
 _EXACT_INTEGERS: Final = 2**53
 """Floating-point numbers below this have all integers."""
@@ -28,24 +29,14 @@ def is_json(kind: pyarrow.DataType) -> bool:
     return bool(kind == pyarrow.json_())
 
 
-def stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
-    """Return the type as files have it: JSON texts are strings."""
-    if is_json(kind):
-        return pyarrow.string()
-    if pyarrow.types.is_struct(kind):
-        return pyarrow.struct([one.with_type(stored_type(one.type)) for one in kind])
-    return kind
-
-
 def array_of_texts(texts: Sequence[bytes], kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
     """Return the values of JSON texts in the stored type, and the positions of those that do not fit."""
     if is_json(kind):
         column = pyarrow.array(texts, pyarrow.binary()).cast(pyarrow.string())
         return compute.if_else(compute.equal(column, "null"), pyarrow.scalar(None, pyarrow.string()), column), []
-    readable = _readable(kind)
-    if readable is None:
-        return divided(texts, lambda part: _from_python(part, kind), kind)
-    return divided(texts, lambda part: _parsed(part, readable, kind), kind)
+    if _is_readable(kind):
+        return divided(texts, lambda part: _parsed(part, kind), kind)
+    return divided(texts, lambda part: _from_python([_loaded(text) for text in part], kind), kind)
 
 
 def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
@@ -54,63 +45,68 @@ def array_of_column(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyar
         texts = texts_in(column)
         found, _ = array_of_texts([text or b"null" for text in texts], kind)
         return found, [at for at, text in enumerate(texts) if text is None]
-    if column.type == kind:
-        return column, []
-    return divided(column, lambda part: _checked(part.cast(kind)), kind)
+    return cast_exactly(column, kind)
 
 
 def array_of_values(values: Sequence[object], kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
     """Return Python's values in a type, and the positions of those that do not fit."""
-    return divided(values, lambda part: pyarrow.array(part, kind), kind)
+    return divided(values, lambda part: _from_python(part, kind), kind)
 
 
-def divided(
-    values: V, convert: Callable[[V], pyarrow.Array], kind: pyarrow.DataType
-) -> tuple[pyarrow.Array, list[int]]:
-    """Return converted values, and the positions of those that cannot be converted, which are null."""
-    try:
-        return convert(values), []
-    except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):
-        if len(values) <= 1:
-            return pyarrow.nulls(len(values), stored_type(kind)), list(range(len(values)))
-    half = len(values) // 2
-    first, faults = divided(values[:half], convert, kind)
-    second, more = divided(values[half:], convert, kind)
-    return pyarrow.concat_arrays([first, second]), faults + [half + at for at in more]
-
-
-def _readable(kind: pyarrow.DataType) -> pyarrow.DataType | None:
-    """Return the type that pyarrow reads from JSON, and from which it can convert to this one; None if there is none."""
+def _form(kind: pyarrow.DataType, *, narrow: pyarrow.DataType) -> pyarrow.DataType:
+    """Return the type in which values of JSON are read before they get this one; `narrow`: of numbers of less than 64 bits."""
     types = pyarrow.types
-    if types.is_date32(kind):
+    if types.is_float16(kind) or types.is_float32(kind):
+        return narrow
+    if types.is_decimal(kind) or types.is_timestamp(kind) or types.is_date(kind) or is_json(kind):
         return pyarrow.string()
-    if types.is_float16(kind):
-        return pyarrow.float32()
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        item = _readable(kind.value_type)
-        return None if item is None else pyarrow.list_(item)
+    if is_any_list(kind):
+        return pyarrow.list_(_form(kind.value_type, narrow=narrow))
     if types.is_struct(kind):
-        members = [(field.name, _readable(field.type)) for field in kind]
-        return None if any(one is None for _, one in members) else pyarrow.struct(members)
-    is_plain = (
-        types.is_boolean(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_timestamp(kind)
-        or types.is_string(kind)
-        or types.is_large_string(kind)
-    )
-    return kind if is_plain else None
+        return pyarrow.struct([(one.name, _form(one.type, narrow=narrow)) for one in kind])
+    return kind
 
 
-def _parsed(texts: Sequence[bytes], readable: pyarrow.DataType, kind: pyarrow.DataType) -> pyarrow.Array:
+def _in_type(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
+    """Return values of JSON in their type. A narrow number that is not equal to the wide one may have the same text: 0.1."""
+    kind = stored_type(kind)
+    try:
+        return converted(column, kind)
+    except (pyarrow.ArrowInvalid, ValueError):
+        return converted(converted(column, _form(kind, narrow=pyarrow.string())), kind)
+
+
+def _is_readable(kind: pyarrow.DataType) -> bool:
+    """Whether pyarrow reads the type from JSON, or what it is made of."""
+    types = pyarrow.types
+    if is_any_list(kind):
+        return _is_readable(kind.value_type)
+    if types.is_struct(kind):
+        return all(_is_readable(one.type) for one in kind)
+    is_number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    is_time = types.is_timestamp(kind) or types.is_date32(kind)
+    return bool(is_number or is_time or types.is_string(kind) or types.is_large_string(kind))
+
+
+def _parsed(texts: Sequence[bytes], kind: pyarrow.DataType) -> pyarrow.Array:
+    column = _read(texts, _form(kind, narrow=pyarrow.float64()))
+    numbers = _numbers_in(column)
+    if any(compute.any(compute.greater_equal(compute.abs(one), float(_EXACT_INTEGERS))).as_py() for one in numbers):
+        return _from_python([_loaded(text) for text in texts], kind)
+    if numbers and not _are_shortest(array_of(texts)):
+        for text in texts:
+            if not _are_shortest(text):
+                _CHECKING.decode(text.decode())
+    return _in_type(column, kind)
+
+
+def _read(texts: Sequence[bytes], kind: pyarrow.DataType) -> pyarrow.Array:
     content = b'{"v":' + b'}\n{"v":'.join(texts) + b"}"
     table = json.read_json(
         BytesIO(content),
         read_options=json.ReadOptions(use_threads=False, block_size=len(content) + 1),
         parse_options=json.ParseOptions(
-            explicit_schema=pyarrow.schema([("v", readable)]),
+            explicit_schema=pyarrow.schema([("v", kind)]),
             newlines_in_values=True,
             unexpected_field_behavior="error",
         ),
@@ -119,10 +115,26 @@ def _parsed(texts: Sequence[bytes], readable: pyarrow.DataType, kind: pyarrow.Da
     column = column.chunk(0) if isinstance(column, pyarrow.ChunkedArray) else column
     if len(column) != len(texts):
         raise ValueError("a text has more than one value")
-    if _has_large_integer(column):
-        for text in texts:
-            _check_integers(orjson.loads(text))
-    return _checked(column if readable == kind else column.cast(kind))
+    return column
+
+
+def _are_shortest(text: bytes) -> bool:
+    """Whether each number is written with the fewest digits that one of 64 bits needs, as orjson or Python do, and so is exact."""
+    value, compact = orjson.loads(text), _compact(text)
+    return _compact(orjson.dumps(value)) == compact or _compact(dumps(value).encode()) == compact
+
+
+def _compact(text: bytes) -> bytes:
+    return text.translate(None, b" \t\r\n")
+
+
+def _checked_number(text: str) -> float:
+    if not is_nearest(number := float(text), text):
+        raise ValueError("a number has more digits")
+    return number
+
+
+_CHECKING: Final = JSONDecoder(parse_float=_checked_number)
 
 
 def has_floats(kind: pyarrow.DataType) -> bool:
@@ -139,72 +151,61 @@ def _numbers_in(column: pyarrow.Array) -> list[pyarrow.Array]:
         return [column]
     if types.is_struct(column.type):
         return [one for part in column.flatten() for one in _numbers_in(part)]
-    if types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type):
-        return _numbers_in(column.flatten())
-    return []
+    return _numbers_in(column.flatten()) if is_any_list(column.type) else []
 
 
-def _has_large_integer(column: pyarrow.Array) -> bool:
-    return any(
-        compute.any(compute.greater_equal(compute.abs(one), float(_EXACT_INTEGERS))).as_py()
-        for one in _numbers_in(column)
-        if one.type == pyarrow.float64()
-    )
+def _loaded(text: bytes) -> Json:
+    """Return the value of a JSON text, with the digits of its numbers."""
+    try:
+        found: Json = loads(text, parse_float=Decimal)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return found
 
 
-def _check_integers(value: Json) -> None:
-    """Raise ValueError for an integer that no floating-point number equals."""
-    if isinstance(value, list):
-        for one in value:
-            _check_integers(one)
-    elif isinstance(value, dict):
-        for one in value.values():
-            _check_integers(one)
-    elif type(value) is int and int(float(value)) != value:
-        raise ValueError("an integer is not a floating-point number")
+def _from_python(values: Sequence[object], kind: pyarrow.DataType) -> pyarrow.Array:
+    form = _form(kind, narrow=pyarrow.float64())
+    return _in_type(pyarrow.array([_value_of(value, kind) for value in values], form), kind)
 
 
-def _checked(column: pyarrow.Array) -> pyarrow.Array:
-    """Return a column that was parsed or converted. Raises ValueError if a number became infinite."""
-    column.validate(full=True)  # the digits of decimals
-    for one in _numbers_in(column):
-        numbers = one.cast(pyarrow.float32()) if one.type == pyarrow.float16() else one
-        if compute.any(compute.is_inf(numbers)).as_py():
-            raise ValueError("a number is too large")
-    return column
-
-
-def _from_python(texts: Sequence[bytes], kind: pyarrow.DataType) -> pyarrow.Array:
-    return pyarrow.array([_value_of(orjson.loads(text), kind) for text in texts], stored_type(kind))
-
-
-def _value_of(value: Json, kind: pyarrow.DataType) -> object:  # noqa: PLR0911  one per kind
-    """Return a value that pyarrow converts to the type: bytes for base64 or a text, Python's times for texts."""
+def _value_of(value: object, kind: pyarrow.DataType) -> object:  # noqa: PLR0911, PLR0912  one per kind
+    """Return a value that has the form of the type; pyarrow (26.0) would make an integer of a fraction. Raises ValueError or
+    TypeError."""
     types = pyarrow.types
     if value is None:
         return None
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if is_json(kind):
+        return orjson.dumps(value, default=lambda one: orjson.Fragment(str(one))).decode()
+    if is_any_list(kind):
         if not isinstance(value, list):
             raise TypeError("no list")
-        return [_value_of(one, kind.value_type) for one in value]
+        is_plain = types.is_floating(kind.value_type) and set(map(type, value)) <= {float}
+        return value if is_plain else [_value_of(one, kind.value_type) for one in value]
     if types.is_struct(kind):
         if not isinstance(value, dict) or set(value) - set(kind.names):
             raise TypeError("no struct")
         return {field.name: _value_of(value.get(field.name), field.type) for field in kind}
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        found = bytes_in(value)
+        found = value if isinstance(value, bytes) else bytes_in(value)  # type: ignore[arg-type]  # what it is not for is None
         if found is None and not isinstance(value, str):
             raise TypeError("no bytes")
         return value.encode() if isinstance(value, str) else found
-    if is_json(kind):
-        return text_of(value).decode()
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if types.is_floating(kind) and is_number:
+        number = float(value)  # type: ignore[arg-type]  # a number
+        if not isinstance(value, float) and not is_nearest(number, str(value)):
+            raise ValueError("a number has more digits")
+        return number
+    if (types.is_integer(kind) or types.is_duration(kind)) and is_number:
+        if value != (whole := int(value)):  # type: ignore[call-overload]  # a number
+            raise ValueError("a fraction")
+        return whole
+    if types.is_decimal(kind) and is_number:
+        return str(value)
     if types.is_time(kind) or (types.is_duration(kind) and isinstance(value, str)):
-        return _ticks(value, kind)
-    if types.is_timestamp(kind) or types.is_decimal(kind) or types.is_date(kind):  # beside values that only this reads
-        column, faults = array_of_texts([text_of(value)], kind)
-        if faults:
-            raise ValueError("no value of the type")
-        return column[0]
+        return _ticks(value, kind)  # type: ignore[arg-type]  # what is no text is refused
+    if (types.is_decimal(kind) or types.is_temporal(kind)) and not isinstance(value, str):
+        raise TypeError("no text")
     return value
 
 

@@ -12,6 +12,7 @@ import pyarrow
 from pyarrow import types as kinds
 
 from inferrun.formats.columns import PARTITION, UNREAD, check_types, is_list, needed_columns
+from inferrun.formats.exact_casts import check_cast, normalized
 from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.plugins import ColumnSelection, InputError, InputFile
 from inferrun.suggestions import did_you_mean
@@ -118,7 +119,7 @@ def _add(
     origin.setdefault(name, file)
     if wanted := rules.types.get(name):
         try:
-            pyarrow.nulls(0, normalized(given.type)).cast(wanted)
+            check_cast(given.type, wanted)
         except pyarrow.ArrowException as error:
             text = f"{file}: column {name!r} has type {given.type}, which cannot become {wanted}; change types.{name}"
             raise InputError(text, is_retryable=False) from error
@@ -133,29 +134,6 @@ def _add(
             is_retryable=False,
         )
     found[name] = kind
-
-
-def normalized(kind: pyarrow.DataType) -> pyarrow.DataType:  # noqa: PLR0911  a table of types
-    """Return a type without the ways in which it is stored: dictionaries, views, runs and small decimals."""
-    if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
-        return normalized(kind.value_type)
-    if kinds.is_string_view(kind):
-        return pyarrow.string()
-    if kinds.is_binary_view(kind):
-        return pyarrow.binary()
-    if kinds.is_decimal32(kind) or kinds.is_decimal64(kind):
-        return pyarrow.decimal128(kind.precision, kind.scale)
-    if kinds.is_fixed_size_list(kind):
-        return pyarrow.list_(normalized(kind.value_type), kind.list_size)
-    if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
-        return pyarrow.large_list(normalized(kind.value_type))
-    if kinds.is_list(kind) or kinds.is_list_view(kind):
-        return pyarrow.list_(normalized(kind.value_type))
-    if kinds.is_map(kind):
-        return pyarrow.map_(normalized(kind.key_type), normalized(kind.item_type))
-    if kinds.is_struct(kind):
-        return pyarrow.struct([one.with_type(normalized(one.type)) for one in kind])
-    return kind
 
 
 def common_type(first: pyarrow.DataType, second: pyarrow.DataType) -> pyarrow.DataType | None:  # noqa: PLR0911  a table of types

@@ -17,7 +17,8 @@ from inferrun.formats.typed_values import array_of_column, array_of_texts
     [
         ("int8", [1, -128], [300, 1.5, "1", True, [1], {}]),
         ("uint64", [2**64 - 1], [-1, 2**64]),
-        ("float", [1.5], [1e40, "a"]),
+        ("float", [1.5, 0.1, 0.10000000149011612, 1e-05], [1e40, "a", 0.123456789, 16777217]),
+        ("float16", [1.5, 0.1], [70000, 0.12345]),
         ("double", [2**53, 1e308, -0.5], [2**53 + 1, "1"]),
         ("bool", [True, False], [1, "true"]),
         ("string", ["a", "", "\n", "é"], [1, ["a"]]),
@@ -40,6 +41,39 @@ def test_what_does_not_fit_is_found(kind: str, good: list[object], bad: list[obj
     assert len(column) == len(values)
     assert column.null_count == 1 + len(bad)
     assert column[: len(good)].to_pylist() == column[-len(good) :].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (
+            "double",
+            ["1e-05", "1.50", "1E5", "1.000000000000000056e-01", "1e23"],
+            ["123456789012345678.25", "1e-400", "1e400"],
+        ),
+        ("float", ["0.1", "0.10000000149011612"], ["0.123456789", "1e-60"]),
+        ("list<float>", ["[0.1, 1e-05]"], ["[0.1, 0.123456789]"]),
+        (
+            "struct<a: string, b: double>",
+            [r'{"a": "\u00e9", "b": 0.5}'],
+            [r'{"a": "\u00e9", "b": 123456789012345678.25}'],
+        ),
+        ("struct<a: int64, b: binary>", ['{"a": 9007199254740993, "b": "x"}'], ['{"a": 1.5, "b": "x"}']),
+        ("struct<a: int64, b: double>", ['{"a": 9007199254740993, "b": 1e300}'], ['{"a": 1, "b": 9007199254740993}']),
+        ("struct<a: json, b: double>", ['{"a": 123456789012345678.25, "b": 1}'], ['{"a": 1, "b": 1e400}']),
+        ("decimal(38, 38)", ["0.1", '"1E-38"'], ["256", "1e-39"]),
+        ("decimal(5, 2)", ["1.2500", "1e2"], ["1.255", "1000", "true"]),
+        ("time64[us]", ['"01:02:03.123456"', '"23:59:59.999999"'], ['"01:02:03.123456789"', '"24:00:01"']),
+        ("time32[s]", ['"01:02:03"'], ['"01:02:03.5"']),
+        ("timestamp[us]", ['"9999-12-31T23:59:59.999999"', '"0001-01-01"'], ['"2026-01-02T03:04:05.123456789"', "5"]),
+        ("timestamp[ns]", ['"2026-01-02T03:04:05.123456789"'], ['"9999-12-31"']),
+        ("struct<a: timestamp[ns], b: binary>", ['{"a": "2026-01-02T03:04:05.123456789"}'], ['{"a": "9999-12-31"}']),
+    ],
+)
+def test_no_digit_of_a_json_number_or_time_is_lost(kind: str, good: list[str], bad: list[str]) -> None:
+    column, faults = array_of_texts([one.encode() for one in [*good, *bad]], parse_type(kind))
+    assert faults == list(range(len(good), len(good) + len(bad)))
+    assert column.null_count == len(bad)
 
 
 @settings(max_examples=100)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferrun.formats.table_reader import cast_exactly
-from inferrun.formats.unify import SchemaRules, common_type, normalized, unified
+from inferrun.formats.exact_casts import cast_exactly, normalized
+from inferrun.formats.unify import SchemaRules, common_type, unified
 from inferrun.plugins import InputError
 
 i8, i16, i32, i64 = pyarrow.int8(), pyarrow.int16(), pyarrow.int32(), pyarrow.int64()
