@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from inferrun.formats.compressions import COMPRESSED
 from inferrun.plugins import Skipped
 from inferrun.text import one_line
-
-COMPRESSED: Final = (".gz", ".zst")
-"""The extensions of compressions, which may follow that of a format."""
 
 OTHER_EXTENSION: Final = "OtherExtension"
 OTHER_CASE: Final = "OtherCase"

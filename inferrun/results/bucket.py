@@ -131,11 +131,13 @@ class BucketFiles:
         # Consoles create an object for the folder itself.
         return [one for one in found if f"{one.name}/" != prefix]
 
-    def copy(self, name: str, out: BinaryIO) -> None:
-        """Write the content of an object to a file."""
+    def copy(self, name: str, out: BinaryIO) -> str:
+        """Write the content of an object to a file, and return its Content-Encoding."""
         with self._errors(name):
-            for piece in self._obstore.get(self._store, name).stream(min_chunk_size=1 << 20):
+            found = self._obstore.get(self._store, name)
+            for piece in found.stream(min_chunk_size=1 << 20):
                 out.write(bytes(piece))
+            return str(found.attributes.get("Content-Encoding", ""))
 
     def create(self, name: str, content: bytes) -> None:
         """Store an object, unless it is there already. Raises ResultsChanged if it has another content."""

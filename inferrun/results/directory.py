@@ -31,10 +31,11 @@ class DirectoryFiles:
             found = [place] if place.is_file() else [one for one in place.rglob("*") if one.is_file()]
             return [ListedFile(one.relative_to(self._root).as_posix(), one.stat().st_size) for one in found]
 
-    def copy(self, name: str, out: BinaryIO) -> None:
-        """Write the content of a file to another one."""
+    def copy(self, name: str, out: BinaryIO) -> str:
+        """Write the content of a file to another one. Files have no Content-Encoding."""
         with self._errors(), (self._root / name).open("rb") as source:
             shutil.copyfileobj(source, out, 1 << 20)
+        return ""
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -17,5 +17,5 @@ class Files(Protocol):
         Names are paths from the root of the claim or bucket.
         """
 
-    def copy(self, name: str, out: BinaryIO) -> None:
-        """Write the content of a file to another one."""
+    def copy(self, name: str, out: BinaryIO) -> str:
+        """Write the content of a file to another one, and return its Content-Encoding."""

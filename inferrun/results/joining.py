@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.compressions import compressions_of
 from inferrun.formats.csv.dialect import CsvDialect
 from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import find, partitions_of, split_pattern
 from inferrun.formats.named_columns import columns_of
 from inferrun.formats.partitions import DatasetFile
-from inferrun.formats.skipped_files import COMPRESSED
 from inferrun.manifest import Manifest, fingerprint_of_objects
 from inferrun.plugins import (
     ID_COLUMN,
@@ -57,6 +57,9 @@ _RECORD: Final = "inputs"
 """The column of records that are not objects and have no columns."""
 
 _ROWS_AT_ONCE: Final = 1000
+
+_GZIP: Final = b"\x1f\x8b"
+"""The first bytes of what gzip has written."""
 
 
 def input_reader(output: CommittedOutput, manifest: Manifest, access: Access) -> ReadInput:
@@ -106,9 +109,8 @@ def _reader_of_files(
             raise InputChanged(f"the input of {output.run} is not there any more: {storage.path}")
         if expected and fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in found) != expected:
             raise InputChanged(f"the objects of the input of {output.run} have changed since it read them")
-        is_compressed = bool(record_format.suffixes)
         for one, partition in zip(found, partitions_of(found, storage.partitions or {}), strict=True):
-            with _spooled(files, folder + one.name, is_compressed=is_compressed) as path:
+            with _spooled(files, folder + one.name, is_named=bool(record_format.suffixes)) as path:
                 file = DatasetFile(one.name, _SpooledFile(one.name, path), partition)
                 whole = Chunk(0, 0, 0, sys.maxsize, 0, 1)
                 try:
@@ -149,22 +151,31 @@ class _SpooledFile:
 
 
 @contextmanager
-def _spooled(files: Files, name: str, *, is_compressed: bool) -> Iterator[Path]:
-    """Copy a file to the disk, where it can be read from the middle, and decompress it."""
+def _spooled(files: Files, name: str, *, is_named: bool) -> Iterator[Path]:
+    """Copy a file to the disk, where it can be read from the middle, and decompress it.
+
+    Google decompresses what is stored with Content-Encoding: gzip, also a file whose name still says that it is compressed.
+    """
     with tempfile.TemporaryDirectory(prefix="inferrun-") as folder:
-        stored, plain = Path(folder) / "stored", Path(folder) / "plain"
+        stored = Path(folder) / "stored"
         with stored.open("wb") as out:
-            files.copy(name, out)
-        if not (is_compressed and name.endswith(COMPRESSED)):
-            yield stored
-            return
-        with _decompressed(stored, name) as source, plain.open("wb") as out:
-            shutil.copyfileobj(source, out, 1 << 20)
-        yield plain
+            encoding = files.copy(name, out)
+        try:
+            found = compressions_of(name, encoding, is_named=is_named)
+        except ValueError as error:
+            raise ResultsError(f"{name} is stored with {error}") from error
+        for number, compression in enumerate(found):
+            with stored.open("rb") as start:
+                if compression == "gzip" and start.read(2) != _GZIP:
+                    break
+            with _decompressed(stored, compression) as source, (Path(folder) / f"{number}").open("wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
+            stored = Path(folder) / f"{number}"
+        yield stored
 
 
-def _decompressed(path: Path, name: str) -> BinaryIO:
-    if name.endswith(".gz"):
+def _decompressed(path: Path, compression: str) -> BinaryIO:
+    if compression == "gzip":
         return cast("BinaryIO", gzip.open(path))
     return cast("BinaryIO", load("pyarrow", extra="results").CompressedInputStream(str(path), "zstd"))
 
@@ -205,7 +216,7 @@ def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -
     given = sql.SQL(", ").join([sql.Identifier("q", name) for name in keys])
     text = sql.SQL("select * from ({}\n) q").format(sql.SQL(query))
     if keys:  # whose text is the id, as the runner has it
-        id_text = sql.SQL("{}::text" if len(keys) == 1 else "jsonb_build_array({})::text").format(given)
+        id_text = sql.SQL("format('%s', {})" if len(keys) == 1 else "jsonb_build_array({})::text").format(given)
         text = sql.SQL("select *, {} as {} from ({}\n) q order by {}").format(
             id_text, sql.Identifier(_KEY), sql.SQL(query), given
         )

@@ -36,14 +36,23 @@ _BYTES_AHEAD: Final = _BLOCKS_AHEAD * BLOCK
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What a server returned for a range of a file."""
+
+    content: bytes
+    encoding: str = ""
+    """The Content-Encoding that is stored with the file."""
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteFile:
     """A file on a server."""
 
     name: str
     size: int
 
-    read: Callable[[int, int], bytes]
-    """Returns the bytes of a start and a length, in any thread. Raises InputError, also if the file has changed."""
+    read: Callable[[int, int], Part]
+    """Returns what is stored at a start, with a length, in any thread. Raises InputError, also if the file has changed."""
 
 
 @contextmanager
@@ -77,6 +86,7 @@ class _BlockCache:
         self._runs: dict[int, tuple[int, int]] = {}
         """Of a large file: the last block, and how many were read before it without a gap."""
 
+        self._encodings: dict[int, str] = {}
         self._pool = ThreadPoolExecutor(_READS, thread_name_prefix="blocks")
 
     def read(self, unit: int, start: int, view: memoryview) -> int:
@@ -99,6 +109,12 @@ class _BlockCache:
                     with self._path(*key).open("rb") as file:
                         file.seek(start % BLOCK)
                         return file.readinto(view)
+
+    def encoding_of(self, unit: int) -> str:
+        """Return the Content-Encoding of a file, which each of its blocks tells. The last one is what tables are opened with."""
+        if unit not in self._encodings:
+            self.read(unit, self._files[unit].size - 1, memoryview(bytearray(1)))
+        return self._encodings[unit]
 
     def close(self) -> None:
         """Stop reading."""
@@ -130,7 +146,8 @@ class _BlockCache:
     def _download(self, unit: int, block: int) -> int:
         file = self._files[unit]
         start = block * BLOCK
-        content = file.read(start, min(BLOCK, file.size - start))
+        part = file.read(start, min(BLOCK, file.size - start))
+        self._encodings[unit], content = part.encoding, part.content
         try:
             self._path(unit, block).write_bytes(content)
         except OSError as error:
@@ -163,6 +180,10 @@ class CachedFile:
     size: int
     cache: _BlockCache
     unit: int
+
+    def encoding(self) -> str:
+        """Return the Content-Encoding that is stored with the file."""
+        return self.cache.encoding_of(self.unit)
 
     def open(self) -> BinaryIO:
         """Open the file for reading at any position."""

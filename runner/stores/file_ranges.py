@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from inferrun.formats.compressions import COMPRESSED
 from inferrun.formats.dataset import partition_folder, partitions_of
 from inferrun.formats.json_text import json_texts
 from inferrun.formats.partitions import DatasetFile
@@ -200,7 +201,12 @@ class FileRanges:
 
     @cached_property
     def _chunk_size(self) -> int:
-        return chunk_size(sum(file.size for file in self._files), configured=self._limits.chunk_bytes)
+        # Files whose names do not say that they are compressed count as listed: to know better, they would have to be read.
+        sizes = (
+            file.size if file.name.endswith(COMPRESSED) else one.size
+            for file, one in zip(self._files, self._objects, strict=True)
+        )
+        return chunk_size(sum(sizes), configured=self._limits.chunk_bytes)
 
     def _ranges(self) -> Iterator[_Range]:
         """Yield the ranges of all files in order. A file of one range that is smaller than a chunk is a whole file."""

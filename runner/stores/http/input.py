@@ -19,7 +19,7 @@ from inferrun.formats.dataset import Dataset
 from inferrun.plugins import ContractError, InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import naming_secret_field, read_spec
 from runner.network.http_client import idle_timeout, open_client
-from runner.stores.block_cache import RemoteFile, cached
+from runner.stores.block_cache import Part, RemoteFile, cached
 from runner.stores.compression import decompressed
 from runner.stores.dataset import OpenedDataset
 from runner.stores.file_ranges import FileRanges
@@ -57,8 +57,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             if found is not None:
                 one = found
 
-                def read_range(start: int, length: int) -> bytes:
-                    return execute(web.read_range(start, length, found=one))
+                def read_range(start: int, length: int) -> Part:
+                    return Part(execute(web.read_range(start, length, found=one)))
 
                 (file,) = opened.enter_context(cached([RemoteFile(one.name, one.size, read_range)], context))
             else:
@@ -72,7 +72,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 file = spool.file
                 one = PlannedObject(file.name, file.size, spool.digest)
 
-            with decompressed([file], context, suffixes=record_format.suffixes) as readable:
+            with decompressed(
+                [file], context, suffixes=record_format.suffixes, encoding_of=lambda _: web.encoding
+            ) as readable:
                 dataset = OpenedDataset(
                     Dataset((one,)),
                     {one.name: readable[0]},

@@ -28,6 +28,8 @@ class WebFile:
         self._location = location
         self._client = client
         self._limits = limits
+        self.encoding = ""
+        """The Content-Encoding of the file, once it was asked for."""
 
     async def describe(self) -> PlannedObject | None:
         """Ask for the first byte; None if the server does not support ranges, or has no strong ETag that identifies the content.
@@ -41,6 +43,7 @@ class WebFile:
                 etag = response.headers.get("ETag", "")
                 if response.status != 206 or found is None or not etag.startswith('"'):
                     return None  # the body, which may be the whole file, is not read
+                self.encoding = response.headers.get("Content-Encoding", "")
                 is_whole = len(await read_start(response, 1)) == 1
                 return PlannedObject(self._location.name, int(found[1]), etag) if is_whole else None
 
@@ -69,13 +72,7 @@ class WebFile:
             async with self._response({}) as response:
                 if response.status != 200:
                     raise InputError(f"{self._where()} returned {response.status} instead of the file")
-                encoding = response.headers.get("Content-Encoding", "identity")
-                if encoding != "identity" and not self._location.name.endswith(".gz"):
-                    raise InputError(
-                        f"{self._where()} returned the file compressed, which was not requested; disable this at "
-                        "the server, or store the file as .gz",
-                        is_retryable=False,
-                    )
+                self.encoding = response.headers.get("Content-Encoding", "")
                 with spool.opened():
                     async for piece in response.content.iter_any():
                         spool.write(piece)

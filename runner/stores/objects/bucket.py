@@ -45,6 +45,7 @@ from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_con
 from runner.network.http_client import HttpClient, whole_timeout
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
+from runner.stores.block_cache import Part
 from runner.stores.objects.cloud import Cloud, Transport
 from runner.stores.objects.spec import ObjectSpec
 
@@ -101,19 +102,24 @@ class Bucket:
         spec: ObjectSpec,
         cloud: Cloud,
         store: "ObjectStore",
+        reader: "ObjectStore",
         client: HttpClient,
         *,
         field: str,
         error: type[RunnerError],
         retry_seconds: float,
     ) -> None:
-        """Files are sent in the event loop that is running now. `field`: that of the storage object, such as `input.s3`."""
+        """Files are sent in the event loop that is running now. `field`: that of the storage object, such as `input.s3`.
+
+        `reader` is the store with the cloud's headers for reads.
+        """
         self._spec = spec
         self._cloud = cloud
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._retry_seconds = retry_seconds
         self._store = store
+        self._reader = reader
         self._field = field
         self._error = error
 
@@ -121,7 +127,7 @@ class Bucket:
         """Return an object's description, or None if there is no such object."""
         with self._errors(key):
             try:
-                found = obstore.head(self._store, key)
+                found = obstore.head(self._reader, key)
             except FileNotFoundError:
                 return None
             return ListedFile(key, size=found["size"], tag=quoted_tag(found["e_tag"]))
@@ -143,22 +149,22 @@ class Bucket:
 
         return self._read(key, get)
 
-    def read_range(self, key: str, start: int, length: int, *, tag: str = "") -> bytes:
-        """Return a part of an object. Raises the given error if it has another tag."""
+    def read_range(self, key: str, start: int, length: int, *, tag: str = "") -> Part:
+        """Return a part of an object, as it is stored. Raises the given error if it has another tag."""
         options: GetOptions = {"range": (start, start + length)}
         if tag:
             options["if_match"] = tag
 
-        def get() -> bytes:
+        def get() -> Part:
             try:
-                found = obstore.get(self._store, key, options=options)
+                found = obstore.get(self._reader, key, options=options)
                 is_same = not tag or quoted_tag(found.meta["e_tag"]) == tag  # some servers ignore the condition
             except PreconditionError:
                 is_same = False
             if not is_same:
                 text = f"{self._where(key)} changed while it was being read; start a new run"
                 raise self._error(text, is_retryable=False)
-            return bytes(found.bytes())
+            return Part(bytes(found.bytes()), str(found.attributes.get("Content-Encoding", "")))
 
         return self._read(key, get)
 
@@ -359,7 +365,10 @@ async def open_bucket(
     }
     retries: RetryConfig = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=budget)}
     try:
-        store = cloud.open_store(Transport(client, options, retries, budget))
-        yield Bucket(spec, cloud, store, client, field=field, error=error, retry_seconds=budget)
+        store = reader = cloud.open_store(Transport(client, options, retries, budget))
+        if cloud.read_headers:
+            options = {**options, "default_headers": dict(cloud.read_headers)}
+            reader = cloud.open_store(Transport(client, options, retries, budget))
+        yield Bucket(spec, cloud, store, reader, client, field=field, error=error, retry_seconds=budget)
     finally:
         await client.close()

@@ -1,6 +1,6 @@
 """What a bucket needs to know about its cloud: how its store is opened, and how files and credentials get there."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -58,6 +58,9 @@ class Cloud:
 
     upload: "MakeUpload | None" = None
     """Returns the request that stores a file under a key; without it, obstore sends large files in parts."""
+
+    read_headers: Mapping[str, str] = field(default_factory=dict)
+    """What requests for objects have, so that the stored bytes are returned."""
 
 
 async def signed_upload(store: "ObjectStore", key: str) -> Upload:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _SERVER: Final = "https://storage.googleapis.com"
 
+_AS_STORED: Final = {"Accept-Encoding": "gzip"}
+"""Without it, Google decompresses what is stored with Content-Encoding: gzip, and ignores ranges (decompressive transcoding). Lists
+do not have it: they would be compressed."""
+
 
 class WorkloadIdentity(StorageSpec):
     """How Google knows the Pod's service account."""
@@ -71,6 +75,7 @@ class GcsSpec(ObjectSpec):
                 partial(self._open, key=key),
                 access=f"{field}.credentialsRef and the permissions of its service account",
                 upload=signed_upload if key else None,
+                read_headers=_AS_STORED,
             )
         audience, account = self.workload_identity.audience, self.workload_identity.service_account
         token = folder / "token"
@@ -83,6 +88,7 @@ class GcsSpec(ObjectSpec):
             access="the permissions of the Pod's service account, or of workloadIdentity.serviceAccount, on the bucket",
             identities=servers,
             upload=self._upload_with_token,
+            read_headers=_AS_STORED,
         )
 
     def _open(

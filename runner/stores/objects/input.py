@@ -14,7 +14,7 @@ from inferrun.formats.dataset import Dataset, dataset_of, find, split_pattern
 from inferrun.manifest import fingerprint_of_objects
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
-from runner.stores.block_cache import RemoteFile, cached
+from runner.stores.block_cache import CachedFile, RemoteFile, cached
 from runner.stores.compression import decompressed
 from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file_ranges import FileRanges
@@ -50,7 +50,7 @@ async def open_objects(
 
         with (
             cached(files, context) as blocks,
-            decompressed(blocks, context, suffixes=record_format.suffixes) as readable,
+            decompressed(blocks, context, suffixes=record_format.suffixes, encoding_of=CachedFile.encoding) as readable,
         ):
             dataset = OpenedDataset(
                 found,

@@ -161,7 +161,7 @@ class Rows:
 
     def _key_text(self, key: str) -> str:
         is_number = pyarrow.types.is_integer(self.schema.field(ID_COLUMN).type)
-        return quoted(key) if is_number else next(one.text for one in self._found if one.name == key)
+        return quoted(key) if is_number else f"format('%s', {quoted(key)})"  # as the server shows it
 
     def _field_of(self, column: _Column, found: pyarrow.Field) -> pyarrow.Field:
         text = pyarrow.list_(pyarrow.string()) if column.is_array else pyarrow.string()
