@@ -48,6 +48,16 @@ def selected(records: Records, places: Sequence[int]) -> Records:
     return parts[0].join(parts[1:])
 
 
+def in_places(results: Results, places: Sequence[int]) -> Results:
+    """Return results that belong to these positions, of which each occurs once, in their order."""
+    order = sorted(range(len(places)), key=places.__getitem__)
+    values = results.values
+    values = (
+        values.taken(order) if isinstance(values, ArrowRecords) else JsonRecords([values.texts[at] for at in order])
+    )
+    return replace(results, values=values, errors={places[at]: one for at, one in results.errors.items()})
+
+
 def with_record_errors(results: Results | None, unsent: Mapping[int, RecordError], *, total: int) -> Results:
     """Insert the errors of the records that were not sent, by their positions, into the results of those that were."""
     if results is not None and not unsent:

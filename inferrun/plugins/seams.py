@@ -351,6 +351,14 @@ class TypedStore(Protocol):
 
 
 @runtime_checkable
+class GroupingModel(Protocol):
+    """A protocol whose requests cannot have any records together; optional for a `ModelProtocol`."""
+
+    def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
+        """Return the positions of the records of each request; all of them if they may be in one. Valid after `prepare`."""
+
+
+@runtime_checkable
 class ColumnModel(Protocol):
     """A protocol that sends named columns of the input; optional for a `ModelProtocol`."""
 

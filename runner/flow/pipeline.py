@@ -114,7 +114,7 @@ class Pipeline:
         """Why requests are sent alone, for people; empty if they are not."""
 
         self._work: Work
-        self._batching = Batching(lambda: self._sender.sizer.rows, max_bytes=limits.batch_bytes)
+        self._batching = Batching(lambda: self._sender.wanted, max_bytes=limits.batch_bytes)
         self._chunks: deque[Chunk] = deque()  # those of the pending results
         self._pending: asyncio.Queue[tuple[Batch, asyncio.Task[Results]] | None] = (
             asyncio.Queue()

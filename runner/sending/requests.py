@@ -7,11 +7,21 @@ and what is known of the server.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Limits, ModelProtocol, Results
+from inferrun.plugins import (
+    Batch,
+    Fault,
+    FaultKind,
+    GroupingModel,
+    InferenceError,
+    Limits,
+    ModelProtocol,
+    Records,
+    Results,
+)
 from runner.network.retries import Retries, first_wait_for
 from runner.network.spans import request_span
 from runner.sending.batch_sizer import BatchSizer
@@ -46,6 +56,7 @@ class Requests:
     ) -> None:
         """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
         self._model = model
+        self._grouping = model if isinstance(model, GroupingModel) else None
         self._window = window
         self._on_note = on_note
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
@@ -70,6 +81,10 @@ class Requests:
     def first_wait(self) -> float:
         """Seconds before the first retry."""
         return first_wait_for(self._duration)
+
+    def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
+        """Return the positions of the records that may be in one request, for each request."""
+        return self._grouping.groups_of(records) if self._grouping else [range(len(records))]
 
     async def send(self, batch: Batch) -> Results:
         """Send a batch when it has a slot and there is room for its predictions. Raises Fault."""

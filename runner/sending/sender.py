@@ -9,9 +9,10 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
-from inferrun.formats.record_errors import NOT_SENT, predict_valid, with_blanks
+from inferrun.formats.record_errors import NOT_SENT, in_places, predict_valid, selected, with_blanks
 from inferrun.plugins import (
     Batch,
     Fault,
@@ -35,6 +36,9 @@ _NO_RESPONSE: Final = "no_response"
 
 _PARTS: Final = 32
 """Parts of a batch that is lost alone: with 1024 records, two losses find the record. Each may cost the restart of a server."""
+
+_GROUPED: Final = 1000
+"""Records of a batch whose requests have fewer, because they differ in form. As many as requests have at most, by default."""
 
 _SMALLER: Final = 4
 """Divisor of the number of records per request after a batch was lost alone although none of its parts is, for example because the
@@ -78,13 +82,36 @@ class Sender:
         self._budget = budget
         self._recall = recall
         self._rejected_in_total = 0
+        self._groups = 1
+        """How many groups the latest batch had of which each needs requests of its own."""
 
     async def send(self, batch: Batch) -> Results:
         """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
-        settle = partial(predict_valid, predict=self._settle)
+        settle = partial(predict_valid, predict=self._settle_groups)
         results = await (self._recall.predict(batch, settle) if self._recall else settle(batch))
         self._window.add(batch, results)
         return results
+
+    @property
+    def wanted(self) -> int:
+        """The number of records of the next batch: enough for full requests, if only some of them may be in one."""
+        rows = self.sizer.rows
+        return max(rows, min(rows * self._groups, _GROUPED))
+
+    async def _settle_groups(self, batch: Batch) -> Results:
+        """Settle the records that may be in one request apart from the others, at the same time. Raises as `send`, or a group."""
+        groups = self.requests.groups_of(batch.records)
+        most = min(max(self.sizer.rows, len(batch) // self._groups), self.sizer.maximum)
+        self._groups = len(groups)
+        if self._groups == 1 and len(batch) <= most:
+            return await self._settle(batch)
+        parts = [group[start : start + most] for group in groups for start in range(0, len(group), most)]
+        async with asyncio.TaskGroup() as tasks:
+            settled = [
+                tasks.create_task(self._settle(Batch(first=batch.first, records=selected(batch.records, places))))
+                for places in parts
+            ]
+        return in_places(join_results([one.result() for one in settled]), list(chain.from_iterable(parts)))
 
     async def _settle(self, batch: Batch) -> Results:
         """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""

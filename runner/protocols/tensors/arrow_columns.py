@@ -13,6 +13,7 @@ from pyarrow import compute
 from runner.protocols.tensors.datatypes import (
     FLOATS,
     KINDS,
+    RAGGED,
     Array,
     Dimensions,
     Faults,
@@ -51,7 +52,7 @@ class ArrowColumn:
     def flattened(self) -> tuple["ArrowColumn", list[Dimensions], Faults]:
         """Return the values in lists of any depth, the dimensions of each record, or of all, and what is wrong with records.
 
-        If anything is, the values and dimensions are incomplete.
+        If something is wrong with a record, so are its dimensions. Dimensions end with the first that is 0.
         """
         column = self.values
         if pyarrow.types.is_primitive(column.type):
@@ -61,24 +62,26 @@ class ArrowColumn:
                 return self, [], _at(column.is_null(), "null instead of an array")
             tensors = column.to_numpy_ndarray()
             return ArrowColumn(self.name, pyarrow.array(tensors.ravel())), [tensors.shape[1:]], {}
-        dimensions: list[Array] = []
+        found, faults = list[Array](), Faults()
         rows, counts = len(column), numpy.ones(len(column), numpy.int64)
         column = _plain(column)
         while rows and _is_list(column.type):
             sizes = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-            starts = numpy.cumsum(counts) - counts
-            low, high = numpy.minimum.reduceat(sizes, starts), numpy.maximum.reduceat(sizes, starts)
-            faults = faults_at((low == 0) | (low != high), "arrays of different lengths, or empty ones")
-            faults |= faults_at(low < 0, "null instead of an array")
-            if faults:
-                return self, [], faults
-            dimensions.append(low)
-            counts = counts * low
-            column = _plain(column.flatten())
+            has_lists = counts > 0
+            starts = (numpy.cumsum(counts) - counts)[has_lists]
+            low, high, total = numpy.zeros((3, rows), numpy.int64)
+            if len(starts):
+                low[has_lists], high[has_lists] = (
+                    one.reduceat(sizes, starts) for one in (numpy.minimum, numpy.maximum)
+                )
+                total[has_lists] = numpy.add.reduceat(numpy.maximum(sizes, 0), starts)
+            faults |= faults_at(low != high, RAGGED) | faults_at(low < 0, "null instead of an array")
+            found.append(low)
+            counts, column = total, _plain(column.flatten())
         values = ArrowColumn(self.name, column)
-        if all((one == one[0]).all() for one in dimensions):
-            return values, [tuple(one[0].tolist() for one in dimensions)], {}
-        return values, [tuple(one) for one in numpy.stack(dimensions, axis=1).tolist()], {}
+        if all((one == one[0]).all() for one in found):
+            return values, [_until_zero([one[0].item() for one in found])], faults
+        return values, list(map(_until_zero, numpy.stack(found, axis=1).tolist())), faults
 
     def converted(self, spec: TensorSpec, datatype: str) -> tuple[TensorValues, Faults]:
         """Return the values in a datatype, and what is wrong. Decimal numbers become FP64 only if the contract states it."""
@@ -112,6 +115,10 @@ class ArrowColumn:
         elif is_missing is not None:
             faults |= faults_at(is_missing, unfit("null", datatype))
         return found, faults
+
+
+def _until_zero(dimensions: list[int]) -> Dimensions:
+    return tuple(dimensions[: dimensions.index(0) + 1] if 0 in dimensions else dimensions)
 
 
 def _hint(kind: pyarrow.DataType) -> str:

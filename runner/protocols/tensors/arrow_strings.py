@@ -7,6 +7,8 @@ from pyarrow import compute
 
 def strings_of(column: pyarrow.BinaryArray) -> memoryview:
     """Return texts or bytes as V2 has them: each with its length in four bytes before it. No value becomes an object."""
+    if not len(column):
+        return memoryview(b"")
     sizes = compute.binary_length(column)
     heads = pyarrow.FixedSizeBinaryArray.from_buffers(
         pyarrow.binary(4), len(sizes), [None, sizes.buffers()[1]], offset=sizes.offset

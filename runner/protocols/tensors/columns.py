@@ -6,6 +6,7 @@ an error; the others are sent.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,13 +16,14 @@ import numpy
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in, json_of_bytes
-from inferrun.formats.json_text import array_of, numbers_in
+from inferrun.formats.json_text import array_of, differ_in_numbers, numbers_in
 from inferrun.formats.record_errors import selected
 from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records
 from runner.protocols.tensors.datatypes import (
     EXACT,
     FLOATS,
     KINDS,
+    RAGGED,
     Array,
     Dimensions,
     Faults,
@@ -59,10 +61,30 @@ class Unfit(ValueError):
         self.faults = faults
 
 
+def groups_of(records: Records, inputs: Sequence[TensorSpec]) -> Sequence[Sequence[int]]:
+    """Return the positions of the records that can be in the same tensors, because their dimensions are equal, for each request.
+
+    A record that cannot be sent is in any of them.
+    """
+    # Rows of several columns, and records without columns, have the same form.
+    variable = [one for one in inputs if one.is_variable and len(one.columns) == 1]
+    if len(records) < 2 or not variable or (isinstance(records, JsonRecords) and differ_in_numbers(records.texts)):
+        return [range(len(records))]
+    rows = decoded(records)
+    found = [columns_in(records, one, rows)[0].flattened()[1] for one in variable]
+    groups = defaultdict[tuple[Dimensions, ...], list[int]](list)
+    for at, dimensions in enumerate(zip(*(one for one in found if len(one) > 1), strict=True)):
+        groups[dimensions].append(at)
+    return list(groups.values()) or [range(len(records))]
+
+
 def tensors_of(
     records: Records, inputs: Sequence[TensorSpec], *, is_json: bool
 ) -> tuple[list[Tensor], list[int], Faults]:
-    """Return the tensors of the records that can be sent, the positions of these, and why the others cannot be sent."""
+    """Return the tensors of the records that can be sent, the positions of these, and why the others cannot be sent.
+
+    Records of a request have the same dimensions (`groups_of`).
+    """
     places, faults = list(range(len(records))), Faults()
     part = records
     while places:
@@ -149,21 +171,20 @@ class JsonColumn:
     def flattened(self) -> tuple["JsonColumn", list[Dimensions], Faults]:
         """Return the values without the lists around them, the dimensions of each record, or of all, and what is wrong.
 
-        If the records differ, or something is wrong with one, the values are incomplete.
+        If the records differ, or something is wrong with one, the values are incomplete. Dimensions end with the first that is 0.
         """
         dimensions: list[int] = []
         values = self.values
         while (kinds := set(map(type, values))) == {list}:
             sizes = set(map(len, values))
-            if len(sizes) != 1 or sizes == {0}:
+            if len(sizes) != 1:
                 break
             dimensions += sizes
             values = list(chain.from_iterable(values))
         if list not in kinds:
             return JsonColumn(self.name, values), [tuple(dimensions)], {}
         found = [_dimensions_in(row) for row in self.values]
-        text = "arrays of different lengths, or empty ones"
-        return self, [one or () for one in found], {at: text for at, one in enumerate(found) if one is None}
+        return self, [one or () for one in found], {at: RAGGED for at, one in enumerate(found) if one is None}
 
     def converted(self, spec: TensorSpec, datatype: str) -> tuple[TensorValues, Faults]:
         """Return the values in a datatype, and what is wrong with them."""
@@ -209,6 +230,8 @@ def _dimensions_in(value: Any) -> Dimensions | None:  # Any: JSON
     """Return the dimensions of a record; None if there are none that all its values have."""
     if not isinstance(value, list):
         return ()
+    if list not in set(map(type, value)):
+        return (len(value),)
     inner = {_dimensions_in(one) for one in value}
     (one,) = inner if len(inner) == 1 else (None,)
     return None if one is None else (len(value), *one)
@@ -311,6 +334,8 @@ def _dimensions_of(own: Dimensions, spec: TensorSpec, *, where: str) -> Dimensio
     wanted = spec.dimensions
     if wanted is None:
         return own or (() if spec.is_instance else (1,))
+    if 0 in own and len(own) < len(wanted):  # nothing says how long lists within an empty one are
+        own = (*own, *(max(size, 0) for size in wanted[len(own) :]))
     needs = f"{spec.source} requires {{}} for the tensor {spec.name!r}"
     if len(own) > 1:
         if len(own) == len(wanted) and all(size < 1 or size == has for size, has in zip(wanted, own, strict=True)):

@@ -49,6 +49,9 @@ EXACT: Final = {"FP16": 1 << 11, "BF16": 1 << 8, "FP32": 1 << 24, "FP64": 1 << 5
 FLOATS: Final = frozenset(EXACT)
 """They have NaN, which stands for a missing number."""
 
+RAGGED: Final = "arrays of different lengths"
+"""The text of a fault of a record, whose values have no dimensions."""
+
 _BF16_NAN: Final = 0x7FC0
 
 

@@ -5,11 +5,13 @@ Each call is one try; the pipeline retries, which is safe because inference has 
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from inferrun.formats.record_errors import not_sent, with_record_errors
+from inferrun.formats.record_errors import not_sent, selected, with_record_errors
 from inferrun.plugins import Batch, InferenceError, Model, Records, Results, Tensors
+from runner.protocols.tensors.columns import groups_of
 from runner.protocols.tensors.datatypes import Faults
 from runner.protocols.tensors.signature import signature_of
 
@@ -62,6 +64,10 @@ class TensorModel(ABC, Generic[T]):
         """Read the name, shape and datatype of the inputs and outputs from the model's metadata."""
         self._describe(await self.read_metadata())
 
+    def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
+        """Return the positions of the records with the same dimensions, for each request: a tensor has one shape."""
+        return groups_of(records, self.signature.inputs)
+
     async def predict(self, batch: Batch) -> Results:
         """Send one batch, without the records that cannot be sent."""
         work = partial(self.made_of, batch.records)
@@ -72,8 +78,11 @@ class TensorModel(ABC, Generic[T]):
 
     def mismatch(self, records: Records) -> str:
         """Return how the contract differs from the metadata; empty if it does not. Raises InferenceError if no record fits."""
-        _, places, faults = self.made_of(records)
-        if not places:
+        for group in self.groups_of(records):
+            _, places, faults = self.made_of(selected(records, group))
+            if places:
+                break
+        else:
             raise InferenceError(
                 f"{self.target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False
             )

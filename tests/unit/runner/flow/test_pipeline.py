@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 import random
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from inferrun.plugins import (
     Limits,
     Output,
     RecordError,
+    Records,
     ResultCounts,
     Results,
     TokenUsage,
@@ -92,21 +93,45 @@ class FaultyModel:
         await asyncio.sleep(self._chance.choice([0, 0, 0.001, 0.003]))
         self._in_flight -= 1
         numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
-        assert numbers == list(range(batch.first, batch.first + len(batch)))
+        self._check(numbers, batch)
         kinds = [FaultKind.BUSY, FaultKind.LOST, FaultKind.TIMEOUT, FaultKind.UNAVAILABLE, FaultKind.TOO_LARGE]
         kind = self._chance.choice([None] * 12 + [*kinds] * 2)
         if kind is FaultKind.TOO_LARGE and len(batch) == 1:
             kind = None
         retry_after = 0.001 if kind is FaultKind.BUSY and self._chance.random() < 0.5 else None
-        if retry_after is None and self._faults[batch.first] >= (_MOST_FAULTS if len(batch) > 1 else _MOST_ALONE):
+        if retry_after is None and self._faults[numbers[0]] >= (_MOST_FAULTS if len(batch) > 1 else _MOST_ALONE):
             kind = None
-        self._faults[batch.first] += kind is not None and retry_after is None
+        self._faults[numbers[0]] += kind is not None and retry_after is None
         if kind:
             raise Fault(InferenceError("test"), kind=kind, retry_after=retry_after)
         return results([self._one(number) for number in numbers])
 
+    def _check(self, numbers: list[int], batch: Batch) -> None:
+        assert numbers == list(range(batch.first, batch.first + len(batch)))
+
     def _one(self, number: int) -> object:
         return RecordError("invalid_prediction", "test") if number % 50 == 0 else number
+
+
+class ParticularModel(FaultyModel):
+    """A model whose requests have numbers with the same remainder only, and no more than some."""
+
+    def __init__(self, chance: random.Random, *, concurrency: int, divisor: int = 7, most: int = 1000) -> None:
+        super().__init__(chance, concurrency=concurrency)
+        self._divisor, self._most = divisor, most
+        self.requests = 0
+
+    def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
+        groups = defaultdict[int, list[int]](list)
+        for at, text in enumerate(json_texts(records)):
+            groups[orjson.loads(text)[0] % self._divisor].append(at)
+        return list(groups.values())
+
+    def _check(self, numbers: list[int], batch: Batch) -> None:  # noqa: ARG002  as above
+        self.requests += 1
+        assert len({number % self._divisor for number in numbers}) == 1
+        assert len(numbers) <= self._most
+        assert numbers == sorted(numbers)
 
 
 class Recorder:
@@ -154,8 +179,9 @@ class Writer:
         return ChunkCommit(self._counts, usage=TokenUsage(total_tokens=self._counts.total))
 
 
+@pytest.mark.parametrize("is_particular", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-async def test_every_record_is_written_once_and_in_order(seed: int) -> None:
+async def test_every_record_is_written_once_and_in_order(seed: int, *, is_particular: bool) -> None:
     chance = random.Random(seed)  # noqa: S311  not for security
     limits = Limits(
         concurrency=chance.choice([1, 2, 3, 8]),
@@ -166,6 +192,8 @@ async def test_every_record_is_written_once_and_in_order(seed: int) -> None:
     )
     source, sink, reports = Numbers(chance), Recorder(), list[Counts]()
     model = FaultyModel(chance, concurrency=limits.concurrency)
+    if is_particular:
+        model = ParticularModel(chance, concurrency=limits.concurrency, most=limits.batch_rows)
     pipeline = Pipeline(source, model, sink, limits=limits, report=reports.append)
     async with asyncio.timeout(120):
         counts = await pipeline.run(source.plan(), Checkpoint())
@@ -194,6 +222,41 @@ async def test_a_resumed_run_predicts_only_the_missing_chunks(seed: int) -> None
     assert sink.committed == [chunk.index for chunk in missing]
     assert list(sink.written) == [index for chunk in missing for index in range(chunk.first, chunk.stop)]
     assert counts.completed + counts.failed == RECORDS
+
+
+async def test_a_rejected_record_costs_no_other_if_records_differ() -> None:
+    class Rejecting(ParticularModel):
+        async def predict(self, batch: Batch) -> Results:
+            numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+            self._check(numbers, batch)
+            if not {17, 250}.isdisjoint(numbers):
+                raise Fault(InferenceError("bad record"), kind=FaultKind.REJECTED)
+            return results(numbers)
+
+    chance = random.Random(5)  # noqa: S311  not for security
+    model, source, sink = Rejecting(chance, concurrency=4, divisor=3), Numbers(chance), Recorder()
+    pipeline = Pipeline(source, model, sink, limits=Limits(batch_rows=100, request_seconds=0), report=lambda _: None)
+    await pipeline.run(source.plan(), Checkpoint())
+    assert {at for at, one in sink.written.items() if isinstance(one, RecordError)} == {17, 250}
+    assert all(one == at for at, one in sink.written.items() if at not in {17, 250})
+    assert model.requests < 60
+
+
+@pytest.mark.parametrize(("divisor", "expected"), [(1, 43), (7, 60), (RECORDS, RECORDS)])
+async def test_requests_are_as_full_as_possible_if_records_differ(divisor: int, expected: int) -> None:
+    class Working(ParticularModel):
+        async def predict(self, batch: Batch) -> Results:
+            numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+            self._check(numbers, batch)
+            return results(numbers)
+
+    chance = random.Random(5)  # noqa: S311  not for security
+    model, source, sink = Working(chance, concurrency=4, divisor=divisor, most=7), Numbers(chance), Recorder()
+    limits = Limits(batch_rows=7, request_seconds=0)
+    pipeline = Pipeline(source, model, sink, limits=limits, report=lambda _: None)
+    await pipeline.run(source.plan(), Checkpoint())
+    assert list(sink.written.items()) == [(number, number) for number in range(RECORDS)]
+    assert RECORDS / 7 <= model.requests <= expected
 
 
 class PickyModel(FaultyModel):

@@ -1,5 +1,8 @@
 """Records as the tensors of a request."""
 
+import math
+from itertools import chain
+
 import orjson
 import pyarrow
 import pytest
@@ -7,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.contract import InputTensor
-from inferrun.formats.record_errors import not_sent, with_record_errors
+from inferrun.formats.json_text import differ_in_numbers
+from inferrun.formats.record_errors import not_sent, selected, with_record_errors
 from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
-from runner.protocols.tensors.columns import Tensor, Unfit, tensor_of, tensors_of
+from runner.protocols.tensors.columns import Tensor, Unfit, groups_of, tensor_of, tensors_of
 from runner.protocols.tensors.datatypes import raw_of
 from runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
 from runner.protocols.v2.rest_messages import encode_json, text_of
@@ -241,6 +245,73 @@ def test_list_columns_become_dimensions_and_others_are_errors() -> None:
     results, (tensor,) = predicted(ArrowRecords(pyarrow.record_batch({"x": fixed})), input_of(metadata, "x", "x"))
     assert set(results.errors) == {1}
     assert orjson.loads(content_of(tensor)) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def dimensions_of(value: object) -> tuple[int, ...] | None:
+    """The dimensions of lists, up to the first that is 0; None if they are of different lengths."""
+    if not isinstance(value, list):
+        return ()
+    inner = {dimensions_of(one) for one in value}
+    if len(inner) > 1 or None in inner:
+        return None
+    return (len(value), *(next(iter(inner), None) or ()))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@given(data=st.data())
+def test_records_of_each_dimensions_are_a_group_in_json_and_in_columns(depth: int, data: st.DataObject) -> None:
+    values: st.SearchStrategy[object] = st.integers(0, 9)
+    kind: pyarrow.DataType = pyarrow.int64()
+    for _ in range(depth):
+        values, kind = st.lists(values, max_size=2), pyarrow.list_(kind)
+    rows = data.draw(st.lists(values, min_size=1, max_size=12))
+    metadata = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [-1] * (depth + 1)}]}
+    one = input_of(metadata, "x", "x")
+    table = ArrowRecords(pyarrow.record_batch({"x": pyarrow.array([None, *rows, None], kind)}).slice(1, len(rows)))
+    fitting = {at for at, row in enumerate(rows) if dimensions_of(row) is not None}
+    for records in (JsonRecords([orjson.dumps({"x": row}) for row in rows]), table):
+        sent = list[int]()
+        groups = groups_of(records, [one])
+        assert sorted(at for group in groups for at in group) == list(range(len(rows)))
+        for group in groups:
+            tensors, places, faults = tensors_of(selected(records, group), [one], is_json=True)
+            assert set(faults.values()) <= {"column 'x' has arrays of different lengths (tensor 'x')"}
+            sent += [group[at] for at in places]
+            flat = [numbers_of(rows[group[at]]) for at in places]
+            assert [orjson.loads(content_of(tensor)) for tensor in tensors] == [list(chain.from_iterable(flat))] * bool(
+                flat
+            )
+            assert all(math.prod(tensor.shape) == sum(map(len, flat)) for tensor in tensors)
+        assert set(sent) == fitting
+
+
+def numbers_of(value: object) -> list[object]:
+    """The numbers in lists."""
+    return [number for one in value for number in numbers_of(one)] if isinstance(value, list) else [value]
+
+
+def test_an_empty_list_is_sent_if_its_dimension_is_variable() -> None:
+    for records in (
+        JsonRecords([b'{"x":[]}'] * 2),
+        ArrowRecords(pyarrow.record_batch({"x": pyarrow.array([[], []], pyarrow.list_(pyarrow.int32()))})),
+    ):
+        for kind in ("INT64", "BYTES", "BOOL", "FP32"):
+            one = input_of({"inputs": [{"name": "x", "datatype": kind, "shape": [-1, -1]}]}, "x", "x")
+            for is_json in (True, False):
+                tensor = tensor_of(records, one, is_json=is_json)
+                assert list(tensor.shape) == [2, 0]
+                assert content_of(tensor) == b"[]" if is_json else bytes(raw_of(tensor.values, kind)) == b""
+        fixed = input_of({"inputs": [{"name": "x", "datatype": "INT64", "shape": [-1, 3]}]}, "x", "x")
+        with pytest.raises(Unfit, match="column 'x' has 0 values, the model's metadata requires 3"):
+            tensor_of(records, fixed, is_json=False)
+
+
+def test_records_with_the_same_frame_are_not_decoded_to_compare_them() -> None:
+    assert differ_in_numbers([b'{"x":[1,2.5]}', b'{"x":[null,-3e7]}'])
+    assert not differ_in_numbers([b'{"x":[1,2]}', b'{"x":[1]}'])
+    assert not differ_in_numbers([b'{"x":[]}', b'{"x":[1]}'])
+    assert not differ_in_numbers([b'{"x":[1]}', b'{"x":[ ]}'])
+    assert not differ_in_numbers([b'{"x":"[1]"}', b'{"x":[1]}'])
 
 
 def test_several_columns_are_the_values_of_a_record() -> None:
