@@ -81,7 +81,7 @@ def check_types(schema: pyarrow.Schema, columns: ColumnSelection, *, where: str)
     fed = fed_columns(schema, columns)
     for name in fed:
         field = schema.field(name)
-        if not columns.takes_any and not (_is_tensor(field.type) if columns.fed else is_number(field.type)):
+        if not columns.takes_any and not (is_tensor(field.type) if columns.fed else is_number(field.type)):
             allowed = (
                 "numbers, booleans, strings, bytes, and lists of these"
                 if columns.fed
@@ -121,11 +121,11 @@ def _is_text(kind: pyarrow.DataType) -> bool:
     )
 
 
-def _is_tensor(kind: pyarrow.DataType) -> bool:
+def is_tensor(kind: pyarrow.DataType) -> bool:
     """Whether values of the type can feed an input of the model: single ones, or in lists of any depth."""
     types = pyarrow.types
     is_bytes = bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
-    return _is_tensor(kind.value_type) if is_list(kind) else is_number(kind) or _is_text(kind) or is_bytes
+    return is_tensor(kind.value_type) if is_list(kind) else is_number(kind) or _is_text(kind) or is_bytes
 
 
 def members_of(table: pyarrow.RecordBatch) -> tuple[list[bytes], dict[int, RecordError]]:

@@ -36,20 +36,25 @@ def blocks_of(rows: Iterable[StoredResult], columns: ColumnSelection, *, run: st
         held.append(row)
         size += len(row.prediction) + len(row.copied) + (len(row.error.message) if row.error else 1)
         if size >= _BLOCK_BYTES:
-            yield _block(held, columns, run=run)
+            yield block_of_rows(held, columns, run=run)
             held, size = [], 0
     if held:
-        yield _block(held, columns, run=run)
+        yield block_of_rows(held, columns, run=run)
 
 
-def _block(rows: Sequence[StoredResult], columns: ColumnSelection, *, run: str) -> Block:
+def failed_before(run: str, index: int, error: RecordError) -> RecordError:
+    """Return the error of a record that has one in the run whose results are read."""
+    return RecordError(FAILED_BEFORE, f"record {index} failed in run {run!r}: {error.code}: {error.message}")
+
+
+def block_of_rows(rows: Sequence[StoredResult], columns: ColumnSelection, *, run: str) -> Block:
+    """Return results as records."""
     found: dict[int, bytes] = {}
     errors: dict[int, RecordError] = {}
     copied = [b""] * len(rows)
     for at, row in enumerate(rows):
         if row.error is not None:
-            text = f"record {row.index} failed in run {run!r}: {row.error.code}: {row.error.message}"
-            errors[at] = RecordError(FAILED_BEFORE, text)
+            errors[at] = failed_before(run, row.index, row.error)
             copied[at] = _copied_of_failed(row, columns)
             continue
         try:

@@ -97,7 +97,7 @@ class TableResults(ABC):
         """Yield the rows of a result file."""
         for batch in self.stored_batches(results):
             for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-                yield from _rows_of(batch.slice(start, ROWS_AT_ONCE))
+                yield from rows_of(batch.slice(start, ROWS_AT_ONCE))
 
 
 class TableWriter:
@@ -263,7 +263,7 @@ def _concatenated(parts: Sequence[tuple[pyarrow.Array, list[int]]]) -> tuple[pya
     return pyarrow.concat_arrays([column for column, _ in parts]), faults
 
 
-def _rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
+def rows_of(table: pyarrow.RecordBatch) -> Iterator[StoredResult]:
     """Yield the results in rows of a table. Raises ValueError for another table."""
     names = table.schema.names
     if not {Role.INDEX, Role.PREDICTION, Role.ERROR} <= set(names):

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from importlib import import_module
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import ValidationError
 
@@ -27,14 +27,16 @@ from inferrun.plugins import (
     Source,
     StorageObject,
     StoreContext,
-    StoredResult,
 )
 from inferrun.plugins.storage import read_spec
 from runner.contract_file import only_label
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
-from runner.stores.run_folder.results import OrderedRows, StoredResults
+from runner.stores.run_folder.results import OrderedRows, StoredResults, StoredRow
+
+if TYPE_CHECKING:
+    import pyarrow
 
 LABELS: Final = {
     "file": "file.output",
@@ -83,6 +85,14 @@ def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:
     )
 
 
+@runtime_checkable
+class StoredTables(Protocol):
+    """A format whose results are tables, of which columns are read."""
+
+    def stored_batches(self, results: BinaryIO) -> "Iterator[pyarrow.RecordBatch]":
+        """Yield the rows of a file. Raises ValueError if it is not of this format."""
+
+
 class RunResults:
     """The parts in a manifest."""
 
@@ -102,6 +112,9 @@ class RunResults:
         self._columns = columns
         self._parts = [part for part in manifest.parts if part.records]
         self.rows = OrderedRows(self._rows_of)
+        self._blocks_of: Callable[..., Iterator[Block]] = blocks_of
+        if isinstance(results.record_format, StoredTables):
+            self._blocks_of = import_module("inferrun.formats.stored_tables").blocks_of_tables
 
     def plan(self) -> InputPlan:
         """Divide each part into chunks of rows."""
@@ -123,19 +136,25 @@ class RunResults:
         """Yield the results in a range of a part. Raises InputError if they are not what was committed."""
         try:
             found = self.rows.between(self._parts[chunk.unit], chunk.first, chunk.stop)
-            yield from blocks_of(found, self._columns, run=self._run.name)
+            yield from self._blocks_of(found, self._columns, run=self._run.name)
         except ValueError as error:
             raise InputError(
                 f"input.run: the results of run {self._run.name!r} cannot be read: {error}", is_retryable=False
             ) from error
 
-    def _rows_of(self, part: ManifestPart) -> Generator[StoredResult, None, None]:
+    def _rows_of(self, part: ManifestPart) -> Generator[StoredRow, None, None]:
         with ExitStack() as opened:
             folder = opened.enter_context(spool_folder(self._context.spool_dir))
             stored = self._results.spool(part, folder)
             results = opened.enter_context(stored.results.open())
             errors = opened.enter_context(stored.errors.open()) if stored.errors else None
-            yield from self._results.record_format.read_results(results, errors)
+            record_format = self._results.record_format
+            if isinstance(record_format, StoredTables):
+                from inferrun.formats.stored_tables import table_rows  # noqa: PLC0415  needs pyarrow
+
+                yield from table_rows(record_format.stored_batches(results))
+            else:
+                yield from record_format.read_results(results, errors)
 
     def verify(self) -> None:
         """Each part was compared with the manifest when it was read."""

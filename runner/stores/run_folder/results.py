@@ -4,12 +4,12 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from inferrun.contract import InputRun
 from inferrun.formats.named_columns import STORED_RESULTS
 from inferrun.manifest import ManifestPart, StoredFile
-from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext, StoredResult
+from inferrun.plugins import ContractError, InputError, ReadableResults, StoreContext
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import disk_errors, too_large
 from runner.stores.run_folder.files import RunFiles, copied
@@ -23,18 +23,29 @@ class SpooledPart:
     errors: LocalFile | None = None
 
 
-class OrderedRows:
+class StoredRow(Protocol):
+    """The result of one record."""
+
+    @property
+    def index(self) -> int:
+        """Index of the record within the whole input."""
+
+
+R = TypeVar("R", bound=StoredRow)
+
+
+class OrderedRows(Generic[R]):
     """The rows of parts. Whoever reads one range after the other reads each part once."""
 
-    def __init__(self, opened: Callable[[ManifestPart], Generator[StoredResult, None, None]]) -> None:
+    def __init__(self, opened: Callable[[ManifestPart], Generator[R, None, None]]) -> None:
         """`opened` returns the rows of a part from the first one."""
         self._opened = opened
-        self._rows: Generator[StoredResult, None, None] | None = None
-        self._held: StoredResult | None = None
+        self._rows: Generator[R, None, None] | None = None
+        self._held: R | None = None
         self._next = "", -1
         """The file of the part that is read, and the index before which all its rows were read; negative: unknown."""
 
-    def between(self, part: ManifestPart, first: int, stop: int) -> Iterator[StoredResult]:
+    def between(self, part: ManifestPart, first: int, stop: int) -> Iterator[R]:
         """Yield the rows of a part with indexes from `first` to `stop`, without `stop`. Raises what the rows raise."""
         file, index = self._next
         if file != part.file or not 0 <= index <= first:
