@@ -20,7 +20,8 @@ import orjson
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.bytes_in_json import base64_of
 from inferrun.formats.csv.cells import Cell, Quoted, marked_records
-from inferrun.formats.json_text import array_of, copied_texts, error_of, error_text, json_texts, text_of, texts_of
+from inferrun.formats.exact_json import exact_value
+from inferrun.formats.json_text import array_of, copied_members, error_of, error_text, json_texts, text_of, texts_of
 from inferrun.formats.jsonl.results import error_line
 from inferrun.plugins import (
     ID_COLUMN,
@@ -96,22 +97,23 @@ class CsvWriter:
 
     def write(self, batch: Batch, results: Results) -> None:
         """Append the rows of a batch."""
-        self._counts += results.counts
         ids = batch.ids or [None] * len(batch)
-        copied = copied_texts(batch) or [b""] * len(batch)
+        copied, failures = copied_members(batch)
+        copied, failures = copied or [b""] * len(batch), {**failures, **results.errors}
+        self._counts += ResultCounts(len(batch) - len(failures), len(failures))
         predictions, errors = list(json_texts(results.values)), [_NULL] * len(batch)
-        for at, error in sorted(results.errors.items()):
+        for at, error in sorted(failures.items()):
             predictions[at], errors[at] = _NULL, error_text(error)
             self._errors.write(error_line(batch.first + at, ids[at], copied[at], error))
         columns: dict[str, Sequence[bytes]] = {}
         if any(one is not None for one in ids):
             columns[ID_COLUMN] = texts_of(ids)
         if batch.copied is not None:
-            objects: list[dict[str, Json]] = orjson.loads(array_of([b"{%b}" % members for members in copied]))
+            objects: list[dict[str, Json]] = exact_value(array_of([b"{%b}" % members for members in copied]))
             names = dict.fromkeys(name for one in objects for name in one)
             columns |= {name: texts_of([one.get(name) for one in objects]) for name in names}
             columns |= _bytes_in(batch.copied)
-        columns[_PREDICTION] = [text_of(orjson.loads(one)) if _BLANKS.search(one) else one for one in predictions]
+        columns[_PREDICTION] = [text_of(exact_value(one)) if _BLANKS.search(one) else one for one in predictions]
         header = (_INDEX, *columns, _ERROR)
         if not self._pieces or self._pieces[-1][0] != header:
             self._pieces.append((header, io.BytesIO()))

@@ -19,6 +19,7 @@ from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.formats.result_schema import ERROR_TYPE, parse_type, result_schema
 from inferrun.plugins import (
+    ArrowRecords,
     Batch,
     Block,
     Json,
@@ -201,3 +202,33 @@ def test_a_copied_value_that_json_does_not_have_is_read_as_text(
     content.seek(0)
     (row,) = PARQUET.read_results(content)
     assert row.copied == b'"copied":' + text
+
+
+@pytest.mark.parametrize("form", [JSONL, CSV], ids=lambda form: form.results_suffix)
+def test_a_copied_value_that_has_no_text_is_an_error_of_its_record(form: Written) -> None:
+    days = pyarrow.record_batch({"day": pyarrow.array([0, 10**8], pyarrow.date32())})
+    content, errors = written(form, Results(texts(1, 2)), copied=ArrowRecords(days))
+    rows = list(form.read_results(io.BytesIO(content)))
+    assert [(row.copied, row.prediction) for row in rows] == [(b'"day":"1970-01-01"', b"1"), (b'"day":null', b"")]
+    assert rows[1].error is not None
+    assert (rows[1].error.code, len(errors.splitlines())) == ("invalid_input", 1)
+
+
+@pytest.mark.parametrize("form", READABLE, ids=lambda form: form.results_suffix)
+def test_numbers_keep_their_texts_in_results_that_are_read_again(form: Written) -> None:
+    copied = [b'"n":123456789012345678.25,"o":{"a": [1.000000000000000001]}', b'"n":0.1,"o":1']
+    content, _ = written(form, Results(texts(1, 2)), copied=JsonRecords(copied))
+    found = [row.copied.replace(b" ", b"") for row in form.read_results(io.BytesIO(content))]
+    assert found == [one.replace(b" ", b"") for one in copied]
+
+
+def test_a_number_that_a_column_would_round_is_an_error_of_its_record() -> None:
+    copied = JsonRecords([b'"n":0.1', b'"n":123456789012345678.25'])
+    schema = schema_of({"copied": copied.part(0, 1)}, "int64")
+    out = io.BytesIO()
+    writer = PARQUET.writer(out, io.BytesIO(), schema=schema)
+    records = texts(1, 2)
+    writer.write(Batch(first=0, records=records, copied=copied), Results(records))
+    counts = writer.close()
+    assert (counts.completed, counts.failed) == (1, 1)
+    assert PARQUET.read_table(out.getvalue()).column("n").to_pylist() == [0.1, None]
