@@ -25,11 +25,11 @@ _HEAD: Final = ("software", "version", "files", "right", "wrong")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one software; `wrong` names files that it now reads differently, or why it wrote none."""
+    """What became of one software; `wrong` has the files that it now reads differently, `error` why it wrote none."""
 
-    software: Software
     right: int = 0
     wrong: tuple[str, ...] = ()
+    error: str = ""
 
 
 def main() -> int:
@@ -53,7 +53,7 @@ def main() -> int:
     for one in chosen:
         outcomes.append(outcome := _rewritten(one, fresh / one.name))
         count = outcome.right + len(outcome.wrong)
-        _say(_cells(one.name, one.version, count, outcome.right, "; ".join(outcome.wrong) or 0))
+        _say(_cells(one.name, one.version, count, outcome.right, outcome.error or "; ".join(outcome.wrong) or 0))
         if given.update and (fresh / one.name / EXPECTED).exists():
             _replace(one.folder, fresh / one.name)
     for one in known.values():
@@ -67,7 +67,7 @@ def main() -> int:
         _say(f"kept {fresh}")
     else:
         shutil.rmtree(fresh)
-    return 1 if code or any(one.wrong for one in outcomes) else 0
+    return 1 if code or any(one.wrong or one.error for one in outcomes) else 0
 
 
 def _rewritten(software: Software, out: Path) -> Outcome:
@@ -77,13 +77,13 @@ def _rewritten(software: Software, out: Path) -> Outcome:
         environment = provide(software)
         run([*environment.command, out], extra_env=environment.variables, cwd=software.folder, timeout=WRITE_SECONDS)
     except DevClusterError as error:
-        return Outcome(software, wrong=(" ".join([error.message, *error.detail.splitlines()[-1:]]),))
+        return Outcome(error=" ".join([error.message, *error.detail.splitlines()[-1:]]))
     if not (out / EXPECTED).exists():
-        return Outcome(software, wrong=(f"its writer writes no {EXPECTED}",))
+        return Outcome(error=f"its writer writes no {EXPECTED}")
     now = readings_in(out)
     before = readings_in(software.folder) if (software.folder / EXPECTED).exists() else {}
     wrong = sorted(name for name in {*now, *before} if now.get(name) != before.get(name))
-    return Outcome(software, right=len({*now, *before}) - len(wrong), wrong=tuple(wrong))
+    return Outcome(right=len({*now, *before}) - len(wrong), wrong=tuple(wrong))
 
 
 def _replace(folder: Path, fresh: Path) -> None:

@@ -79,6 +79,61 @@ func read(one row) map[string]any {
 	}
 }
 
+// Each codec and encoding of Go's writer, in pages and groups of few rows.
+type encoded struct {
+	ID      int32   `parquet:"id,delta"`
+	Plain   string  `parquet:"plain,uncompressed"`
+	Snappy  string  `parquet:"snappy,snappy,delta"`
+	Gzip    string  `parquet:"gzip,gzip"`
+	Brotli  string  `parquet:"brotli,brotli,dict"`
+	Lz4     string  `parquet:"lz4,lz4"`
+	Zstd    []byte  `parquet:"zstd,zstd,delta"`
+	Split   float64 `parquet:"split,split"`
+	Split32 float32 `parquet:"split32,split,zstd"`
+	Dict    *int64  `parquet:"dict,dict"`
+	Places  []place `parquet:"places,list"`
+}
+
+func writeEncoded(path string) []map[string]any {
+	file := must(os.Create(path))
+	writer := parquet.NewGenericWriter[encoded](file, parquet.PageBufferSize(64), parquet.DataPageVersion(2),
+		parquet.BloomFilters(parquet.SplitBlockFilter(10, "snappy")), parquet.DataPageStatistics(true))
+	half := 0.5
+	for at := range 40 {
+		text := strconv.Itoa(at % 7)
+		one := encoded{
+			ID: int32(at), Plain: text, Snappy: "snappy " + text, Gzip: text, Brotli: text, Lz4: text, Zstd: []byte{byte(at), 255},
+			Split: float64(at) / 3, Split32: float32(at) / 3,
+		}
+		if at%3 > 0 {
+			number := int64(at % 5)
+			one.Dict = &number
+			one.Places = []place{{text, &half}, {"", nil}}[:at%3]
+		}
+		must(writer.Write([]encoded{one}))
+		if at%16 == 15 {
+			if err := writer.Flush(); err != nil {
+				panic(err)
+			}
+		}
+	}
+	if err := writer.Close(); err != nil {
+		panic(err)
+	}
+	found := []map[string]any{}
+	for _, one := range must(parquet.ReadFile[encoded](path)) {
+		places := one.Places
+		if places == nil {
+			places = []place{}
+		}
+		found = append(found, map[string]any{
+			"id": one.ID, "plain": one.Plain, "snappy": one.Snappy, "gzip": one.Gzip, "brotli": one.Brotli, "lz4": one.Lz4,
+			"zstd": bytesOf(one.Zstd), "split": one.Split, "split32": one.Split32, "dict": one.Dict, "places": places,
+		})
+	}
+	return found
+}
+
 func abs(value int64) int64 { return max(value, -value) }
 
 func main() {
@@ -109,7 +164,7 @@ func main() {
 	for _, one := range must(parquet.ReadFile[row](path)) {
 		found = append(found, read(one))
 	}
-	content := must(json.MarshalIndent(map[string]any{"types.parquet": found}, "", " "))
+	content := must(json.MarshalIndent(map[string]any{"types.parquet": found, "encoded.parquet": writeEncoded(filepath.Join(out, "files", "encoded.parquet"))}, "", " "))
 	if err := os.WriteFile(filepath.Join(out, "expected.json"), append(content, '\n'), 0o644); err != nil {
 		panic(err)
 	}
