@@ -40,7 +40,7 @@ def kind_of(head: bytes) -> str:
     return _NAMES[found.lastindex - 1] if found and found.lastindex else ""
 
 
-def as_kind(head: bytes) -> str:
-    """Return the rest of a sentence about a file that is not what it should be; empty if it is not known what it is."""
+def as_kind(head: bytes, *, expected: str) -> str:
+    """Return the rest of a sentence about a file that cannot be read as what it should be; empty if that is what it is."""
     kind = kind_of(head)
-    return f"; it is {kind}" if kind else ""
+    return f"; it is {kind}" if kind not in ("", expected) else ""

@@ -242,6 +242,6 @@ def reading(file: InputFile, *, form: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         with file.open() as source:
-            kind = as_kind(source.read(HEAD))
+            kind = as_kind(source.read(HEAD), expected=form)
         text = f"{file.name} cannot be read as {form}: {type(error).__name__}{kind}"
         raise InputError(text, is_retryable=False) from error

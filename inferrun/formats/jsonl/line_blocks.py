@@ -6,7 +6,7 @@ A line belongs to the range that contains its first byte, so ranges that cover a
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from inferrun.formats.file_kinds import kind_of
+from inferrun.formats.file_kinds import HEAD, kind_of
 from inferrun.plugins import InputError, InputFile
 
 BOM = b"\xef\xbb\xbf"
@@ -41,7 +41,7 @@ def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece
 
 def check_text(head: bytes, file: InputFile) -> None:
     """Raise InputError for a file that begins as no text does; `head`: its first bytes."""
-    if kind := kind_of(head):
+    if kind := kind_of(head) or ("binary data" if b"\0" in head[:HEAD] else ""):
         text = f"{file.name} is {kind}, which this format does not read; convert it, or set the format that it has"
         raise InputError(text, is_retryable=False)
 

@@ -75,3 +75,11 @@ def test_a_table_of_another_format_is_named(tmp_path: Path) -> None:
         InputError, match=r"rows\.parquet cannot be read as Parquet: ArrowInvalid; it is an Arrow IPC file"
     ):
         PARQUET.schema(file_of(path))
+
+
+def test_a_damaged_table_is_not_called_what_it_should_be(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(TABLE, path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"rows\.parquet cannot be read as Parquet: ArrowInvalid$"):
+        PARQUET.schema(file_of(path))
