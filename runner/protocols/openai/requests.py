@@ -24,6 +24,9 @@ _READ_CHARACTERS: Final = 1000
 """Of a server's text, each of whose words is searched for in the request."""
 
 
+_FORM: Final = "the line must be a JSON object with custom_id, method, url and body"
+
+
 class InvalidRequest(ValueError):
     """A record that is not a request of OpenAI's Batch API."""
 
@@ -36,27 +39,31 @@ def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
     try:
         found = members_of(line.decode(), within="body")
     except ValueError as error:  # also that of the decoder, and of bytes that are not text
-        text = "the line must be a JSON object with custom_id, method, url and body"
+        text = _FORM
         if line.lstrip().startswith(b"{"):
             text = "the line is not valid JSON"
         if isinstance(error.__cause__, RecursionError):
             text = "the line is nested too deeply"
         raise InvalidRequest(text) from error
-    for path in (("custom_id",), ("method",), ("url",), ("body",), ("body", "model"), ("body", "stream")):
-        if path in found.repeated:
-            raise InvalidRequest(f"{'.'.join(path)} is there twice")
+    for member in (("custom_id",), ("method",), ("url",), ("body",), ("body", "model"), ("body", "stream")):
+        if member in found.repeated:
+            raise InvalidRequest(f"{'.'.join(member)} is there twice")
+    # The batch files of Mistral have no url; those of Anthropic, Vertex AI, Gemini and Bedrock have other members.
+    if missing := [name for name in ("custom_id", "url", "body") if (name,) not in found.spans]:
+        raise InvalidRequest(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; {_FORM}")
     url = found.string("url")
     if found.string("custom_id") is None:
         raise InvalidRequest("custom_id must be a string")
     if found.raw("method") and found.string("method") != "POST":
         raise InvalidRequest("method must be POST")
-    if url not in OPENAI_PATHS:
+    path = url if url in OPENAI_PATHS else f"/v1{url}"  # the batch files of Azure OpenAI have /chat/completions
+    if path not in OPENAI_PATHS:
         raise InvalidRequest(f"url must be one of {', '.join(OPENAI_PATHS)}")
     if not found.raw("body").startswith("{"):
         raise InvalidRequest("body must be a JSON object")
     if found.raw("body", "stream") not in {"", "false", "null"}:
         raise InvalidRequest("body.stream must be false")
-    return url, _body_of(found, model=model).encode()
+    return path, _body_of(found, model=model).encode()
 
 
 def _body_of(found: Members, *, model: str) -> str:

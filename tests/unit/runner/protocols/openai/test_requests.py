@@ -105,6 +105,11 @@ def test_every_byte_of_any_body_but_its_model_arrives(
         (b'{"custom_id":1,"url":"/v1/completions","body":{}}', "custom_id must be a string"),
         (b'{"custom_id":"\\ud800","url":"/v1/completions","body":{}}', "custom_id must be a string"),
         (b'{"custom_id":"a","method":"GET","url":"/v1/completions","body":{}}', "method must be POST"),
+        (b'{"custom_id":"a","url":"/completion","body":{}}', "url must be one of"),
+        (b'{"custom_id":"a","body":{"messages":[]}}', "url is missing; the line must be a JSON object with"),  # Mistral
+        (b'{"custom_id":"a","params":{"messages":[]}}', "url, body are missing"),  # Anthropic
+        (b'{"request":{"contents":[]}}', "custom_id, url, body are missing"),  # Vertex AI
+        (b'{"recordId":"a","modelInput":{}}', "custom_id, url, body are missing"),  # Bedrock
         (LINE % (b'{"prompt": %b}' % DEEPER), "nested too deeply"),
     ],
 )
@@ -116,6 +121,11 @@ def test_a_line_that_is_no_request_is_described(line: bytes, why: str) -> None:
 @pytest.mark.parametrize("stream", [b"false", b"null"])
 def test_a_request_may_say_that_it_streams_nothing(stream: bytes) -> None:
     assert parse_request(LINE % (b'{"stream":%b}' % stream), model="")[1] == b'{"stream":%b}' % stream
+
+
+def test_the_paths_of_azure_are_understood() -> None:
+    line = b'{"custom_id":"a","method":"POST","url":"/chat/completions","body":{"messages":[]}}'
+    assert parse_request(line, model="")[0] == "/v1/chat/completions"
 
 
 @pytest.mark.parametrize("url", ["/v1/rerank", "/v1/score", "/v1/moderations", "/v2/rerank", "/rerank"])
