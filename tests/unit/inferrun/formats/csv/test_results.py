@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.formats.csv.format import CSV
-from inferrun.plugins import ArrowRecords, Batch, Json, JsonRecords, Results, StoredResult
+from inferrun.plugins import ArrowRecords, Batch, Json, JsonRecords, ResultCounts, Results, StoredResult
 from runner.stores.file.local_files import MemoryFile
 
 LOOK_LIKE_JSON = (
@@ -141,6 +141,23 @@ def test_bytes_and_decimals_have_one_form_in_a_column() -> None:
     assert [row["price"] for row in rows] == ["123.45", "-1.00", ""]
     copied = values(out.getvalue(), "raw", "few", "price")[0][1]
     assert copied == {"raw": {"b64": "AGE="}, "few": {"b64": "YWI="}, "price": "123.45"}
+
+
+def test_a_value_that_cannot_be_written_is_an_error_of_its_record() -> None:
+    """DuckDB 2.0.1 writes an infinite date as the last day of 32 bits, fastparquet 2026.9.0 two days as a time of day."""
+    table = pyarrow.record_batch(
+        {
+            "day": pyarrow.array([2**31 - 1, 0, 0], pyarrow.int32()).cast(pyarrow.date32()),
+            "took": pyarrow.array([0, 2 * 86_400_000_000, 1], pyarrow.int64()).cast(pyarrow.time64("us")),
+        }
+    )
+    out, errors, predictions = io.BytesIO(), io.BytesIO(), JsonRecords([b"1"] * 3)
+    writer = CSV.writer(out, errors)
+    writer.write(Batch(first=0, records=predictions, copied=ArrowRecords(table)), Results(predictions))
+    assert writer.close() == ResultCounts(1, 2)
+    found = read(out.getvalue())
+    assert [one.error.code if one.error else None for one in found] == ["invalid_input", "invalid_input", None]
+    assert errors.getvalue().count(b"\n") == 2
 
 
 def test_results_of_the_first_version_can_be_read() -> None:
