@@ -12,7 +12,16 @@ from typing import Final
 from urllib.parse import unquote
 
 from inferrun.formats.partitions import PartitionValue
-from inferrun.formats.skipped_files import EMPTY, HIDDEN, NESTED_FOLDER, listed, why_skipped
+from inferrun.formats.skipped_files import (
+    EMPTY,
+    HIDDEN,
+    NESTED_FOLDER,
+    OTHER_CASE,
+    OTHER_EXTENSION,
+    extension_of,
+    listed,
+    why_skipped,
+)
 from inferrun.plugins import InputError, PlannedObject, Skipped
 from inferrun.suggestions import did_you_mean
 
@@ -64,7 +73,9 @@ class Dataset:
         if self.objects or allow_empty or any(one.reason == EMPTY for one in self.skipped):
             return self
         kinds = " or ".join(f"*{suffix}" for suffix in suffixes or ("",))
-        raise InputError(f"{where} no {kinds} file; it {contents}")
+        is_mixed = any(one.reason == OTHER_EXTENSION for one in self.skipped)
+        hint = "; to read files with another extension, set format, and a pattern such as *.txt" if is_mixed else ""
+        raise InputError(f"{where} no {kinds} file; it {contents}{hint}")
 
 
 def dataset_of(one: PlannedObject) -> Dataset:
@@ -79,20 +90,28 @@ def split_pattern(path: str) -> tuple[str, str]:
     return (path, "") if at is None else ("/".join(parts[:at]), "/".join(parts[at:]))
 
 
-def find(files: Iterable[ListedFile], *, pattern: str, suffixes: Sequence[str], field: str) -> Dataset:
+def find(
+    files: Iterable[ListedFile], *, pattern: str, suffixes: Sequence[str], field: str, is_stated: bool = False
+) -> Dataset:
     """Return which files of a folder are read, sorted by name.
+
+    If the format is stated and no file has one of its extensions, those of the only other extension are read, or those without one:
+    Spark writes JSON lines to `part-….json`, and Hive, Athena and Firehose write all formats to names such as `000000_0`.
 
     Raises InputError with the field if they are too many, or if what is read depends on a log that is not read.
     """
     matches = _matcher(pattern)
     below = [one for one in files if matches(one.name)]
     folders = {one.name[: at.start()] for one in below for at in re.finditer("/", one.name)}
+    below = [one for one in below if one.size or one.name not in folders]  # others stand for a folder
+    skipped = [_why_skipped(one, is_folder=not pattern, suffixes=suffixes) for one in below]
+    if is_stated and all(why for _, why in skipped):
+        others = {extension_of(name) for name, why in skipped if why in (OTHER_EXTENSION, OTHER_CASE)}
+        if len(others) == 1 and None not in others:
+            skipped = [_why_skipped(one, is_folder=not pattern, suffixes=()) for one in below]
     reasons: dict[str, str] = {}
     found: list[PlannedObject] = []
-    for one in below:
-        if one.name in folders and not one.size:
-            continue  # an object that stands for a folder
-        name, why = _why_skipped(one, is_folder=not pattern, suffixes=suffixes)
+    for one, (name, why) in zip(below, skipped, strict=True):
         if why == HIDDEN and suffixes and not pattern and (kind := _LOGS.get(name.rpartition("/")[2])):
             text = f"{field}: the folder is {kind}, whose log {name} says which files count; a pattern such as *{suffixes[0]}"
             raise InputError(f"{text} reads all that are there, also what was replaced", is_retryable=False)

@@ -7,6 +7,9 @@ from inferrun.formats.compressions import COMPRESSED
 from inferrun.plugins import Skipped
 from inferrun.text import one_line
 
+_OTHER_COMPRESSED: Final = frozenset({".br", ".bz2", ".deflate", ".lz4", ".lzo", ".snappy", ".xz", ".z", ".zip"})
+"""The extensions of compressions that are not read."""
+
 OTHER_EXTENSION: Final = "OtherExtension"
 OTHER_CASE: Final = "OtherCase"
 NESTED_FOLDER: Final = "NestedFolder"
@@ -39,6 +42,15 @@ def why_skipped(name: str, *, suffixes: Sequence[str]) -> str:
 
 def _has_suffix(name: str, suffixes: Sequence[str]) -> bool:
     return name.endswith(tuple(f"{suffix}{one}" for suffix in suffixes for one in ("", *COMPRESSED)))
+
+
+def extension_of(name: str) -> str | None:
+    """Return the extension before that of a compression, empty without one; None for a compression that is not read."""
+    name = name.rpartition("/")[2].lower()
+    for compressed in COMPRESSED:
+        name = name.removesuffix(compressed)
+    extension = "".join(name.rpartition(".")[1:]) if "." in name else ""
+    return None if extension in _OTHER_COMPRESSED else extension
 
 
 def listed(reasons: Mapping[str, str]) -> tuple[Skipped, ...]:

@@ -170,8 +170,8 @@ class DatasetStorage(ResourceModel):
     does not fit is an error of its record. Output: default: those of the input and of the model."""
 
     missing_columns: Literal["Fail", "Null"] | None = None
-    """Input: what happens if a file lacks a column that is used: the run fails (Fail, the default), or the column is null in its
-    records (Null)."""
+    """Input: what happens if a file, or a record of JSON lines, lacks a column that is used: the run or the record fails (Fail, the
+    default), or the column is null there (Null)."""
 
     allow_empty: bool | None = None
     """Input: whether a run whose input has no records succeeds. Default: false."""

@@ -20,6 +20,7 @@ from inferrun.formats.compressions import compressions_of
 from inferrun.formats.csv.dialect import CsvDialect
 from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import find, partitions_of, split_pattern
+from inferrun.formats.jsonl.format import Jsonl
 from inferrun.formats.named_columns import columns_of
 from inferrun.formats.partitions import DatasetFile
 from inferrun.manifest import Manifest, fingerprint_of_objects
@@ -100,11 +101,13 @@ def _reader_of_files(
     columns = columns_of(output.contract)
     if (columns or isinstance(record_format, TypedFormat)) and isinstance(record_format, ColumnFormat):
         record_format = record_format.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
+    if storage.missing_columns == "Null" and isinstance(record_format, Jsonl):
+        record_format = record_format.with_nulls()
     if storage.csv is not None and isinstance(record_format, Csv):
         record_format = record_format.with_dialect(CsvDialect.model_validate(storage.csv.to_manifest()))
 
     def read() -> Iterator[InputRow]:
-        folder, found = _find(files, storage.path, suffixes=record_format.suffixes)
+        folder, found = _find(files, storage, suffixes=record_format.suffixes)
         if not found:
             raise InputChanged(f"the input of {output.run} is not there any more: {storage.path}")
         if expected and fingerprint_of_objects((folder + one.name, one.size, one.tag) for one in found) != expected:
@@ -125,16 +128,19 @@ def _reader_of_files(
     return read
 
 
-def _find(files: Files, path: str, *, suffixes: Sequence[str]) -> tuple[str, Sequence[PlannedObject]]:
+def _find(
+    files: Files, storage: FileStorage | ObjectStorage, *, suffixes: Sequence[str]
+) -> tuple[str, Sequence[PlannedObject]]:
     """Return a folder, whose name is empty or ends with "/", and what a run reads of it."""
-    base, pattern = split_pattern(path)
+    base, pattern = split_pattern(storage.path)
     below = files.find(base)
     if [one.name for one in below] == [base]:
         folder, slash, name = base.rpartition("/")
         return folder + slash, [PlannedObject(name, below[0].size, below[0].tag)]
     folder = f"{base.rstrip('/')}/" if base else ""
     names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
-    return folder, find(names, pattern=pattern, suffixes=suffixes, field="path").objects
+    is_stated = storage.format is not None
+    return folder, find(names, pattern=pattern, suffixes=suffixes, field="path", is_stated=is_stated).objects
 
 
 @dataclass(frozen=True, slots=True)

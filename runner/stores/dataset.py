@@ -9,6 +9,7 @@ from pydantic import Field
 from inferrun.formats.csv.dialect import CsvDialect
 from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import Dataset
+from inferrun.formats.jsonl.format import Jsonl
 from inferrun.plugins import ContractError, InputFile, PlannedObject, RecordFormat, StoreContext
 from inferrun.plugins.storage import StorageSpec
 
@@ -23,9 +24,16 @@ class DatasetSpec(StorageSpec):
     missing_columns: Literal["Fail", "Null"] = Field(default="Fail", alias="missingColumns")
     allow_empty: bool = Field(default=False, alias="allowEmpty")
 
+    @property
+    def states_format(self) -> bool:
+        """Whether the format is not only the default."""
+        return "format" in self.model_fields_set
+
     def opened_format(self, context: StoreContext, *, field: str) -> RecordFormat:
         """Return the format that reads the files; `field` is that of the storage object. Raises ContractError."""
         found = context.format_named(self.format, f"{field}.format")
+        if self.missing_columns == "Null" and isinstance(found, Jsonl):
+            found = found.with_nulls()
         if self.csv is None:
             return found
         if not isinstance(found, Csv):

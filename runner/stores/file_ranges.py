@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from inferrun.formats.compressions import COMPRESSED
 from inferrun.formats.dataset import partition_folder, partitions_of
 from inferrun.formats.json_text import json_texts
+from inferrun.formats.jsonl.format import Jsonl
 from inferrun.formats.partitions import DatasetFile
 from inferrun.formats.skipped_files import NO_RECORDS, describe, listed
 from inferrun.plugins import (
@@ -81,8 +82,11 @@ class FileRanges:
         spec = self._dataset.spec
         if isinstance(self._format, TypedFormat):
             return
-        if wrong := "types" if spec.types else "missingColumns" if spec.missing_columns == "Null" else "":
-            raise ContractError(f"{self._dataset.label}.{wrong}: the format has no typed columns; use parquet or arrow")
+        if spec.types:
+            raise ContractError(f"{self._dataset.label}.types: the format has no typed columns; use parquet or arrow")
+        if spec.missing_columns == "Null" and not isinstance(self._format, Jsonl):
+            text = "each record of the format has all columns; use parquet, arrow, orc, jsonl or json"
+            raise ContractError(f"{self._dataset.label}.missingColumns: {text}")
 
     def plan(self) -> InputPlan:
         """Divide all files into chunks and count the records. Raises InputError if there are none and must be some."""

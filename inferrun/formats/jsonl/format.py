@@ -42,12 +42,17 @@ class Jsonl(JsonlResults):
 
     suffixes: tuple[str, ...] = (SUFFIX,)
 
-    def __init__(self, columns: ColumnSelection = ALL_COLUMNS) -> None:
+    def __init__(self, columns: ColumnSelection = ALL_COLUMNS, *, may_miss: bool = False) -> None:
         self._columns = columns
+        self._may_miss = may_miss
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these members of objects."""
-        return type(self)(columns)
+        return type(self)(columns, may_miss=self._may_miss)
+
+    def with_nulls(self) -> RecordFormat:
+        """Return the format that reads a member that an object lacks as null: Spark and dlt leave out nulls."""
+        return type(self)(self._columns, may_miss=True)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes."""
@@ -66,7 +71,7 @@ class Jsonl(JsonlResults):
     def _valid_block(self, lines: Lines) -> Block:
         if not self._columns:
             return _checked(lines)
-        block = objects_of(lines, self._columns)
+        block = objects_of(lines, self._columns, may_miss=self._may_miss)
         if not self._columns.has_names:
             _check_values(list(map(orjson.loads, json_texts(block.records))))
         return block

@@ -19,8 +19,8 @@ _WITHOUT_FRACTIONS: Final = frozenset({int, str, bool, type(None)})
 """Types of values of which no number was rounded."""
 
 
-def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
-    """Return the records of lines. Raises BadLine for one that does not have the columns."""
+def objects_of(lines: Lines, columns: ColumnSelection, *, may_miss: bool) -> Block:
+    """Return the records of lines. Raises BadLine for one that does not have the columns, unless these are then null."""
     records, ids, copied = list[bytes](), list[CustomId](), list[bytes]()
     path = json_values(lines.file)
     for at, line in enumerate(lines.texts):
@@ -32,7 +32,9 @@ def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
             raise BadLine(at, "must be a JSON object, because the config names columns")
         row |= path
         for name in columns.named:
-            if name not in row:
+            if name not in row and may_miss:
+                row[name] = None
+            elif name not in row:
                 field = field_of(name, columns)
                 raise BadLine(at, f"has no {name!r}, which {field} names; a missing value must be null")
         given = row.get(ID_COLUMN)
@@ -48,7 +50,7 @@ def objects_of(lines: Lines, columns: ColumnSelection) -> Block:
             fed = {name: row[name] for name in columns.fed_of(list(row))} if columns.has_names else row[_INPUTS]
             records.append(text_of(fed))
             if not _WITHOUT_FRACTIONS.issuperset(type(row[name]) for name in names):
-                row = exact_value(line) | path
+                row |= exact_value(line) | path
             copied.append(text_of({name: row[name] for name in names})[1:-1])
         except ValueError as error:
             raise BadLine(at, f"cannot be used: {error}") from error

@@ -77,7 +77,13 @@ def _find(opened: ExitStack, root: Path, wanted: FileInputSpec, *, suffixes: Seq
             raise NotADirectoryError
         return folder, dataset_of(_describe(folder, name))
     folder = opened.enter_context(opened_folder(root, f"{parent}/{name}"))
-    found = find(_list(folder, is_deep=bool(pattern)), pattern=pattern, suffixes=suffixes, field="input.file.path")
+    found = find(
+        _list(folder, is_deep=bool(pattern)),
+        pattern=pattern,
+        suffixes=suffixes,
+        field="input.file.path",
+        is_stated=wanted.states_format,
+    )
     what = f"{wanted.path!r} matches" if pattern else f"folder {wanted.path!r} on claim {wanted.claim_name!r} has"
     where, contents = f"input.file.path: {what}", "" if found.objects else _listing(folder)
     found = found.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)

@@ -75,7 +75,7 @@ def _find(bucket: Bucket, wanted: ObjectInputSpec, *, suffixes: Sequence[str]) -
     below = [one for one in bucket.list_below(folder) if f"{one.name}/" != folder]
     names = (replace(one, name=one.name.removeprefix(folder)) for one in below)
     field = f"input.{wanted.label}.path"
-    dataset = find(names, pattern=pattern, suffixes=suffixes, field=field)
+    dataset = find(names, pattern=pattern, suffixes=suffixes, field=field, is_stated=wanted.states_format)
     where = f"{field}: {wanted.root}/{wanted.path} {'matches' if pattern else 'is no object, and has'}"
     contents = f"contains {', '.join(one.name for one in below[:_KEYS_SHOWN]) or 'nothing'}"
     return folder, dataset.checked(suffixes=suffixes, allow_empty=wanted.allow_empty, where=where, contents=contents)

@@ -51,6 +51,36 @@ def test_what_is_not_read_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "pattern", "read"),
+    [
+        (["part-0.json", "part-1.json.gz", "_SUCCESS"], "", ["part-0.json", "part-1.json.gz"]),
+        (["000000_0", "dt=1/000001_0", ".hive-staging/x"], "", ["000000_0", "dt=1/000001_0"]),
+        (["a.txt", "a.sql"], "", []),
+        (["a.txt", "a.sql"], "*.txt", ["a.txt"]),
+        (["a.parquet", "a.json"], "", ["a.parquet"]),
+        (["A.PARQUET"], "", ["A.PARQUET"]),
+        (["part-0.json.bz2"], "", []),
+        (["old/a.json"], "", []),
+    ],
+)
+def test_a_stated_format_wins_over_the_extension(names: list[str], pattern: str, read: list[str]) -> None:
+    files = [ListedFile(name, 1, "tag") for name in names]
+    one = find(files, pattern=pattern, suffixes=SUFFIXES, field="path", is_stated=True)
+    assert names_in(one) == read
+    assert names_in(find(files, pattern=pattern, suffixes=SUFFIXES, field="path")) == [
+        name for name in read if name.endswith(".parquet")
+    ]
+
+
+def test_files_of_several_extensions_are_named_with_what_to_set() -> None:
+    one = found("a.txt", "a.sql")
+    with pytest.raises(
+        InputError, match=r"has no \*.parquet or \*.pq file; it has 2; to read .* set format, and a pattern"
+    ):
+        one.checked(suffixes=SUFFIXES, allow_empty=False, where="folder 'd' has", contents="has 2")
+
+
+@pytest.mark.parametrize(
     ("pattern", "expected"),
     [
         ("*.parquet", ["a.parquet"]),

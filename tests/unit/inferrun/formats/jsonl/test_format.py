@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from inferrun.formats.json_text import copied_texts
-from inferrun.formats.jsonl.format import JSONL
+from inferrun.formats.jsonl.format import JSONL, Jsonl
 from inferrun.plugins import Batch, Block, Chunk, ColumnSelection, Limits, RecordError, ResultCounts, Results
 from tests.unit.runner.batches import batch, decoded, file_of, results
 
@@ -234,3 +234,14 @@ def test_a_line_that_is_no_record_keeps_what_is_copied_of_it(path: Path) -> None
     (block,) = JSONL.with_columns(everything).read(file_of(path), chunk_of(0, 1000), limits=Limits())
     assert sorted(block.errors) == [1, 2, 4, 5]
     assert copied_texts(block)[1] == whole
+
+
+def test_a_member_that_an_object_lacks_can_be_null(tmp_path: Path) -> None:
+    """Spark 4.1.1 leaves out nulls, and so does dlt 1.31.0."""
+    file = file_of(lines_of(tmp_path / "a.jsonl", '{"x":1,"t":"a","n":0.10}\n{"t":"b"}\n{}\n'))
+    reader = Jsonl(ColumnSelection(fed=("x",), copied=("t", "n"))).with_nulls()
+    (block,) = reader.read(file, chunk_of(0, file.size), limits=Limits())
+    assert not block.errors
+    assert decoded(block) == [{"x": 1}, {"x": None}, {"x": None}]
+    copied = [orjson.loads(b"{%b}" % one) for one in copied_texts(block)]
+    assert copied == [{"t": "a", "n": 0.1}, {"t": "b", "n": None}, {"t": None, "n": None}]
