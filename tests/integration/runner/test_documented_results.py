@@ -26,10 +26,12 @@ SHOWN = {
 }
 
 
-def lines_for(tool: str) -> str:
-    """The lines of the page that open results with a tool, after those that find the parts."""
-    section = PAGE.read_text().split("## Without this project's library")[1].split("\n## ")[0]
-    parts, *blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+def lines_for(tool: str, title: str = "Without this project's library") -> str:
+    """The lines of a section of the page that open results with a tool, after those that find the parts."""
+    (parts, *_), blocks = (
+        re.findall(r"```python\n(.*?)```", PAGE.read_text().split(f"\n## {one}")[1].split("\n## ")[0], re.DOTALL)
+        for one in ("Without this project's library", title)
+    )
     (block,) = (block for block in blocks if re.search(rf"^(import|from) {tool}\b", block, re.MULTILINE))
     return f"{parts}\n{block}"
 
@@ -77,6 +79,27 @@ async def test_data_frames_and_duckdb_open_the_results_as_the_page_shows(file: M
     place = await results_of(file)
     for tool in ("pandas", "polars", "duckdb"):
         check_rows(tool, place=place)
+
+
+IDS_AND_ERRORS = {
+    "pandas": "[[row.custom_id, isinstance(row.error, dict)] for row in frame.itertuples()]",
+    "polars": "[[row['custom_id'], row['error'] is not None] for row in frame.iter_rows(named=True)]",
+    "duckdb": "[[custom_id, error is not None] for _, custom_id, _, error in rows]",
+}
+
+
+async def test_json_lines_are_opened_with_ids_as_texts_and_late_errors_as_the_page_shows(file: Machine) -> None:
+    late = COUNT - 1
+    file.write_rows(
+        {"custom_id": f"{index:05}", "inputs": [index, "x" if index == late else 0.5]} for index in range(COUNT)
+    )
+    ended = await file.pod(INFERRUN_CHUNK_BYTES="4096")
+    assert (ended.code, ended.result.records.failed) == (0, 1), ended.message
+    (manifest,) = file.output.rglob("manifest.json")
+    manifest.parent.rename(file.output / FOLDER)
+    for tool, shown in IDS_AND_ERRORS.items():
+        printed = output_of(f"{lines_for(tool, 'JSON lines')}\nprint(json.dumps({shown}))", place=file.output)
+        assert json.loads(printed) == [[f"{index:05}", index == late] for index in range(COUNT)], tool
 
 
 @pytest.mark.parametrize("copied", [pytest.param(["country"], marks=pytest.mark.thorough), ["country", "dt"]])
