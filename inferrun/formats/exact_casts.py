@@ -12,13 +12,14 @@ a column is converted by its structure, and the result is converted back and com
 - lists and structs: the same items, and the same members in any order; those that only the other type has are null.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate
 from math import isfinite
 from typing import Final, TypeVar
 
-import numpy
 import pyarrow
 from pyarrow import compute
 from pyarrow import types as kinds
@@ -113,8 +114,8 @@ def converted(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:  
     if kinds.is_dictionary(given):
         return converted(converted(column.dictionary, normalized(given)).take(column.indices), kind)
     if kinds.is_run_end_encoded(given):
-        rows = numpy.arange(column.offset, column.offset + len(column))
-        places = numpy.searchsorted(column.run_ends.to_numpy(), rows, side="right")
+        ends, rows = column.run_ends.to_pylist(), range(column.offset, column.offset + len(column))
+        places = [bisect_right(ends, row) for row in rows]
         return converted(converted(column.values, normalized(given)).take(pyarrow.array(places)), kind)
     if is_any_list(given) and is_any_list(kind):
         return _lists(column, kind)
@@ -146,10 +147,9 @@ def _lists(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
     """Return lists as lists of another type: built from their items and lengths, because pyarrow's cast (26.0) gives the lists of a
     view the items of other rows."""
     items = converted(column.flatten(), kind.value_type)
-    lengths = compute.fill_null(compute.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    offsets = numpy.concatenate([[0], numpy.cumsum(lengths)])
+    offsets = [0, *accumulate(compute.fill_null(compute.list_value_length(column), 0).to_pylist())]
     is_large = kinds.is_large_list(kind)
-    if not is_large and offsets[-1] > numpy.iinfo(numpy.int32).max:
+    if not is_large and offsets[-1] >= 1 << 31:
         raise ValueError("a list is too long")
     built = pyarrow.large_list(kind.value_type) if is_large else pyarrow.list_(kind.value_type)
     found = (pyarrow.LargeListArray if is_large else pyarrow.ListArray).from_arrays(

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import islice, pairwise
+from math import isfinite, isnan
 from typing import Any, Final
 
-import numpy
 import orjson
 import pyarrow
 from pyarrow import compute
@@ -125,15 +125,19 @@ def _compact(text: str) -> bytes:
 def _floats(column: pyarrow.Array) -> Texts:
     if not len(column):
         return []
-    numbers = numpy.ascontiguousarray(column.to_numpy(zero_copy_only=False))  # a null is NaN
-    if numbers.itemsize == 2:
-        numbers = numbers.astype(numpy.float64)
-    texts: Texts = list(orjson.dumps(numbers, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b","))
-    for at in numpy.flatnonzero(~numpy.isfinite(numbers)).tolist():
-        if column[at].is_valid:
-            number = numbers[at]
-            texts[at] = b'"NaN"' if number != number else b'"Infinity"' if number > 0 else b'"-Infinity"'  # noqa: PLR0124
+    numbers = column.cast(pyarrow.float64()).to_pylist()
+    texts: Texts = list(orjson.dumps(numbers)[1:-1].split(b","))
+    if pyarrow.types.is_float32(column.type):
+        texts = _each(column.cast(pyarrow.string()), _with_point)
+    for at, number in enumerate(numbers):
+        if number is not None and not isfinite(number):
+            texts[at] = b'"NaN"' if isnan(number) else b'"Infinity"' if number > 0 else b'"-Infinity"'
     return texts
+
+
+def _with_point(number: str) -> bytes:
+    """Return a number as other programs know that it is not an integer."""
+    return number.encode() if "." in number or "e" in number else b"%b.0" % number.encode()
 
 
 def _integers(column: pyarrow.Array) -> pyarrow.Array:

@@ -5,9 +5,11 @@ the results are as many rows in the same order.
 """
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.formats.bytes_in_json import json_of_other
 from inferrun.placeholders import has_placeholders
 from inferrun.plugins import ID_COLUMN
 from inferrun.resources import InferenceConfig, InferenceRun
@@ -80,9 +82,9 @@ def content_of(frame: object, *, form: str, has_columns: bool) -> bytes:
             case "csv":
                 load("pyarrow.csv", extra="results").write_csv(table, sink)
             case "jsonl" | "openai":
-                dumps = load("orjson", extra="results").dumps
+                dumps = partial(load("orjson", extra="results").dumps, default=json_of_other)
                 for row in table.to_pylist():
-                    sink.write(dumps(row if has_columns or form == _OBJECTS else _array_of(row), default=str) + b"\n")
+                    sink.write(dumps(row if has_columns or form == _OBJECTS else _array_of(row)) + b"\n")
             case _:
                 raise ResultsError(f"a data frame cannot be stored in the format {form!r}; use parquet")
     except (arrow.ArrowException, TypeError) as error:

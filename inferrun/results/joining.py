@@ -242,5 +242,6 @@ def _query(database: DatabaseRows, storage: SqlStorage, values: Sequence[str]) -
 
 def _json_of(value: object) -> Json:
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        nearest = int(value) if value == value.to_integral_value() else float(value)
+        return nearest if Decimal(repr(nearest)) == value else str(value)
     return cast("Json", value) if isinstance(value, (bool, int, float, str, list, dict, type(None))) else str(value)

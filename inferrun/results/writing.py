@@ -56,21 +56,19 @@ def _writer(
         text = io.TextIOWrapper(out, encoding="utf-8", newline="")
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(schema.names)
-        yield lambda batch: lines.writerows(map(_cells, batch.to_pylist()))
+        texts_in = load("inferrun.formats.json_columns", extra="results").texts_in
+        yield lambda batch: lines.writerows(zip(*(map(_cell, texts_in(one)) for one in batch.columns), strict=True))
         text.flush()
         text.detach()
 
 
-def _cells(row: Row) -> list[str]:
-    return [
-        "" if value is None else value if isinstance(value, str) else _dumps(value).decode() for value in row.values()
-    ]
+def _cell(text: bytes | None) -> str:
+    """Return the JSON text of a value as it is written: a string without its quotes, and null as nothing."""
+    if text is None or text == b"null":
+        return ""
+    return str(load("orjson", extra="results").loads(text)) if text.startswith(b'"') else text.decode()
 
 
-def _dumps(row: object) -> bytes:
-    found: bytes = load("orjson", extra="results").dumps(row, default=_text_of)
+def _dumps(row: Row) -> bytes:
+    found: bytes = load("orjson", extra="results").dumps(row, default=str)
     return found
-
-
-def _text_of(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

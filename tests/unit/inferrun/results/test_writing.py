@@ -76,3 +76,13 @@ def test_errors_alone_are_a_table_of_their_own(results: Results, tmp_path: Path)
 def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
     with pytest.raises(PackageMissing, match=r"no_such_package is not installed: pip install 'inferrun\[polars\]'"):
         load("no_such_package.frames", extra="polars")
+
+
+def test_a_file_with_commas_has_bytes_in_the_form_of_json(tmp_path: Path) -> None:
+    lines = [{"index": index, "prediction": value} for index, value in enumerate(({"b64": "/wA="}, {"b64": "gA=="}))]
+    parts = [("".join(json.dumps(one) + "\n" for one in lines).encode(), 2, 0)]
+    status = commit_folder(tmp_path / "out", parts, output={"file": {"claimName": "data", "path": "out"}})
+    run = {"metadata": {"name": "run"}, "spec": {"configRef": {"name": "config"}}, "status": status}
+    write_results(read_results(parse_run(run), directory=tmp_path), tmp_path / "results.csv")
+    with (tmp_path / "results.csv").open(newline="") as file:
+        assert [json.loads(row["prediction"]) for row in csv.DictReader(file)] == [one["prediction"] for one in lines]
