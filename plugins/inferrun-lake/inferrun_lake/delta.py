@@ -7,15 +7,13 @@ snapshot that it writes on, and of a late Pod and a verification only one can wi
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final
 
 import pyarrow
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
-from pyarrow import dataset
 
 from inferrun.plugins import (
     InputError,
@@ -27,14 +25,12 @@ from inferrun.plugins import (
     StoreContext,
     StoredPart,
 )
-from inferrun.plugins.limits import MIB
 from inferrun.plugins.storage import read_spec
+from inferrun_lake.delta_features import unappendable, unsupported
+from inferrun_lake.delta_rows import delta_snapshot
 from inferrun_lake.output import Fields, Outcome, RunTable, TableOutput, table_errors
-from inferrun_lake.snapshot import BATCH_ROWS, Snapshot, SnapshotSource, TableFile
+from inferrun_lake.snapshot import Snapshot, SnapshotSource
 from inferrun_lake.spec import FOLDER, DeltaInputSpec, DeltaOutputSpec, DeltaSpec, access_key, check_address
-
-_FEATURES: Final = frozenset({"appendOnly", "timestampNtz", "deletionVectors"})
-"""What a table may require of writers so that whole files can be added to it."""
 
 
 @asynccontextmanager
@@ -61,9 +57,13 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             try:
                 number = int(version) if version else wanted.version
                 table = DeltaTable(location, version=number, storage_options=options)
+                return delta_snapshot(table, context, _shown(wanted), options)
             except TableNotFoundError as error:
                 raise InputError(f"input.delta: there is no Delta table in {_shown(wanted)}") from error
-            return _snapshot(table, context, _shown(wanted))
+            except DeltaError as error:
+                if fault := unsupported(error):
+                    raise InputError(f"input.delta: {_shown(wanted)}: {fault}", is_retryable=False) from error
+                raise
 
     yield SnapshotSource(load, context, label="input.delta", allow_empty=wanted.allow_empty)
 
@@ -84,6 +84,10 @@ class DeltaRunTable(RunTable[DeltaTable]):
             return DeltaTable(self._location, storage_options=self.options)
         except TableNotFoundError:
             return None
+        except DeltaError as error:
+            if fault := unsupported(error):
+                raise OutputError(f"{self.label}: {fault}", is_retryable=False) from error
+            raise
 
     def create(self, columns: pyarrow.Schema) -> DeltaTable:
         """Write the first entry of the log."""
@@ -105,23 +109,28 @@ class DeltaRunTable(RunTable[DeltaTable]):
             actions.append(
                 AddAction(f"{FOLDER}/{one.name}", one.bytes, {}, int(time.time() * 1000), data_change=True, stats=stats)
             )
+        is_plain = table.protocol().writer_features is None  # checkpoints of others are v2, or protected
         properties = CommitProperties(app_transactions=[Transaction(self._app, outcome)], max_commit_retries=0)
+        hooks = PostCommitHookProperties(create_checkpoint=is_plain, cleanup_expired_logs=None if is_plain else False)
         try:
-            table.create_write_transaction(actions, "append", schema=table.schema(), commit_properties=properties)
-        except CommitFailedError:
+            table.create_write_transaction(
+                actions,
+                "append",
+                schema=table.schema(),
+                commit_properties=properties,
+                post_commithook_properties=hooks,
+            )
+        except CommitFailedError as error:
+            if fault := unsupported(error):  # since the run began
+                raise OutputError(f"{self.label}: {fault}", is_retryable=False) from error
             return False
         return True
 
     def obstacle(self, table: DeltaTable) -> str:
         """Read the protocol."""
-        protocol, metadata = table.protocol(), table.metadata()
-        more = sorted(set(protocol.writer_features or ()) - _FEATURES)
-        if metadata.partition_columns:
-            return f"the table is partitioned by {', '.join(metadata.partition_columns)}; use one that is not"
-        is_old = protocol.min_writer_version > 2 and not protocol.writer_features
-        if more or is_old or any("delta.invariants" in one.metadata for one in table.schema().fields):
-            return f"the table requires {', '.join(more) or 'constraints'} of writers; use another one"
-        return ""
+        if found := table.metadata().partition_columns:
+            return f"the table is partitioned by {', '.join(found)}; use one that is not"
+        return unappendable(table)
 
     def fields(self, table: DeltaTable, columns: pyarrow.Schema) -> tuple[Fields, Fields]:
         """Read the schema."""
@@ -157,31 +166,3 @@ async def _place(
 
 def _shown(spec: DeltaSpec) -> str:
     return f"s3://{spec.bucket}/{spec.path}" if spec.bucket else f"{spec.claim_name}/{spec.path}"
-
-
-def _snapshot(table: DeltaTable, context: StoreContext, location: str) -> Snapshot:
-    found = table.to_pyarrow_dataset()
-    sizes = {one["path"]: one["size_bytes"] for one in pyarrow.table(table.get_add_actions()).to_pylist()}
-    columns = context.services.used_columns(found.schema, context.columns, name=location)
-    reading = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
-
-    def file_of(fragment: dataset.Fragment) -> TableFile:
-        rows, size = fragment.count_rows(), sizes.get(fragment.path, 0)
-
-        def batches() -> Iterator[pyarrow.RecordBatch]:
-            with table_errors(InputError, f"input.delta: {fragment.path}", {}):
-                yield from fragment.to_batches(
-                    schema=found.schema,
-                    columns=columns.names,
-                    batch_size=max(1, min(BATCH_ROWS, rows * MIB // max(size, 1))),
-                    batch_readahead=1,
-                    use_threads=False,
-                    fragment_scan_options=reading,
-                )
-
-        return TableFile(fragment.path, rows, size, batches)
-
-    files = sorted(found.get_fragments(), key=lambda one: str(one.path))
-    return Snapshot(
-        location, f"delta:{table.metadata().id}@{table.version()}", columns, [file_of(one) for one in files]
-    )
