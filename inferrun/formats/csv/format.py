@@ -122,6 +122,9 @@ class Csv(CsvResults):
                 text = f"{where} names {len(names)} columns, csv.columns {len(dialect.columns)}; name as many"
                 raise InputError(text, is_retryable=False)
             return list(dialect.columns)
+        if names[0].lower().startswith("sep=") and len(names[0]) <= len("sep=;"):
+            text = f"{where} is a line for Excel that names the delimiter, which other programs take for the names of columns"
+            raise InputError(f"{text}; remove it, and set csv.delimiter unless it is a comma", is_retryable=False)
         if len(names) == 1 and (found := next((one for one in _OTHER_SEPARATORS if one in names[0]), "")):
             shown = orjson.dumps(found).decode()
             text = f"{where}: the columns are separated by {_OTHER_SEPARATORS[found]}; set csv.delimiter: {shown}"

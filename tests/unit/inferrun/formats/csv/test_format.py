@@ -75,6 +75,8 @@ def test_a_column_of_ids_is_copied() -> None:
         ("1,2\n3,4\n", "a.csv line 1: the first line must name the columns, and has only numbers"),
         ("a,a\n3,4\n", "a.csv line 1: the first line must name the columns, each once"),
         ("custom_id\n3\n", "a.csv line 1: the first line must name the columns, each once"),
+        ("sep=,\na,b\n1,2\n", "a.csv line 1 is a line for Excel that names the delimiter"),
+        ("sep=;\na;b\n1;2\n", "a.csv line 1 is a line for Excel that names the delimiter"),
     ],
 )
 def test_an_invalid_table_is_reported_with_its_line_and_no_content(text: str | bytes, message: str) -> None:
