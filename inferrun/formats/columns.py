@@ -1,8 +1,11 @@
 """Columns of files: their types, and their values as JSON and bytes. Imports pyarrow, so only runs with columns import it."""
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
+import orjson
 import pyarrow
 from pyarrow import compute
 
@@ -64,10 +67,29 @@ PARTITION: Final = b"inferrun.partition"
 """In the metadata of a column: it is in the path of a file, so it feeds the model only if it is named."""
 
 
+INDEX: Final = b"inferrun.index"
+"""In the metadata of a column: it is the index of a pandas frame, so it feeds the model only if it is named."""
+
+_UNNAMED_INDEX: Final = re.compile(r"__index_level_\d+__")
+"""The name that pandas gives to an index that has none, such as that of a frame whose rows were selected."""
+
+
+def index_columns(schema: pyarrow.Schema) -> set[str]:
+    """Return the columns that are the index of a pandas frame, as pandas says in the metadata of a file."""
+    with suppress(ValueError, TypeError, KeyError):
+        levels = orjson.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        return {name for name in levels if isinstance(name, str)}  # others are ranges, which no column has
+    return set()
+
+
 def fed_columns(schema: pyarrow.Schema, columns: ColumnSelection) -> list[str]:
     """Return the columns that feed the model."""
-    names = [one.name for one in schema if columns.has_names or PARTITION not in (one.metadata or {})]
+    names = [one.name for one in schema if columns.has_names or not _is_aside(one)]
     return columns.fed_of(names)
+
+
+def _is_aside(field: pyarrow.Field) -> bool:
+    return bool({PARTITION, INDEX} & {*(field.metadata or {})} or _UNNAMED_INDEX.fullmatch(field.name))
 
 
 def needed_columns(schema: pyarrow.Schema, columns: ColumnSelection) -> list[str]:

@@ -68,36 +68,37 @@ def divided(
     return pyarrow.concat_arrays([first, second]), faults + [half + at for at in more]
 
 
+def with_parts(kind: pyarrow.DataType, change: Callable[[pyarrow.DataType], pyarrow.DataType]) -> pyarrow.DataType:
+    """Return a type whose single values, in the order of its columns in a file, have changed types. Views of lists become lists."""
+    if kinds.is_fixed_size_list(kind):
+        return pyarrow.list_(with_parts(kind.value_type, change), kind.list_size)
+    if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
+        return pyarrow.large_list(with_parts(kind.value_type, change))
+    if is_any_list(kind):
+        return pyarrow.list_(with_parts(kind.value_type, change))
+    if kinds.is_map(kind):
+        return pyarrow.map_(with_parts(kind.key_type, change), with_parts(kind.item_type, change))
+    if kinds.is_struct(kind):
+        return pyarrow.struct([one.with_type(with_parts(one.type, change)) for one in kind])
+    return change(kind)
+
+
 def stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
     """Return the type as files have it: JSON texts are strings."""
-    if kind == pyarrow.json_():
-        return pyarrow.string()
-    if kinds.is_struct(kind):
-        return pyarrow.struct([one.with_type(stored_type(one.type)) for one in kind])
-    return kind
+    return with_parts(kind, lambda one: pyarrow.string() if one == pyarrow.json_() else one)
 
 
-def normalized(kind: pyarrow.DataType) -> pyarrow.DataType:  # noqa: PLR0911  a table of types
+def normalized(kind: pyarrow.DataType) -> pyarrow.DataType:
     """Return a type without the ways in which it is stored: dictionaries, views, runs and small decimals."""
+    return with_parts(kind, _normalized_part)
+
+
+def _normalized_part(kind: pyarrow.DataType) -> pyarrow.DataType:
     if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
         return normalized(kind.value_type)
-    if kinds.is_string_view(kind):
-        return pyarrow.string()
-    if kinds.is_binary_view(kind):
-        return pyarrow.binary()
     if kinds.is_decimal32(kind) or kinds.is_decimal64(kind):
         return pyarrow.decimal128(kind.precision, kind.scale)
-    if kinds.is_fixed_size_list(kind):
-        return pyarrow.list_(normalized(kind.value_type), kind.list_size)
-    if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
-        return pyarrow.large_list(normalized(kind.value_type))
-    if kinds.is_list(kind) or kinds.is_list_view(kind):
-        return pyarrow.list_(normalized(kind.value_type))
-    if kinds.is_map(kind):
-        return pyarrow.map_(normalized(kind.key_type), normalized(kind.item_type))
-    if kinds.is_struct(kind):
-        return pyarrow.struct([one.with_type(normalized(one.type)) for one in kind])
-    return kind
+    return {pyarrow.string_view(): pyarrow.string(), pyarrow.binary_view(): pyarrow.binary()}.get(kind, kind)
 
 
 def _is_text(kind: pyarrow.DataType) -> bool:
@@ -182,7 +183,9 @@ def _single_values(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Arr
     if _is_text(kind) and (kinds.is_time(given) or kinds.is_duration(given)):  # no cast back
         is_same = not compute.any(compute.starts_with(found, "<")).as_py()
     else:
-        is_same = _is_same(found.cast(given), column)
+        is_decimal = kinds.is_integer(kind) and kinds.is_decimal(given)  # as in `_between`
+        back = found.cast(pyarrow.string()) if is_decimal else found
+        is_same = _is_same(back.cast(given), column)
     if not is_same:
         raise ValueError("a value has no equal")
     return found

@@ -12,7 +12,7 @@ import pyarrow
 from pyarrow import dataset
 
 from inferrun.formats.table_reader import Group, OpenedTable, TableReader
-from inferrun.plugins import ContractError, InputFile, ResultWriter
+from inferrun.plugins import ContractError, InputError, InputFile, ResultWriter
 
 
 class Orc(TableReader):
@@ -24,7 +24,7 @@ class Orc(TableReader):
 
     def opened(self, file: InputFile, stack: ExitStack) -> OpenedTable:
         """Open a file."""
-        return _OrcFile(stack.enter_context(file.open()), file.size)
+        return _OrcFile(stack.enter_context(file.open()), file.size, file.name)
 
     def writer(self, *_: object, **_more: object) -> ResultWriter:
         """Raise ContractError."""
@@ -32,7 +32,8 @@ class Orc(TableReader):
 
 
 class _OrcFile:
-    def __init__(self, source: BinaryIO, size: int) -> None:
+    def __init__(self, source: BinaryIO, size: int, name: str) -> None:
+        self._name = name
         self._content = dataset.OrcFileFormat().make_fragment(pyarrow.PythonFile(source, "r"))
         self.schema: pyarrow.Schema = self._content.physical_schema
         names = self.schema.names
@@ -45,7 +46,17 @@ class _OrcFile:
         found: Iterator[pyarrow.RecordBatch] = self._content.to_batches(
             columns=columns, batch_size=rows, batch_readahead=0, fragment_readahead=0, use_threads=False
         )
-        return found
+        try:
+            yield from found
+        except pyarrow.ArrowInvalid as error:
+            if "out of range for nanosecond" not in str(error):  # pyarrow (26.0) has no other unit for ORC
+                raise
+            times = [name for name in columns if "timestamp[ns" in str(self.schema.field(name).type)]
+            text = f"{self._name} has a time before 1677-09-21 or after 2262-04-11 in {' or '.join(map(repr, times))}"
+            raise InputError(
+                f"{text}, which the reader of ORC does not have; write Parquet, or a date or text, or do not use the column",
+                is_retryable=False,
+            ) from error
 
 
 ORC = Orc()

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import pyarrow
 
-from inferrun.formats.columns import PARTITION, ROWS_PER_BLOCK, block_of
+from inferrun.formats.columns import INDEX, PARTITION, ROWS_PER_BLOCK, block_of, index_columns
 from inferrun.formats.exact_casts import cast_exactly
 from inferrun.formats.file_kinds import HEAD, as_kind
 from inferrun.formats.partitions import partition_of, scalar_of
@@ -91,10 +91,14 @@ class TableReader:
         """Return the columns of a file and of its path. Where both have one, that of the path is used."""
         with ExitStack() as stack, reading(file, form=self.form):
             found = self.opened(file, stack).schema
-            partition = _path_columns(file)
+            partition, index = _path_columns(file), index_columns(found)
             return pyarrow.schema(
                 [
-                    *(one for one in found if one.name not in partition),
+                    *(
+                        one.with_metadata({**(one.metadata or {}), INDEX: b"1"}) if one.name in index else one
+                        for one in found
+                        if one.name not in partition
+                    ),
                     *(pyarrow.field(name, value.type, metadata={PARTITION: b"1"}) for name, value in partition.items()),
                 ]
             )
@@ -123,10 +127,10 @@ class TableReader:
         try:
             while True:
                 with reading(file, form=self.form):
-                    batch = cursor.next(chunk.end)
-                if batch is None:
-                    break
-                yield self._block(batch, file, row=cursor.row - batch.num_rows)
+                    if (batch := cursor.next(chunk.end)) is None:
+                        break
+                    block = self._block(batch, file, row=cursor.row - batch.num_rows)
+                yield block
             self._cursor, cursor = cursor, None
         finally:
             if cursor:
@@ -161,7 +165,14 @@ class TableReader:
             elif batch.schema.get_field_index(wanted.name) < 0:
                 column = pyarrow.nulls(batch.num_rows, wanted.type)
             else:
-                column, bad = cast_exactly(batch.column(wanted.name), wanted.type)
+                given = batch.column(wanted.name)
+                try:
+                    column, bad = cast_exactly(given, wanted.type)
+                except pyarrow.ArrowException as error:  # not one of the file
+                    text = (
+                        f"{file.name}: column {wanted.name!r} has type {given.type}, which cannot become {wanted.type}"
+                    )
+                    raise InputError(text, is_retryable=False) from error
             columns.append(column)
             text = f"the value of column {wanted.name!r} is not of type {wanted.type}"
             errors = {at: not_sent(f"{file.name}, row {row + at + 1}: {text}") for at in bad} | errors

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow
 from pyarrow import types as kinds
 
-from inferrun.formats.columns import PARTITION, UNREAD, check_types, is_list, needed_columns
+from inferrun.formats.columns import INDEX, PARTITION, UNREAD, check_types, is_list, needed_columns
 from inferrun.formats.exact_casts import check_cast, normalized
 from inferrun.formats.named_columns import check_copied, check_names
 from inferrun.plugins import ColumnSelection, InputError, InputFile
@@ -99,8 +99,8 @@ def unified(schemas: Iterable[tuple[str, pyarrow.Schema]], rules: SchemaRules) -
             text = f'{lacking} has no column {missing or added!r}, which {having} has; set missingColumns: "Null", or add it'
             raise InputError(text, is_retryable=False)
         for given in schema:
-            if given.metadata and PARTITION in given.metadata:
-                marks[given.name] = given.metadata
+            if mark := {key: value for key, value in (given.metadata or {}).items() if key in (PARTITION, INDEX)}:
+                marks[given.name] = mark
             _add(given, found, origin, file=name, rules=rules)
         files.append(name)
     return pyarrow.schema([pyarrow.field(name, kind, metadata=marks.get(name)) for name, kind in found.items()])

@@ -5,16 +5,19 @@ Imports pyarrow, so only runs that name this format load it.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import ExitStack
+from itertools import islice
 from struct import Struct
 from typing import BinaryIO, Final
 
 import pyarrow
 from pyarrow import parquet
 
-from inferrun.formats.columns import UNREAD
-from inferrun.formats.table_reader import Group, OpenedTable, TableReader
+from inferrun.formats.columns import ROWS_PER_BLOCK, UNREAD, needed_columns
+from inferrun.formats.exact_casts import with_parts
+from inferrun.formats.parquet.int96 import exact_times, has_nanoseconds
+from inferrun.formats.table_reader import Group, TableReader, reading
 from inferrun.formats.table_results import ROWS_AT_ONCE, TableFile, TableResults
 from inferrun.plugins import InputError, InputFile
 from inferrun.plugins.limits import KIB, MIB
@@ -29,6 +32,9 @@ _SIGNATURE: Final = 28
 """Bytes of a signature at the end of a footer that is readable while columns are encrypted (Parquet's modular encryption). The
 process ends when pyarrow 26.0.1 is asked for the metadata of such a column without its key."""
 
+_BATCHES: Final = 64
+"""Blocks that are read to find out whether times have nanoseconds: a million rows."""
+
 _GROUP_BYTES: Final = 16 * MIB
 """Memory of the results that are held for a row group."""
 
@@ -41,18 +47,35 @@ class Parquet(TableReader, TableResults):
     suffixes: tuple[str, ...] = (results_suffix, ".pq")
     form = "Parquet"
 
-    def opened(self, file: InputFile, stack: ExitStack) -> OpenedTable:
+    def opened(self, file: InputFile, stack: ExitStack) -> "_ParquetFile":
         """Open a file."""
         # Without a buffer, and with one that is filled ahead, all of a row group's columns are read at once.
         source = stack.enter_context(file.open())
-        content = parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False)
+
+        def read(unit: str) -> parquet.ParquetFile:
+            return parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False, coerce_int96_timestamp_unit=unit)
+
+        content = read("us")
         source.seek(file.size - _ENDING.size)
         if _ENDING.unpack(source.read(_ENDING.size))[0] == content.metadata.serialized_size + _SIGNATURE:
             text = (
                 f"{file.name} has a signed footer: columns of it are encrypted, which cannot be read; decrypt the file"
             )
             raise InputError(text, is_retryable=False)
-        return _ParquetFile(content)
+        return _ParquetFile(content, nanoseconds=lambda: read("ns"))
+
+    def schema(self, file: InputFile) -> pyarrow.Schema:
+        """Return the columns. Times of the type INT96 are in nanoseconds only if one of the first has more than microseconds."""
+        found = super().schema(file)
+        with ExitStack() as stack, reading(file, form=self.form):
+            content = self.opened(file, stack)
+            for name in content.int96 & {*needed_columns(found, self.columns)}:
+                first = islice(content.batches(0, [name], rows=ROWS_PER_BLOCK), _BATCHES) if content.groups else ()
+                if any(has_nanoseconds(batch.column(0)) for batch in first):
+                    at = found.get_field_index(name)
+                    kind = with_parts(found.field(at).type, _in_nanoseconds)
+                    found = found.set(at, found.field(at).with_type(kind))
+        return found
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
         """Begin a file whose row groups have about `_GROUP_BYTES`."""
@@ -71,21 +94,33 @@ class Parquet(TableReader, TableResults):
 
 
 class _ParquetFile:
-    def __init__(self, content: parquet.ParquetFile) -> None:
+    def __init__(self, content: parquet.ParquetFile, *, nanoseconds: Callable[[], parquet.ParquetFile]) -> None:
         self._content = content
-        self.schema: pyarrow.Schema = _marked(content.schema_arrow, str(content.schema))
+        self._nanoseconds = nanoseconds
+        self.schema: pyarrow.Schema = _with_texts(_marked(content.schema_arrow, str(content.schema)), content.schema)
         metadata = content.metadata
+        is_of_spark = any(key.startswith(b"org.apache.spark.") for key in metadata.metadata or ())
+        self.int96: Set[str] = frozenset(() if is_of_spark else _int96(content.schema))
+        """The columns of times that may have nanoseconds."""
+
         self.groups: Sequence[Group] = [
             _group_of(metadata.row_group(index)) for index in range(metadata.num_row_groups)
         ]
 
     def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:
         """Yield rows, page by page."""
-        groups = list(range(group, len(self.groups)))
-        found: Iterator[pyarrow.RecordBatch] = self._content.iter_batches(
-            batch_size=rows, row_groups=groups, columns=columns, use_threads=False
-        )
-        return found
+
+        def read(content: parquet.ParquetFile, names: list[str]) -> Iterator[pyarrow.RecordBatch]:
+            groups = list(range(group, len(self.groups)))
+            found: Iterator[pyarrow.RecordBatch] = content.iter_batches(
+                batch_size=rows, row_groups=groups, columns=names, use_threads=False
+            )
+            return found
+
+        if not (doubtful := self.int96 & {*columns}):
+            return read(self._content, columns)
+        pairs = zip(read(self._content, columns), read(self._nanoseconds(), sorted(doubtful)), strict=True)
+        return (exact_times(one, other, doubtful) for one, other in pairs)
 
 
 _UNREAD: Final = re.compile(r" \((Interval|Variant)\b[^\n]*\)(;| \{)$", re.MULTILINE)
@@ -104,6 +139,29 @@ def _marked(schema: pyarrow.Schema, text: str) -> pyarrow.Schema:
             mark = {UNREAD: f"of Parquet's type {found[1].upper()}".encode()}
             schema = schema.set(at, field.with_metadata({**(field.metadata or {}), **mark}))
     return schema
+
+
+def _int96(schema: parquet.ParquetSchema) -> Iterator[str]:
+    for at in range(len(schema)):
+        if (column := schema.column(at)).physical_type == "INT96":
+            yield column.path.partition(".")[0]
+
+
+def _in_nanoseconds(kind: pyarrow.DataType) -> pyarrow.DataType:
+    return pyarrow.timestamp("ns") if pyarrow.types.is_timestamp(kind) else kind
+
+
+def _with_texts(schema: pyarrow.Schema, stored: parquet.ParquetSchema) -> pyarrow.Schema:
+    """Return the columns of which those of the logical type ENUM are texts, as Parquet says; pyarrow (26.0) calls them bytes."""
+    is_enum = [stored.column(at).logical_type.type == "ENUM" for at in range(len(stored))]
+    if not any(is_enum):
+        return schema
+    parts = iter(is_enum)
+
+    def text(kind: pyarrow.DataType) -> pyarrow.DataType:
+        return pyarrow.string() if next(parts) else kind
+
+    return pyarrow.schema([one.with_type(with_parts(one.type, text)) for one in schema], schema.metadata)
 
 
 def _group_of(metadata: parquet.RowGroupMetaData) -> Group:

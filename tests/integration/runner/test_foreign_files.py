@@ -68,7 +68,7 @@ class Table:
         return found
 
 
-PENDING: Final = {"arrow-go/types.arrow", "dlt/rows.jsonl.gz"}
+PENDING: Final = {"dlt/rows.jsonl.gz"}
 
 
 def _suffix(name: str) -> str:

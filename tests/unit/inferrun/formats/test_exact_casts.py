@@ -233,6 +233,8 @@ def test_no_value_at_the_ends_of_a_type_is_changed_by_a_cast_to_another_type() -
         found.validate(full=True)
         assert found.type == kind
         counts["pairs"] += 1
+        is_dated = "New_York" in f"{given}{kind}"  # midnight in UTC is none there
+        assert is_dated or len(bad) < len(column) - column.null_count, f"no {given} becomes {kind}"
         for at, (before, after) in enumerate(zip(meanings(column), meanings(found), strict=True)):
             if at in bad or before is None:
                 assert after is None

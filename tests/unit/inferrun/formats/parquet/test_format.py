@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import BinaryIO
 
+import pandas
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -10,7 +11,7 @@ from pyarrow import parquet
 from inferrun.formats.json_text import json_texts
 from inferrun.formats.parquet.format import PARQUET, Parquet
 from inferrun.formats.unify import SchemaRules, schema_of
-from inferrun.plugins import Block, Chunk, InputError, Limits, Piece
+from inferrun.plugins import Block, Chunk, ColumnSelection, InputError, Limits, Piece
 from tests.unit.runner.batches import decoded, file_of
 
 
@@ -127,3 +128,20 @@ def test_an_encrypted_footer_is_named(path: Path) -> None:
     path.write_bytes(b"PARE" + path.read_bytes()[4:-4] + b"PARE")
     with pytest.raises(InputError, match="it is encrypted Parquet"):
         schema_in(path)
+
+
+def test_the_index_of_a_pandas_frame_feeds_the_model_only_if_it_is_named(path: Path) -> None:
+    frame = pandas.DataFrame({"a": [1.0, 2, 3, 4], "b": [1.0, 1, 1, 1]})
+    for stored in (frame[frame.a != 2], frame.set_index(pandas.Index([7, 9, 20, 21], name="id"))):
+        stored.to_parquet(path)
+        found = schema_in(path)
+        assert found.names == ["a", "b"]
+        index = ({*PARQUET.schema(file_of(path)).names} - {"a", "b"}).pop()
+        for columns in (ColumnSelection(fed=("a", index)), ColumnSelection(copied=(index,))):
+            assert index in schema_of([file_of(path)], PARQUET.schema, columns, SchemaRules({})).names
+
+
+@pytest.mark.parametrize("name", ["clickhouse/files/types.parquet"])
+def test_a_column_of_the_logical_type_enum_is_text(name: str) -> None:
+    stored = Path("tests/foreign") / name
+    assert PARQUET.schema(file_of(stored)).field("e").type == pyarrow.string()
