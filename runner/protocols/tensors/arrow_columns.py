@@ -4,12 +4,14 @@ texts."""
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy
 import pyarrow
 from pyarrow import compute
 
+from inferrun.formats.exact_casts import cast_exactly, converted, normalized
+from inferrun.formats.json_columns import is_any_list
 from runner.protocols.tensors.datatypes import (
     FLOATS,
     KINDS,
@@ -65,7 +67,7 @@ class ArrowColumn:
         found, faults = list[Array](), Faults()
         rows, counts = len(column), numpy.ones(len(column), numpy.int64)
         column = _plain(column)
-        while rows and _is_list(column.type):
+        while rows and is_any_list(column.type):
             sizes = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
             has_lists = counts > 0
             starts = (numpy.cumsum(counts) - counts)[has_lists]
@@ -84,7 +86,7 @@ class ArrowColumn:
         return values, list(map(_until_zero, numpy.stack(found, axis=1).tolist())), faults
 
     def converted(self, spec: TensorSpec, datatype: str) -> tuple[TensorValues, Faults]:
-        """Return the values in a datatype, and what is wrong. Decimal numbers become FP64 only if the contract states it."""
+        """Return the values in a datatype, and what is wrong. Decimals become integers, and FP64 if the contract states it."""
         types, column = pyarrow.types, self.values
         kind = column.type
         is_text = types.is_string(kind) or types.is_large_string(kind)
@@ -97,10 +99,11 @@ class ArrowColumn:
             column = column.cast(pyarrow.binary())
             missing = _at(column.is_null(), unfit("null", datatype)) if column.null_count else {}
             return compute.fill_null(column, b"") if missing else column, missing
-        if types.is_decimal(kind) and datatype == "FP64" and spec.is_stated:
-            column = column.cast(pyarrow.float64())
+        misfits = Faults()
+        if types.is_decimal(kind) and ("INT" in datatype or (datatype == "FP64" and spec.is_stated)):
+            column, misfits = _of_decimals(column, datatype)
         elif not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
-            return [], dict.fromkeys(range(len(column)), unfit(f"type {kind}", datatype) + _hint(kind))
+            return [], dict.fromkeys(range(len(column)), unfit(f"type {kind}", datatype) + _hint(kind, datatype))
         is_missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
         if is_missing is not None:
             column = compute.fill_null(column, pyarrow.scalar(0).cast(column.type))
@@ -114,17 +117,31 @@ class ArrowColumn:
             found = numpy.where(is_missing, KINDS[datatype].type("nan"), found)
         elif is_missing is not None:
             faults |= faults_at(is_missing, unfit("null", datatype))
-        return found, faults
+        return found, faults | misfits
 
 
 def _until_zero(dimensions: list[int]) -> Dimensions:
     return tuple(dimensions[: dimensions.index(0) + 1] if 0 in dimensions else dimensions)
 
 
-def _hint(kind: pyarrow.DataType) -> str:
+def _of_decimals(column: pyarrow.Array, datatype: str) -> tuple[pyarrow.Array, Faults]:
+    """Return decimals as integers, or as the nearest numbers of 64 bits if none is an integer that would be rounded."""
+    if datatype != "FP64":
+        found, bad = cast_exactly(column, pyarrow.uint64() if datatype == "UINT64" else pyarrow.int64())
+        return found, dict.fromkeys(bad, unfit("a number", datatype))
+    is_integral = compute.equal(compute.trunc(column), column).fill_null(fill_value=False)
+    _, bad = cast_exactly(column.filter(is_integral), pyarrow.float64())
+    places = numpy.flatnonzero(is_integral.to_numpy(zero_copy_only=False))[bad].tolist()
+    nearest = column.cast(pyarrow.string()).cast(pyarrow.float64())
+    return nearest, dict.fromkeys(places, f"an integer, which datatype {datatype} cannot represent exactly")
+
+
+def _hint(kind: pyarrow.DataType, datatype: str) -> str:
     types = pyarrow.types
     if types.is_decimal(kind):
-        return "; set the input's datatype to FP64, or cast it"
+        if datatype == "FP64":
+            return "; state the datatype FP64 for it in tensors.inputs"
+        return f"; set its type in types of the input to {'string' if datatype == 'BYTES' else 'double'}"
     if types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind) or types.is_duration(kind):
         return "; cast it to a number in the input, such as the seconds since a moment"
     return ""
@@ -141,26 +158,10 @@ def _at(mask: pyarrow.BooleanArray, text: str) -> Faults:
     return faults_at(mask.to_numpy(zero_copy_only=False), text)
 
 
-_VIEWS: Final = {pyarrow.string_view(): pyarrow.string(), pyarrow.binary_view(): pyarrow.binary()}
-
-
 def _plain(column: pyarrow.Array) -> pyarrow.Array:
     """Return a column without what only its representation has: dictionaries, views, extensions."""
     if isinstance(column.type, pyarrow.Bool8Type):
         return column.storage.cast(pyarrow.bool_())
     if isinstance(column, pyarrow.ExtensionArray):
         column = column.storage
-    if pyarrow.types.is_dictionary(column.type):
-        return _plain(column.dictionary_decode())
-    return column.cast(_VIEWS[column.type]) if column.type in _VIEWS else column
-
-
-def _is_list(kind: pyarrow.DataType) -> bool:
-    types = pyarrow.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
+    return converted(column, normalized(column.type))

@@ -1,6 +1,7 @@
 """Records as the tensors of a request."""
 
 import math
+from decimal import Decimal
 from itertools import chain
 
 import orjson
@@ -13,6 +14,7 @@ from inferrun.contract import InputTensor
 from inferrun.formats.json_text import differ_in_numbers
 from inferrun.formats.record_errors import not_sent, selected, with_record_errors
 from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
+from runner.protocols.tensors.arrow_columns import ArrowColumn
 from runner.protocols.tensors.columns import Tensor, Unfit, groups_of, tensor_of, tensors_of
 from runner.protocols.tensors.datatypes import raw_of
 from runner.protocols.tensors.signature import Signature, TensorSpec, signature_of
@@ -204,6 +206,8 @@ def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
     assert tensors == []
 
 
+VIEWS = pyarrow.DictionaryArray.from_arrays([0, 1, 0], pyarrow.array(["a", "b"], pyarrow.string_view()))
+
 COLUMNS = {
     "numbers": (pyarrow.array([1, None, 3], pyarrow.int64()), "FP32", {}),
     "integers that FP32 rounds": (pyarrow.array([16_777_216, 16_777_217, None], pyarrow.int64()), "FP32", {1}),
@@ -217,8 +221,30 @@ COLUMNS = {
     "bytes": (pyarrow.array([b"\xff", None, b""]), "BYTES", {1}),
     "texts of numbers": (pyarrow.array(["1", "x", "2.5"]), "FP64", {1}),
     "texts that are views": (pyarrow.array(["1", "x", "2.5"], pyarrow.string_view()), "FP64", {1}),
+    "decimals that are integers": (pyarrow.array([1, None, 2**53 + 1], pyarrow.decimal128(38, 0)), "INT64", {1}),
+    "decimals with fractions": (
+        pyarrow.array([Decimal("1.50"), Decimal(2), None], pyarrow.decimal128(5, 2)),
+        "INT32",
+        {0, 2},
+    ),
+    "decimals out of range": (pyarrow.array([2**63, 300, 1], pyarrow.decimal128(38, 0)), "INT8", {0, 1}),
+    "large decimals": (pyarrow.array([2**64 - 1, 2**64, -1], pyarrow.decimal128(38, 0)), "UINT64", {1, 2}),
+    "a dictionary of views": (
+        pyarrow.DictionaryArray.from_arrays([0, 1, 0], pyarrow.array(["a", "b"], pyarrow.string_view())),
+        "BYTES",
+        {},
+    ),
     "half precision": (pyarrow.array([1.5, None, 2.0], pyarrow.float16()), "FP16", {}),
 }
+
+
+def test_decimals_become_floating_numbers_if_the_contract_says_so_and_no_integer_is_rounded() -> None:
+    values = [Decimal("0.1"), Decimal(2**53 + 1), None, Decimal("9007199254740993.25")]
+    column = ArrowColumn("x", pyarrow.array(values, pyarrow.decimal128(38, 2)))
+    found, faults = column.converted(TensorSpec("x", "FP64", is_stated=True), "FP64")
+    assert (set(faults), [float(one) for one in found][0::3]) == ({1}, [0.1, 9007199254740994.0])
+    _, faults = column.converted(TensorSpec("x", "FP64"), "FP64")
+    assert set(faults) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(("column", "datatype", "unfit"), COLUMNS.values(), ids=COLUMNS)
