@@ -80,6 +80,8 @@ def texts_in(column: pyarrow.Array) -> Texts:  # noqa: PLR0911, PLR0912  one for
         items = iter(texts_in(column.flatten()))
         sizes: list[int | None] = compute.list_value_length(column).to_pylist()
         return [_NULL if one is None else _array(list(islice(items, one))) for one in sizes]
+    if types.is_union(kind):  # type_codes and offsets of a slice are those of other rows (pyarrow 26.0)
+        return [_NULL if one.as_py() is None else texts_in(pyarrow.array([one.value]))[0] for one in column]
     return _with_nulls(column, [None] * len(column))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow
 
-from inferrun.formats.exact_casts import stored_type
+from inferrun.formats.exact_casts import normalized, stored_type
 from inferrun.formats.typed_values import is_json
 from inferrun.plugins import ID_COLUMN, ContractError
 
@@ -129,15 +129,19 @@ def _column(name: str, kind: pyarrow.DataType, metadata: Mapping[bytes, bytes] |
 def _plain(kind: pyarrow.DataType) -> pyarrow.DataType:
     """Return the type without encodings that only some readers know; what cannot be stored is JSON text."""
     types = pyarrow.types
-    if types.is_dictionary(kind):
-        return _plain(kind.value_type)
     if types.is_string_view(kind):
         return pyarrow.large_string()
     if types.is_binary_view(kind):
         return pyarrow.large_binary()
-    if types.is_null(kind) or (types.is_struct(kind) and not kind.num_fields):
-        return pyarrow.json_()
-    return kind
+    return normalized(kind) if _is_storable(kind) and not types.is_null(kind) else pyarrow.json_()
+
+
+def _is_storable(kind: pyarrow.DataType) -> bool:
+    """Whether Parquet has the type: neither unions, nor intervals, nor structs without members."""
+    parts = [kind.field(at).type for at in range(kind.num_fields)]
+    types = pyarrow.types
+    is_empty = types.is_struct(kind) and not parts
+    return not (is_empty or types.is_union(kind) or types.is_interval(kind)) and all(map(_is_storable, parts))
 
 
 def value_type(field: pyarrow.Field) -> pyarrow.DataType:

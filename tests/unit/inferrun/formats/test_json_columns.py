@@ -16,6 +16,10 @@ from inferrun.formats.typed_values import array_of_column, array_of_texts
 NAN, INFINITY = float("nan"), float("inf")
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
+UNION = pa.UnionArray.from_dense(
+    pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([9, None]), pa.array(["b"])]
+)
+
 FORMS: dict[str, tuple[pa.Array, list[str | None]]] = {
     "uint64": (pa.array([2**64 - 1, None], pa.uint64()), ["18446744073709551615", "null"]),
     "bool": (pa.array([True, None]), ["true", "null"]),
@@ -64,7 +68,8 @@ FORMS: dict[str, tuple[pa.Array, list[str | None]]] = {
     "JSON": (pa.array(['[1.000000000000000001,\n2]', None, "{"], pa.json_()), ["[1.000000000000000001, 2]", "null", None]),
     "UUID": (pa.array([uuid.UUID(int=5).bytes], pa.uuid()), ['"00000000-0000-0000-0000-000000000005"']),
     "bool of 8 bits": (pa.array([1, 0, None], pa.bool8()), ["true", "false", "null"]),
-    "union": (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]), [None]),
+    "union": (UNION, ["9", '"b"', "null"]),
+    "part of a union": (UNION[1:], ['"b"', "null"]),
     "string that is none": (pa.array([b"\xff", b"a"]).view(pa.string()), [None, '"a"']),
     "none": (pa.array([], pa.float64()), []),
 }  # fmt: skip

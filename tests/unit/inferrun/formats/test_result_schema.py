@@ -3,7 +3,7 @@
 import pyarrow
 import pytest
 
-from inferrun.formats.result_schema import ResultSchema, Role, parse_type, with_role
+from inferrun.formats.result_schema import ResultSchema, Role, parse_type, result_schema, value_type, with_role
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,28 @@ def test_the_roles_of_columns_are_stored() -> None:
     assert stored.arrow.equals(schema.arrow, check_metadata=True)
     assert stored.names(Role.KEY) == ("id",)
     assert stored.is_flat
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (pyarrow.month_day_nano_interval(), pyarrow.json_()),
+        (pyarrow.list_(pyarrow.sparse_union([pyarrow.field("a", pyarrow.int64())])), pyarrow.json_()),
+        (pyarrow.struct([("a", pyarrow.month_day_nano_interval())]), pyarrow.json_()),
+        (pyarrow.list_view(pyarrow.dictionary(pyarrow.int8(), pyarrow.string_view())), pyarrow.list_(pyarrow.string())),
+        (pyarrow.run_end_encoded(pyarrow.int16(), pyarrow.float64()), pyarrow.float64()),
+        (pyarrow.decimal32(5, 2), pyarrow.decimal128(5, 2)),
+    ],
+)
+def test_a_column_of_results_has_a_type_that_every_reader_knows(
+    given: pyarrow.DataType, stored: pyarrow.DataType
+) -> None:
+    found = result_schema(
+        key=None,
+        copied=[pyarrow.field("x", given)],
+        predicted=pyarrow.float64(),
+        types={},
+        is_flat=False,
+        field="output",
+    )
+    assert value_type(found.arrow.field("x")) == stored
