@@ -51,6 +51,16 @@ class TableFile(Protocol):
         """Complete the file."""
 
 
+class Place(Protocol):
+    """Where rows are stored, if it lacks values of the types of the schema."""
+
+    lacking: str
+    """What it lacks, as the end of a sentence about a value."""
+
+    def lacks(self, name: str, column: pyarrow.Array) -> set[int]:
+        """Return the positions of the values of a column that it lacks."""
+
+
 class TableResults(ABC):
     """What formats with tables of results have in common."""
 
@@ -109,8 +119,11 @@ class TableWriter:
         create: Callable[[BinaryIO, pyarrow.Schema], TableFile],
         out: BinaryIO,
         errors: BinaryIO,
+        *,
+        place: "Place | None" = None,
     ) -> None:
         self._schema = ResultSchema(schema)
+        self._place = place
         self._create = create
         self._file = create(out, schema)
         self._errors = errors
@@ -138,7 +151,7 @@ class TableWriter:
         held, self._held, self._size = self._held, [], 0
         if not held:
             return
-        piece = _Piece(held, self._schema)
+        piece = _Piece(held, self._schema, self._place)
         table = piece.table()
         self._file.write_batch(table)
         self._counts += ResultCounts(len(table) - len(piece.failures), len(piece.failures))
@@ -153,9 +166,10 @@ class TableWriter:
 class _Piece:
     """Consecutive rows of which one column after the other is converted."""
 
-    def __init__(self, held: Sequence[tuple[Batch, Results]], schema: ResultSchema) -> None:
+    def __init__(self, held: Sequence[tuple[Batch, Results]], schema: ResultSchema, place: "Place | None") -> None:
         self._held = held
         self._schema = schema
+        self._place = place
         self.indexes = [index for batch, _ in held for index in range(batch.first, batch.first + len(batch))]
         self.failures: dict[int, RecordError] = {}
         """By the position of the row."""
@@ -196,13 +210,15 @@ class _Piece:
     ) -> pyarrow.Array:
         """Return a converted column. Rows of which the value does not fit get an error unless they have one."""
         column, faults = converted
-        for row in faults:
-            if row not in self.failures:
-                text = (
-                    f"the value of column {name!r} is not of type {kind}, the type that it has in all results of the run; "
-                    f"set types.{name} of the output to another type"
-                )
-                self.failures[row] = RecordError(code, text)
+        text = (
+            f"the value of column {name!r} is not of type {kind}, the type that it has in all results of the run; "
+            f"set types.{name} of the output to another type"
+        )
+        self.failures |= {row: RecordError(code, text) for row in faults if row not in self.failures}
+        if self._place and (lacking := self._place.lacks(name, column)):
+            text = f"the value of column {name!r} has {self._place.lacking}"
+            self.failures |= {row: RecordError(code, text) for row in lacking if row not in self.failures}
+            column = column.take(pyarrow.array([None if at in lacking else at for at in range(len(column))]))
         return column
 
     def _keys(self, name: str, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:

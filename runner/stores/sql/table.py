@@ -55,6 +55,17 @@ _EQUAL: Final = {
     pyarrow.large_binary(): pyarrow.binary(),
     pyarrow.date64(): pyarrow.date32(),
 }
+_ENDS: Final = {
+    pyarrow.date32(): (-719_162, 2_932_896),
+    pyarrow.time64("us"): (0, 86_399_999_999),
+    pyarrow.timestamp("us"): (-62_135_596_800_000_000, 253_402_300_799_999_999),
+    pyarrow.timestamp("us", "UTC"): (-62_135_596_800_000_000, 253_402_300_799_999_999),
+}
+"""The first and the last value, as Arrow has them, that PostgreSQL and its clients in Python have, too."""
+
+_NUL_IN_JSON: Final = r"(^|[^\\])(\\\\)*\\u0000"
+"""The character NUL in a JSON text."""
+
 _DEFAULT: Final = pyarrow.schema(
     [
         pyarrow.field(name, kind, metadata={b"inferrun.role": role, **more})
@@ -71,6 +82,11 @@ _DEFAULT: Final = pyarrow.schema(
 
 class ResultTable:
     """The table of one run. `name` is SQL, `location` is shown."""
+
+    lacking = (
+        "what the database or its clients do not have: the character NUL, which a column of the type json has, a year before 1 or "
+        "after 9999, or the time 24:00"
+    )
 
     def __init__(self, name: str, plan: InputPlan, *, location: str) -> None:
         given = ResultSchema.deserialized(plan.result_schema).arrow if plan.result_schema else _DEFAULT
@@ -109,10 +125,16 @@ class ResultTable:
                     is_retryable=False,
                 )
         self._found = found
+        are_json = {name for name in wanted if name != "error" and found.get(name) in ("json", "jsonb")}
+        self._schema = pyarrow.schema([_as_json(one) if one.name in are_json else one for one in self._schema])
+
+    def lacks(self, name: str, column: pyarrow.Array) -> set[int]:
+        """Return the positions of the values that the table cannot have."""
+        return {*_unstorable(column, is_jsonb=self._found.get(name) == "jsonb")}
 
     def writer(self, out: BinaryIO, _: BinaryIO) -> ResultWriter:
         """Return the writer of the rows of a chunk. Errors are rows of the same table."""
-        return TableWriter(self._schema, _SpooledRows, out, io.BytesIO())
+        return TableWriter(self._schema, _SpooledRows, out, io.BytesIO(), place=self)
 
     def receive(self, transaction: Transaction, path: Path) -> tuple[str, int]:
         """Send the rows that were spooled, and return their digest and size."""
@@ -152,14 +174,14 @@ class _SpooledRows:
         self._file = pyarrow.ipc.new_stream(out, self._schema)
 
     def write_batch(self, batch: pyarrow.RecordBatch) -> None:
-        """Append rows. PostgreSQL has no text with the character NUL."""
+        """Append rows."""
         columns = []
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if name == "error":
                 texts = [one and _error_text(one) for one in column.to_pylist()]
                 columns.append(pyarrow.array(texts, pyarrow.string()))
             else:
-                columns.append(_storable(column))
+                columns.append(column.storage if column.type == pyarrow.uuid() else column)
         self._file.write_batch(pyarrow.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
@@ -171,15 +193,30 @@ def _error_text(error: Mapping[str, object]) -> str:
     return orjson.dumps({name: value for name, value in error.items() if value is not None}).decode()
 
 
-def _storable(column: pyarrow.Array) -> pyarrow.Array:
-    if column.type == pyarrow.uuid():
-        return column.storage
-    if column.type == pyarrow.string():
-        return compute.replace_substring(column, "\0", "\ufffd")
-    if pyarrow.types.is_list(column.type) and column.type.value_type == pyarrow.string():
-        items = compute.replace_substring(column.values, "\0", "\ufffd")
-        return pyarrow.ListArray.from_arrays(column.offsets, items, mask=column.is_null())
-    return column
+def _unstorable(column: pyarrow.Array, *, is_jsonb: bool) -> list[int]:
+    """Return the positions of the values that PostgreSQL does not have, or that psycopg raises for."""
+    kind = column.type
+    if pyarrow.types.is_struct(kind):
+        return [at for one in column.flatten() for at in _unstorable(one, is_jsonb=is_jsonb)]
+    if pyarrow.types.is_list(kind):
+        rows = compute.list_parent_indices(column)
+        return [rows[at].as_py() for at in _unstorable(column.flatten(), is_jsonb=is_jsonb)]
+    if kind == pyarrow.string():
+        lacking = compute.match_substring(column, "\0")
+        if is_jsonb:
+            lacking = compute.or_(lacking, compute.match_substring_regex(column, _NUL_IN_JSON))
+    elif kind in _ENDS:
+        first, last = _ENDS[kind]
+        values = column.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64())
+        lacking = compute.or_(compute.less(values, first), compute.greater(values, last))
+    else:
+        return []
+    found: list[int] = compute.indices_nonzero(lacking).to_pylist()
+    return found
+
+
+def _as_json(field: pyarrow.Field) -> pyarrow.Field:
+    return pyarrow.field(field.name, pyarrow.string(), metadata={**field.metadata, **JSON_TEXT})
 
 
 def _stored_field(field: pyarrow.Field) -> pyarrow.Field:
@@ -187,9 +224,7 @@ def _stored_field(field: pyarrow.Field) -> pyarrow.Field:
     if field.name == "error":
         return field
     kind = _stored_type(value_type(field))
-    if is_json(kind):
-        return pyarrow.field(field.name, pyarrow.string(), metadata={**field.metadata, **JSON_TEXT})
-    return pyarrow.field(field.name, kind, metadata=field.metadata)
+    return _as_json(field) if is_json(kind) else pyarrow.field(field.name, kind, metadata=field.metadata)
 
 
 def _stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:

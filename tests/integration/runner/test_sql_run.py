@@ -3,9 +3,12 @@
 import signal
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from aiohttp import web
 
@@ -307,18 +310,52 @@ async def test_the_types_of_the_table_can_be_declared(machine: Machine, server: 
     assert server.execute("select pg_typeof(prediction)::text from declared limit 1") == [("integer",)]
 
 
-async def test_text_with_characters_that_the_database_lacks_is_replaced(machine: Machine, server: Postgres) -> None:
-    machine.contract["input"] = {"file": {"claimName": "in", "path": "rows.jsonl"}}
-    machine.contract["passThroughColumns"] = ["t", "l"]
-    (machine.input / "rows.jsonl").write_text(
-        "".join(f'{{"a": {n}, "t": "x\\u0000{n}", "l": ["\\u0000", null]}}\n' for n in range(3))
+async def test_a_value_that_the_database_lacks_is_an_error_of_its_record(machine: Machine, server: Postgres) -> None:
+    machine.contract["input"] = {"file": {"claimName": "in", "path": "rows.arrow", "format": "arrow"}}
+    machine.contract["passThroughColumns"] = ["t", "l", "d", "m", "c", "j", "json"]
+    days, micros = pyarrow.date32(), pyarrow.timestamp("us")
+    table = pyarrow.table(
+        {
+            "a": pyarrow.array(range(8), pyarrow.int64()),
+            "t": ["x\0", *"bcdefgh"],
+            "l": [["x"], ["y", "\0"], None, [], *[["z"]] * 4],
+            "d": pyarrow.array([0, 0, 2_932_897, -719_163, *[2_932_896] * 4], pyarrow.int32()).cast(days),
+            "m": pyarrow.array([0] * 4 + [2**63 - 1, *[-62_135_596_800_000_000] * 3], pyarrow.int64()).cast(micros),
+            "c": pyarrow.array([86_399_999_999] * 8, pyarrow.int64()).cast(pyarrow.time64("us")),
+            "j": pyarrow.array([*["[1]"] * 6, '"\\u0000"', '"\\\\u0000"'], pyarrow.json_(pyarrow.string())),
+            "json": pyarrow.array(['"\\u0000"'] * 8, pyarrow.json_(pyarrow.string())),
+        }
     )
+    with pyarrow.ipc.new_file(machine.input / "rows.arrow", table.schema) as out:
+        out.write_table(table)
+    server.execute("create table lacking (run text, index bigint, j jsonb, primary key (run, index))")
     machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
-    machine.contract["output"]["sql"]["table"] = "replaced"
+    machine.contract["output"]["sql"]["table"] = "lacking"
     ended = await machine.pod()
-    assert (ended.code, ended.message) == (0, "3 of 3 records predicted")
-    rows = server.execute("select t, l from replaced order by index")
-    assert rows == [(f"x\ufffd{n}", ["\ufffd", None]) for n in range(3)]
+    assert ended.message == "2 of 8 records predicted; 6 failed, with their errors in the output"
+    failed = server.execute(
+        "select array_position(array[t, l::text, d::text, m::text, c::text, j::text], null), error->>'message' from lacking "
+        "where error is not null order by index"
+    )
+    assert [at for at, _ in failed] == [1, 2, 2, 3, 4, 6]  # null in place of the value; that of record 2 is null
+    assert all("what the database or its clients do not have" in text for _, text in failed)
+    row = server.execute("select t, l, d, m, c, j, json from lacking where error is null order by index")[-1]
+    moments = (date(9999, 12, 31), datetime(1, 1, 1), time(23, 59, 59, 999_999))  # noqa: DTZ001  of no zone
+    assert row == ("h", ["z"], *moments, "\\u0000", "\0")
+
+
+async def test_bytes_and_times_have_one_form_in_each_column_of_json(machine: Machine, server: Postgres) -> None:
+    """Within structs, which become JSON, and in a table that already has a column of JSON for them."""
+    machine.contract["input"] = {"file": {"claimName": "in", "path": "rows.parquet", "format": "parquet"}}
+    machine.contract["passThroughColumns"] = ["b", "s", "n"]
+    given = pyarrow.table({"a": [1], "b": [b"\x89\xff"], "s": [{"b": b"\x89\xff"}], "n": [float("nan")]})
+    pyarrow.parquet.write_table(given, machine.input / "rows.parquet")
+    server.execute("create table forms (run text, index bigint, b jsonb, n json, primary key (run, index))")
+    machine.contract["tensors"] = {"inputs": [{"columns": ["a"]}]}
+    machine.contract["output"]["sql"]["table"] = "forms"
+    ended = await machine.pod()
+    assert ended.code == 0, ended.message
+    assert server.execute("select b, s, n from forms") == [({"b64": "if8="}, {"b": {"b64": "if8="}}, "NaN")]
 
 
 async def test_a_row_whose_only_value_is_null_is_a_record(machine: Machine, model: CountingModel) -> None:
