@@ -19,6 +19,9 @@ MAX_PIXELS: Final = 64 * 1024 * 1024
 
 _MODES: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 
+_OPEN_ENDED: Final = ("I", "F")
+"""Modes whose pixels are integers and floats of 32 bits, such as heights: Pillow clips them to 0 to 255."""
+
 
 def images_of(
     contents: Sequence[Any],  # Any: what a column has
@@ -79,10 +82,15 @@ def _pixels(content: bytes, mode: str, size: tuple[int, int]) -> Array:
     try:
         with Image.open(io.BytesIO(content)) as image:
             width, height = image.size
-            if width * height <= MAX_PIXELS:
-                upright = ImageOps.exif_transpose(image).convert(mode)
-                found: Array = numpy.asarray(upright.resize(size, Image.Resampling.BILINEAR))
+            is_open_ended = image.mode in _OPEN_ENDED
+            if width * height <= MAX_PIXELS and not is_open_ended:
+                upright = ImageOps.exif_transpose(image)
+                if upright.mode.startswith("I;16"):  # Pillow 13 makes 255 of all that is larger
+                    upright = Image.fromarray((numpy.asarray(upright) >> 8).astype(numpy.uint8))
+                found: Array = numpy.asarray(upright.convert(mode).resize(size, Image.Resampling.BILINEAR))
                 return found
     except Exception as error:  # Pillow's decoders raise many kinds
         raise ValueError(f"no image that can be decoded ({type(error).__name__})") from error
+    if is_open_ended:
+        raise ValueError("an image whose pixels have 32 bits, of which it is not known what is white")
     raise ValueError(f"an image of {width} × {height} pixels, at most {MAX_PIXELS} are allowed")

@@ -9,6 +9,7 @@ from PIL import Image
 from inferrun.plugins import ContractError
 from runner.protocols.tensors import images
 from runner.protocols.tensors.images import images_of
+from tests.foreign.software import files_of, readings_of
 
 RED = (255, 0, 51)
 
@@ -43,6 +44,21 @@ def test_an_image_gets_the_size_and_the_mode_of_the_model() -> None:
     found, faults = images_of([encoded("JPEG", size=(64, 64))], dimensions=(8, 8), datatype="UINT8")
     assert (faults, found.shape) == ({}, (64,))
     assert found[36] == pytest.approx(82, abs=2)
+
+
+@pytest.mark.parametrize("name", readings_of("opencv"))
+def test_pixels_of_16_bits_are_what_opencv_makes_of_them(name: str) -> None:
+    found, faults = images_of([(files_of("opencv") / name).read_bytes()], dimensions=(5, 5, 3), datatype="UINT8")
+    assert faults == {}
+    assert found.reshape(5, 5, 3).tolist() == [row["pixels"] for row in readings_of("opencv")[name]]
+
+
+@pytest.mark.parametrize("mode", ["I", "F"])
+def test_pixels_without_a_largest_value_are_a_fault(mode: str) -> None:
+    out = io.BytesIO()
+    Image.new(mode, (4, 4), 70_000).save(out, "TIFF")
+    _, faults = images_of([out.getvalue()], dimensions=(4, 4), datatype="UINT8")
+    assert faults == {0: "an image whose pixels have 32 bits, of which it is not known what is white"}
 
 
 def test_an_image_is_turned_upright() -> None:
