@@ -82,16 +82,6 @@ def numbers_in(texts: Sequence[bytes]) -> tuple[bytes, list[float], int] | None:
     return (content, numbers, width) if len(numbers) == width * len(texts) else None
 
 
-def differ_in_numbers(texts: Sequence[bytes]) -> bool:
-    """Whether texts differ in nothing but numbers and nulls, so that their lists are equally long. False: they may differ more.
-
-    Objects have the same members in the same order. A list of one number looks like an empty one.
-    """
-    frames = b"\n".join(texts).translate(None, _IN_NUMBERS) + b"\n"
-    first = frames[: frames.find(b"\n") + 1]
-    return b"[]" not in first and frames == first * len(texts)
-
-
 def objects_of(members: Mapping[str, Sequence[bytes]]) -> list[bytes]:
     """Return the JSON texts of objects that have each of these members, whose texts are in the same order."""
     heads = [b"%b:" % orjson.dumps(name) for name in members]

@@ -1,5 +1,7 @@
 """The forms of records without columns: single values, and arrays with their dimensions. Pure."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, cast
@@ -11,7 +13,7 @@ from inferrun.plugins.rows import NUMBERS, kind_of
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a record is made of. The records of a request must have the same."""
+    """What a record is made of. The records of a request must have values of the same kind."""
 
     kind: str
     """Of each value: `number`, which may be missing, `string` (or bytes as an object with their base64), `boolean`, `object`."""
@@ -25,6 +27,13 @@ class Form:
 
 
 _EXAMPLES: Final[dict[str, Json]] = {"number": 0, "string": "", "boolean": False, "object": {}}
+
+
+def other_kinds(forms: Mapping[int, Form]) -> dict[int, str]:
+    """Return which records have values of another kind than most others, by their position, without the record's name."""
+    kinds = Counter(one.kind for one in forms.values())
+    usual = next((one for one in forms.values() if one.kind == max(kinds, key=kinds.__getitem__)), None)
+    return {at: f"has {one}, others have {usual}" for at, one in forms.items() if usual and one.kind != usual.kind}
 
 
 _DEPTH: Final = 32

@@ -6,7 +6,6 @@ result, `prediction`, and what is within a prediction: `prediction.label`, or `p
 A result that is an error remains one: each record of the one run is a record of the other, with the same index.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final, cast
@@ -19,7 +18,7 @@ from inferrun.formats.json_pointer import MISSING, at_pointer
 from inferrun.formats.json_text import text_of
 from inferrun.formats.named_columns import field_of
 from inferrun.formats.record_errors import FAILED_BEFORE, not_sent
-from inferrun.formats.record_forms import form_of
+from inferrun.formats.record_forms import form_of, other_kinds
 from inferrun.plugins import ID_COLUMN, Block, ColumnSelection, Json, JsonRecords, RecordError, StoredResult
 from inferrun.plugins.rows import RowFault, width_of
 
@@ -62,7 +61,7 @@ def block_of_rows(rows: Sequence[StoredResult], columns: ColumnSelection, *, run
         except ValueError as fault:
             errors[at] = not_sent(f"record {row.index} of run {run!r} {fault}")
     if not columns.fed:
-        for at, text in _other_forms(found).items():
+        for at, text in _unfit(found).items():
             errors[at] = not_sent(f"record {rows[at].index} of run {run!r} {text}")
             del found[at]
     example = next(iter(found.values()), b"null")
@@ -114,7 +113,7 @@ def _value(name: str, members: dict[str, Json], columns: ColumnSelection) -> Jso
     raise ValueError(f"has no {name!r}, which {field_of(name, columns)} names{hint}; its columns are {shown}")
 
 
-def _other_forms(records: dict[int, bytes]) -> dict[int, str]:
+def _unfit(records: dict[int, bytes]) -> dict[int, str]:
     """Return why records cannot be sent together with most others, by their position."""
     values = {at: cast("Json", orjson.loads(text)) for at, text in records.items()}
     try:
@@ -127,5 +126,4 @@ def _other_forms(records: dict[int, bytes]) -> dict[int, str]:
             forms[at] = form_of(value)
         except ValueError as fault:
             faults[at] = f"{fault}; name what feeds the model in tensors.inputs, such as prediction.label"
-    usual = max(counted := Counter(forms.values()), key=counted.__getitem__, default=None)
-    return faults | {at: f"has {form}, others have {usual}" for at, form in forms.items() if form != usual}
+    return faults | other_kinds(forms)

@@ -23,6 +23,7 @@ from inferrun.plugins.errors import (
     FaultKind,
     InferenceError,
     InputError,
+    MixedBatch,
     OutputError,
     RunnerError,
 )
@@ -135,6 +136,7 @@ __all__ = [
     "JsonRecords",
     "Limits",
     "Member",
+    "MixedBatch",
     "Model",
     "ModelContext",
     "ModelProtocol",

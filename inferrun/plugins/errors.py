@@ -7,7 +7,7 @@
     └── OutputError      5  the predictions could not be stored
 
 A request that fails raises a Fault, with one of these inside: it says what kind of failure it was, and the runner decides
-whether to retry, to divide the request, or to give up.
+whether to retry, to divide the request, or to give up. A MixedBatch is raised for records that need several requests.
 
 The message is shown in the run's status: one line with the field or address, the value, what is allowed and the fix. It is
 truncated to MESSAGE_CHARACTERS and must never contain credentials.
@@ -92,6 +92,10 @@ class FaultKind(StrEnum):
 
     FAILED = "failed"
     """Neither a retry nor a smaller request helps."""
+
+
+class MixedBatch(Exception):
+    """The records of a batch cannot be in one request, although each can be in another. Nothing was sent."""
 
 
 _TRANSIENT = frozenset({FaultKind.BUSY, FaultKind.UNAVAILABLE, FaultKind.LOST, FaultKind.TIMEOUT})

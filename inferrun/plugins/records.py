@@ -21,7 +21,7 @@ _BYTES_PER_OBJECT = 41
 class JsonRecords:
     """One JSON text per record, without line breaks at its ends.
 
-    Records that are not objects have the same form: arrays of the same dimensions, or single values, of the same kind.
+    Records that are not objects are arrays, whose dimensions may differ, or single values, all of the same kind.
     """
 
     texts: Sequence[bytes]

@@ -352,10 +352,13 @@ class TypedStore(Protocol):
 
 @runtime_checkable
 class GroupingModel(Protocol):
-    """A protocol whose requests cannot have any records together; optional for a `ModelProtocol`."""
+    """A protocol whose requests cannot have any records together; optional for a `ModelProtocol`.
+
+    Its `predict` raises MixedBatch before it sends anything.
+    """
 
     def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
-        """Return the positions of the records of each request; all of them if they may be in one. Valid after `prepare`."""
+        """Return the positions of the records that may be in one request, for each request."""
 
 
 @runtime_checkable

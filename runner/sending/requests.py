@@ -18,6 +18,7 @@ from inferrun.plugins import (
     GroupingModel,
     InferenceError,
     Limits,
+    MixedBatch,
     ModelProtocol,
     Records,
     Results,
@@ -178,7 +179,7 @@ class Requests:
     async def _predict(self, batch: Batch, ticket: Ticket | None = None) -> Results:
         """Send a request. Without a ticket, it says nothing about the speed of the server."""
         loop = asyncio.get_running_loop()
-        started, is_answered = loop.time(), False
+        started, is_sent, is_answered = loop.time(), True, False
         try:
             with request_span(batch):
                 results = await self._model.predict(batch)
@@ -186,6 +187,9 @@ class Requests:
                 text = f"the model server returned {len(results)} predictions for {len(batch)} records"
                 raise Fault(InferenceError(text), kind=FaultKind.INVALID)
             is_answered = True
+        except MixedBatch:
+            is_sent = False
+            raise
         except Fault as fault:
             if fault.kind is FaultKind.LOST and self.server.cut_off_at is None:
                 self.server.cut_off_at = loop.time()
@@ -195,10 +199,11 @@ class Requests:
                     raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
         finally:
-            self.ended += 1
-            self.failed += not is_answered
-            self.seconds += loop.time() - started
-            self.sent_bytes += batch.nbytes
+            if is_sent:
+                self.ended += 1
+                self.failed += not is_answered
+                self.seconds += loop.time() - started
+                self.sent_bytes += batch.nbytes
         self.received_bytes += results.values.nbytes
         self.server.answer(batch, results, started=started)
         if ticket is not None:

@@ -19,6 +19,7 @@ from inferrun.plugins import (
     FaultKind,
     InferenceError,
     Limits,
+    MixedBatch,
     ModelProtocol,
     RecordError,
     Results,
@@ -99,12 +100,17 @@ class Sender:
         return max(rows, min(rows * self._groups, _GROUPED))
 
     async def _settle_groups(self, batch: Batch) -> Results:
-        """Settle the records that may be in one request apart from the others, at the same time. Raises as `send`, or a group."""
-        groups = self.requests.groups_of(batch.records)
-        most = min(max(self.sizer.rows, len(batch) // self._groups), self.sizer.maximum)
+        """Settle the records that may be in one request apart from the others, at the same time. Raises as `send`, or a group.
+
+        That they differ is found when a request is made, so it costs nothing if they do not.
+        """
+        if self._groups == 1:
+            try:
+                return await self._settle(batch)
+            except MixedBatch:
+                pass
+        groups, most = self.requests.groups_of(batch.records), self.sizer.rows
         self._groups = len(groups)
-        if self._groups == 1 and len(batch) <= most:
-            return await self._settle(batch)
         parts = [group[start : start + most] for group in groups for start in range(0, len(group), most)]
         async with asyncio.TaskGroup() as tasks:
             settled = [

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from inferrun.formats.compressions import COMPRESSED
 from inferrun.formats.dataset import partition_folder, partitions_of
-from inferrun.formats.json_text import json_texts
 from inferrun.formats.jsonl.format import Jsonl
 from inferrun.formats.partitions import DatasetFile
 from inferrun.formats.skipped_files import NO_RECORDS, describe, listed
@@ -68,7 +67,7 @@ class FileRanges:
         self._format = record_format
         self._limits = limits
         self._schema: pyarrow.Schema | None = None
-        self._form: _Form | None = None
+        self._columns: tuple[str, ...] | None = None
         self._check_types()
         self._use(dataset.found.objects)
 
@@ -170,7 +169,7 @@ class FileRanges:
         first = chunk.first
         with _input_errors(file):
             for block in self._reader().read(file, chunk, limits=self._limits):
-                self._check_form(block, file, first=first)
+                self._check_columns(block, file, first=first)
                 first += len(block.records)
                 yield block
 
@@ -234,46 +233,28 @@ class FileRanges:
                 "files until it has ended"
             )
 
-    def _check_form(self, block: Block, file: InputFile, *, first: int) -> None:
-        """All blocks have the form of the first one, because a batch may span files, and a model knows columns by their order."""
+    def _check_columns(self, block: Block, file: InputFile, *, first: int) -> None:
+        """All blocks have the columns of the first one: a batch may span files, and a model knows columns by their order."""
         if len(block.errors) == len(block.records) or not isinstance(block.records, JsonRecords):
             return  # those of a table have the columns of the schema
-        found = _form_of(block)
-        if self._form is None:
-            self._form = found if first == 0 else self._form_of_first()
-        if found.width != self._form.width:
-            raise InputError(
-                f"{file.name}: record {first} has {found.width} numbers, previous records have {self._form.width}; "
-                "all records of a run must have the same number of values",
-                is_retryable=False,
-            )
-        if found != self._form:
+        found = tuple(block.columns)
+        if self._columns is None:
+            self._columns = found if first == 0 else self._columns_of_first()
+        if found != self._columns:
             raise InputError(
                 f"{file.name} has other columns, or columns of other types or in another order, than the previous files; name "
                 "those that feed the model in tensors.inputs, or write all files with the same columns",
                 is_retryable=False,
             )
 
-    def _form_of_first(self) -> "_Form":
+    def _columns_of_first(self) -> tuple[str, ...]:
         """Read the first block, if another Pod has predicted it."""
         chunk = self.first_chunk()
         if chunk is None:
             raise InputError("the input has no records where its first chunk begins; it changed")
         file = self._files[chunk.unit]
         with _input_errors(file):
-            return _form_of(next(self._reader().read(file, chunk, limits=self._limits)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    columns: tuple[str, ...] = ()
-    width: int = 0
-    """Numbers per record; 0 if the records are columns, or something else than arrays."""
-
-
-def _form_of(block: Block) -> _Form:
-    text = json_texts(block.records.part(0, 1))[0]
-    return _Form(tuple(block.columns), text.count(b",") + 1 if text.startswith(b"[") else 0)
+            return tuple(next(self._reader().read(file, chunk, limits=self._limits)).columns)
 
 
 def _grouped(ranges: Iterator[_Range], *, size: int, folders: Sequence[str]) -> Iterator[_Range]:

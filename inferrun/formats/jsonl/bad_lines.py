@@ -3,9 +3,7 @@
 A block without a bad line never gets here, because to read lines one by one takes much longer.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Final
 
 import orjson
@@ -14,7 +12,7 @@ from inferrun.formats.bytes_in_json import bytes_in
 from inferrun.formats.json_text import copied_texts, json_texts
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.record_errors import not_sent
-from inferrun.formats.record_forms import Form, form_of
+from inferrun.formats.record_forms import Form, form_of, other_kinds
 from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordError
 
 
@@ -32,11 +30,9 @@ def read_valid(lines: Lines, read: Callable[[Lines], Block], *, copied_of: Calla
     errors = {to: one for to, one in enumerate(found) if isinstance(one, RecordError)}
     blocks = {to: one for to, one in enumerate(found) if isinstance(one, Block)}
     forms = {to: _form_of(block) for to, block in blocks.items()}
-    usual = max(Counter(forms.values()).items(), key=itemgetter(1), default=(_OBJECT, 0))[0]
-    for to, form in forms.items():
-        if form != usual:
-            errors[to] = not_sent(f"{lines.place(to)} has {form}, others have {usual}")
-            del blocks[to]
+    for to, text in other_kinds(forms).items():
+        errors[to] = not_sent(f"{lines.place(to)} {text}")
+        del blocks[to]
     example = next(iter(blocks.values()), _NOTHING)
     records = [_text_of(blocks.get(to, example)) for to in range(len(found))]
     ids = [next(iter(blocks[to].ids), None) if to in blocks else id_of(lines.texts[to]) for to in range(len(found))]

@@ -95,7 +95,10 @@ def _checked(lines: Lines) -> Block:
 
 
 def _check_values(values: list[Json]) -> None:
-    """Raise BadLine for a record that has not the form of the others. Rows of numbers are checked all at once."""
+    """Raise BadLine for a record whose values are not of the kind of the others. Rows of numbers are checked all at once.
+
+    The dimensions of arrays may differ: whether the model takes them is known to the protocol.
+    """
     try:
         width_of(values)
         return
@@ -107,7 +110,7 @@ def _check_values(values: list[Json]) -> None:
         except ValueError as error:
             raise BadLine(at, str(error)) from error
         usual = usual or form
-        if form != usual:
+        if form.kind != usual.kind:
             raise BadLine(at, f"has {form}, previous lines have {usual}")
 
 

@@ -16,9 +16,9 @@ import numpy
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in, json_of_bytes
-from inferrun.formats.json_text import array_of, differ_in_numbers, numbers_in
+from inferrun.formats.json_text import array_of, numbers_in
 from inferrun.formats.record_errors import selected
-from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, Records
+from inferrun.plugins import ArrowRecords, ContractError, JsonRecords, MixedBatch, Records
 from runner.protocols.tensors.datatypes import (
     EXACT,
     FLOATS,
@@ -66,12 +66,11 @@ def groups_of(records: Records, inputs: Sequence[TensorSpec]) -> Sequence[Sequen
 
     A record that cannot be sent is in any of them.
     """
-    # Rows of several columns, and records without columns, have the same form.
-    variable = [one for one in inputs if one.is_variable and len(one.columns) == 1]
-    if len(records) < 2 or not variable or (isinstance(records, JsonRecords) and differ_in_numbers(records.texts)):
-        return [range(len(records))]
+    # Rows of several columns have as many values as these are.
+    widths = (1,) if isinstance(records, ArrowRecords) else (0, 1)
+    fed = [one for one in inputs if len(one.columns) in widths and not one.decodes_images]
     rows = decoded(records)
-    found = [columns_in(records, one, rows)[0].flattened()[1] for one in variable]
+    found = [columns_in(records, one, rows)[0].flattened()[1] for one in fed]
     groups = defaultdict[tuple[Dimensions, ...], list[int]](list)
     for at, dimensions in enumerate(zip(*(one for one in found if len(one) > 1), strict=True)):
         groups[dimensions].append(at)
@@ -83,7 +82,7 @@ def tensors_of(
 ) -> tuple[list[Tensor], list[int], Faults]:
     """Return the tensors of the records that can be sent, the positions of these, and why the others cannot be sent.
 
-    Records of a request have the same dimensions (`groups_of`).
+    Raises MixedBatch if they have different dimensions, all of which fit.
     """
     places, faults = list(range(len(records))), Faults()
     part = records
@@ -107,8 +106,8 @@ def tensor_of(
 ) -> Tensor:
     """Return records as a tensor, for a request in JSON or in bytes. `rows` are the records decoded, if they are by now.
 
-    Raises Unfit if some cannot be sent, or have other dimensions than most, and ContractError if they have no such form. When these
-    records are omitted, more may be found.
+    Raises Unfit if some cannot be sent, MixedBatch if they differ in dimensions, and ContractError if they have no such form. When
+    these records are omitted, more may be found.
     """
     if plain := _plain_tensor(records, spec, is_json=is_json):
         return plain
@@ -312,21 +311,19 @@ def _row_by_row(parts: Sequence[TensorValues]) -> TensorValues:
 
 
 def _common_dimensions(given: Sequence[Dimensions], spec: TensorSpec, *, where: str, records: int) -> Dimensions:
-    """Return the dimensions in which records are sent: those that fit the model, and most of them have. Raises Unfit."""
+    """Return the dimensions in which records are sent, which fit the model. Raises Unfit, and MixedBatch if they differ."""
     found, wrong = dict[Dimensions, Dimensions](), dict[Dimensions, str]()
     for own in dict.fromkeys(given):
         try:
             found[own] = _dimensions_of(own, spec, where=where)
         except ValueError as error:
             wrong[own] = str(error)
-    if len(found) == 1 and not wrong:
-        return next(iter(found.values()))
-    usual = max(found, key=given.count, default=())
-    for own in found:
-        if own != usual:
-            wrong[own] = f"{where} has dimensions {list(own)}, others have {list(usual)}"
-    each = given if len(given) == records else [*given] * records
-    raise Unfit({at: wrong[own] for at, own in enumerate(each) if own in wrong})
+    if wrong:
+        each = given if len(given) == records else [*given] * records
+        raise Unfit({at: wrong[own] for at, own in enumerate(each) if own in wrong})
+    if len(found) > 1:
+        raise MixedBatch
+    return next(iter(found.values()))
 
 
 def _dimensions_of(own: Dimensions, spec: TensorSpec, *, where: str) -> Dimensions:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from inferrun.formats.record_errors import not_sent, selected, with_record_errors
-from inferrun.plugins import Batch, InferenceError, Model, Records, Results, Tensors
+from inferrun.formats.record_errors import not_sent, with_record_errors
+from inferrun.plugins import Batch, InferenceError, MixedBatch, Model, Records, Results, Tensors
 from runner.protocols.tensors.columns import groups_of
 from runner.protocols.tensors.datatypes import Faults
 from runner.protocols.tensors.signature import signature_of
@@ -40,7 +40,10 @@ class TensorModel(ABC, Generic[T]):
 
     @abstractmethod
     def made_of(self, records: Records) -> tuple[T, list[int], Faults]:
-        """Return the request for the records that can be sent, the positions of these, and why the others cannot be sent."""
+        """Return the request for the records that can be sent, the positions of these, and why the others cannot be sent.
+
+        Raises MixedBatch.
+        """
 
     @abstractmethod
     async def infer(self, request: T, records: int) -> Results:
@@ -78,11 +81,11 @@ class TensorModel(ABC, Generic[T]):
 
     def mismatch(self, records: Records) -> str:
         """Return how the contract differs from the metadata; empty if it does not. Raises InferenceError if no record fits."""
-        for group in self.groups_of(records):
-            _, places, faults = self.made_of(selected(records, group))
-            if places:
-                break
-        else:
+        try:
+            _, places, faults = self.made_of(records)
+        except MixedBatch:  # all of their dimensions fit
+            places, faults = [0], {}
+        if not places:
             raise InferenceError(
                 f"{self.target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False
             )

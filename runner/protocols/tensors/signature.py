@@ -57,11 +57,6 @@ class TensorSpec:
         return [records, *dimensions] if self.has_batch else list(dimensions)
 
     @property
-    def is_variable(self) -> bool:
-        """Whether records of different dimensions fit."""
-        return not self.decodes_images and (self.dimensions is None or any(size < 1 for size in self.dimensions))
-
-    @property
     def is_base64(self) -> bool:
         """Whether bytes are sent as their base64."""
         return self.parameters.get("content_type") == "base64"

@@ -21,7 +21,7 @@ def instances_of(
     `given` is what the contract says about the inputs. Without it, a record is an instance, and a row of columns an array of
     numbers, unless the metadata describes the input. JSON values without a datatype are sent as they are.
     """
-    is_typed = _is_typed(inputs)
+    is_typed = any(one.datatype or one.dimensions is not None or one.decodes_images for one in inputs)
     is_json = isinstance(records, JsonRecords)
     if not given and (not is_typed or (is_json and json_texts(records)[0].startswith(b"{"))):
         return _whole(records)
@@ -36,15 +36,6 @@ def instances_of(
     if len(columns) < 2 and not any(one.name for one in given):
         return columns[0] if columns else [], places, faults
     return objects_of({one.name: texts for one, texts in zip(inputs, columns, strict=False)}), places, faults
-
-
-def may_differ(records: Records, inputs: Sequence[TensorSpec]) -> bool:
-    """Whether the dimensions of records in a request may differ: they are JSON that is sent as it is."""
-    return isinstance(records, JsonRecords) and not _is_typed(inputs)
-
-
-def _is_typed(inputs: Sequence[TensorSpec]) -> bool:
-    return any(one.datatype or one.dimensions is not None or one.decodes_images for one in inputs)
 
 
 def _whole(records: Records) -> tuple[Sequence[bytes], list[int], Faults]:

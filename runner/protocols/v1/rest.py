@@ -20,7 +20,7 @@ from runner.protocols.tensors.answers import errors_of, load
 from runner.protocols.tensors.datatypes import DATATYPES, Faults
 from runner.protocols.tensors.model import TensorModel
 from runner.protocols.tensors.signature import Signature
-from runner.protocols.v1.instances import instances_of, may_differ
+from runner.protocols.v1.instances import instances_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,11 +57,6 @@ class V1Rest(TensorModel[Sequence[bytes]]):
         named = {"inputs": tensors.inputs, "outputs": tensors.outputs}
         found = metadata_in(reply.body, name)
         return {side: known for side, known in found.items() if named[side] or len(known) == 1}
-
-    def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
-        """Return the positions of the records with the same dimensions, unless they may differ."""
-        signature = self.signature
-        return [range(len(records))] if may_differ(records, signature.inputs) else super().groups_of(records)
 
     def made_of(self, records: Records) -> tuple[Sequence[bytes], list[int], Faults]:
         """Return the instances."""

@@ -70,9 +70,9 @@ async def test_the_run_fails_if_a_thousand_records_in_a_row_are_not_valid(file: 
 
 async def test_a_dry_run_names_lines_that_are_not_valid(file: Machine) -> None:
     file.contract["dryRun"] = True
-    ended = await run(file, b"[1,2]\n[3]\n[4,5]\n")
+    ended = await run(file, b'[1,2]\n[3,"x"]\n[4,5]\n')
     assert ended.code == 0
     assert (
-        "of which 1 are not valid and will fail (rows.jsonl line 2 has 1 numbers, others have 2 numbers)"
+        "of which 1 are not valid and will fail (rows.jsonl line 2 contains a string at position 1; only numbers"
         in ended.message
     )

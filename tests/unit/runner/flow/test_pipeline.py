@@ -27,6 +27,7 @@ from inferrun.plugins import (
     InputError,
     InputPlan,
     Limits,
+    MixedBatch,
     Output,
     RecordError,
     Records,
@@ -126,6 +127,11 @@ class ParticularModel(FaultyModel):
         for at, text in enumerate(json_texts(records)):
             groups[orjson.loads(text)[0] % self._divisor].append(at)
         return list(groups.values())
+
+    async def predict(self, batch: Batch) -> Results:
+        if len(self.groups_of(batch.records)) > 1:
+            raise MixedBatch
+        return await super().predict(batch)
 
     def _check(self, numbers: list[int], batch: Batch) -> None:  # noqa: ARG002  as above
         self.requests += 1
@@ -228,6 +234,8 @@ async def test_a_rejected_record_costs_no_other_if_records_differ() -> None:
     class Rejecting(ParticularModel):
         async def predict(self, batch: Batch) -> Results:
             numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+            if len(self.groups_of(batch.records)) > 1:
+                raise MixedBatch
             self._check(numbers, batch)
             if not {17, 250}.isdisjoint(numbers):
                 raise Fault(InferenceError("bad record"), kind=FaultKind.REJECTED)
@@ -247,6 +255,8 @@ async def test_requests_are_as_full_as_possible_if_records_differ(divisor: int, 
     class Working(ParticularModel):
         async def predict(self, batch: Batch) -> Results:
             numbers = [orjson.loads(text)[0] for text in json_texts(batch.records)]
+            if len(self.groups_of(batch.records)) > 1:
+                raise MixedBatch
             self._check(numbers, batch)
             return results(numbers)
 

@@ -69,7 +69,7 @@ BLOCKS: Final = st.lists(st.tuples(lines(), BREAKS), min_size=1, max_size=6).map
 
 
 def form_of(value: object) -> object:
-    """What all records of a block share: the kind of their values and the lengths of their arrays; None without one."""
+    """The kind of the values of a record and the lengths of its arrays; None without one."""
     if isinstance(value, list):
         forms = {form_of(one) for one in value}
         return (len(value), *forms) if len(forms) == 1 and None not in forms else None
@@ -78,14 +78,19 @@ def form_of(value: object) -> object:
 
 
 def line_by_line(block: bytes) -> list[bytes] | None:
-    """The lines that are not blank, if all are arrays of the same form; the reference."""
+    """The lines that are not blank, if all are arrays of values of the same kind; the reference."""
     texts = [line.strip() for line in block.split(b"\n") if line.strip()]
     try:
         rows = [orjson.loads(text) for text in texts]
     except orjson.JSONDecodeError:
         return None
-    forms = {form_of(row) if isinstance(row, list) else None for row in rows}
-    return texts if len(forms) == 1 and None not in forms else None
+    kinds = {kind_of(form_of(row)) if isinstance(row, list) else None for row in rows}
+    return texts if len(kinds) == 1 and None not in kinds else None
+
+
+def kind_of(form: object) -> object:
+    """The kind of the values in a form."""
+    return kind_of(form[-1]) if isinstance(form, tuple) else form
 
 
 @MANY

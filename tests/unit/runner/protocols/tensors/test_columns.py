@@ -11,9 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferrun.contract import InputTensor
-from inferrun.formats.json_text import differ_in_numbers
 from inferrun.formats.record_errors import not_sent, selected, with_record_errors
-from inferrun.plugins import ArrowRecords, ContractError, InferenceError, JsonRecords, Records, Results, Tensors
+from inferrun.plugins import (
+    ArrowRecords,
+    ContractError,
+    InferenceError,
+    JsonRecords,
+    MixedBatch,
+    Records,
+    Results,
+    Tensors,
+)
 from runner.protocols.tensors.arrow_columns import ArrowColumn
 from runner.protocols.tensors.columns import Tensor, Unfit, groups_of, tensor_of, tensors_of
 from runner.protocols.tensors.datatypes import raw_of
@@ -187,17 +195,34 @@ def test_only_the_records_that_fit_are_sent() -> None:
     assert results.errors[1].message == "the record has null, which datatype INT64 cannot represent (tensor 'x')"
 
 
-def test_without_metadata_the_shape_of_most_records_is_that_of_all() -> None:
-    texts = [b"[1]", b"[1,2]", b"[[1,2]]", b"[3,4]"]
-    results, (tensor,) = predicted(JsonRecords(texts), TensorSpec("x"))
-    assert set(results.errors) == {0, 2}
-    assert results.errors[0].message == "the record has dimensions [1], others have [2]"
-    assert list(tensor.shape) == [2, 2]
+@pytest.mark.parametrize(
+    ("shape", "texts", "groups"),
+    [
+        (None, [b"[1]", b"[1,2]", b"[[1,2]]", b"[3,4]"], [[0], [1, 3], [2]]),
+        ([-1, -1], [b"[1]", b"[1,2]", b"3", b"[3,4]"], [[0], [1, 3], [2]]),
+        ([-1], [b"1", b"[2]", b"3"], [[0, 2], [1]]),
+        ([-1, 2, 2], [b"[1,2,3,4]", b"[[1,2],[3,4]]"], [[0], [1]]),
+        ([-1, 2], [b"[1,2]", b"[3,4]"], [[0, 1]]),
+    ],
+)
+def test_records_of_different_dimensions_need_requests_of_their_own(
+    shape: list[object] | None, texts: list[bytes], groups: list[list[int]]
+) -> None:
+    records, one = JsonRecords(texts), described(shape)
+    assert [list(group) for group in groups_of(records, [one])] == groups
+    if len(groups) > 1:
+        with pytest.raises(MixedBatch):
+            tensors_of(records, [one], is_json=True)
+    for group in groups:
+        tensors, places, faults = tensors_of(selected(records, group), [one], is_json=True)
+        assert (len(places), faults, tensors[0].shape[0]) == (len(group), {}, len(group))
 
 
-def test_values_and_arrays_of_one_value_are_not_mixed_in_a_request() -> None:
-    results, _ = predicted(JsonRecords([b"1", b"[2]", b"3"]), described([-1]))
-    assert set(results.errors) == {1}
+def test_a_record_that_does_not_fit_is_found_before_the_others_are_divided() -> None:
+    records = JsonRecords([b"[1]", b"[1,2]", b"[[1],[2,3]]", b'["a"]'])
+    with pytest.raises(MixedBatch):
+        tensors_of(records, [described([-1, -1])], is_json=True)
+    assert [list(group) for group in groups_of(records, [described([-1, -1])])] == [[0, 3], [1], [2]]
 
 
 def test_without_a_record_that_can_be_sent_nothing_is_sent() -> None:
@@ -330,14 +355,6 @@ def test_an_empty_list_is_sent_if_its_dimension_is_variable() -> None:
         fixed = input_of({"inputs": [{"name": "x", "datatype": "INT64", "shape": [-1, 3]}]}, "x", "x")
         with pytest.raises(Unfit, match="column 'x' has 0 values, the model's metadata requires 3"):
             tensor_of(records, fixed, is_json=False)
-
-
-def test_records_with_the_same_frame_are_not_decoded_to_compare_them() -> None:
-    assert differ_in_numbers([b'{"x":[1,2.5]}', b'{"x":[null,-3e7]}'])
-    assert not differ_in_numbers([b'{"x":[1,2]}', b'{"x":[1]}'])
-    assert not differ_in_numbers([b'{"x":[]}', b'{"x":[1]}'])
-    assert not differ_in_numbers([b'{"x":[1]}', b'{"x":[ ]}'])
-    assert not differ_in_numbers([b'{"x":"[1]"}', b'{"x":[1]}'])
 
 
 def test_several_columns_are_the_values_of_a_record() -> None:
