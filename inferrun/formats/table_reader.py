@@ -254,5 +254,6 @@ def reading(file: InputFile, *, form: str) -> Iterator[None]:
             raise
         with file.open() as source:
             kind = as_kind(source.read(HEAD), expected=form)
-        text = f"{file.name} cannot be read as {form}: {type(error).__name__}{kind}"
+        what = "a page is damaged, its checksum differs" if "CRC" in str(error) else type(error).__name__
+        text = f"{file.name} cannot be read as {form}: {what}{kind}"
         raise InputError(text, is_retryable=False) from error

@@ -53,7 +53,13 @@ class Parquet(TableReader, TableResults):
         source = stack.enter_context(file.open())
 
         def read(unit: str) -> parquet.ParquetFile:
-            return parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False, coerce_int96_timestamp_unit=unit)
+            return parquet.ParquetFile(
+                source,
+                buffer_size=_BUFFER,
+                pre_buffer=False,
+                coerce_int96_timestamp_unit=unit,
+                page_checksum_verification=True,  # Spark stores checksums, and readers ignore them by default
+            )
 
         content = read("us")
         source.seek(file.size - _ENDING.size)

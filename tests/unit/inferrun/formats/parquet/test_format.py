@@ -145,3 +145,14 @@ def test_the_index_of_a_pandas_frame_feeds_the_model_only_if_it_is_named(path: P
 def test_a_column_of_the_logical_type_enum_is_text(name: str) -> None:
     stored = Path("tests/foreign") / name
     assert PARQUET.schema(file_of(stored)).field("e").type == pyarrow.string()
+
+
+def test_a_page_that_differs_from_its_checksum_is_not_read(path: Path) -> None:
+    """Spark 4.1.4 writes checksums; pyarrow, DuckDB and polars do not compare them by default."""
+    table = pyarrow.table({"a": [1.5, 2.5]})
+    parquet.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    assert decoded(read(path)[0]) == [[1.5], [2.5]]
+    values = table["a"].chunk(0).buffers()[1].to_pybytes()
+    path.write_bytes(path.read_bytes().replace(values, values[:6] + b"\xf9" + values[7:]))
+    with pytest.raises(InputError, match="cannot be read as Parquet: a page is damaged, its checksum differs"):
+        read(path)
