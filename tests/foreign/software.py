@@ -47,11 +47,11 @@ class Software:
 
     @property
     def version(self) -> str:
-        """The pins that share a word with the folder's name, such as those of pyspark and delta-spark; otherwise the first one."""
+        """The pins that share a word with the folder's name, such as those of pyspark and delta-spark; otherwise the first three."""
         pins = list(_pins(self.folder))
         words = self.name.split("-")
         named = [pin for pin in pins if any(word in pin.lower() for word in words)]
-        return ", ".join(named or pins[:1])
+        return ", ".join(named or pins[:3])
 
 
 def all_software() -> list[Software]:
@@ -101,6 +101,7 @@ def _pins(folder: Path) -> list[str]:
             f"{name} {version}"
             for name, version in re.findall(r"(?m)^(?:require )?\t?(\S+\.\S+/\S+) (v\S+)$", path.read_text())
         ]
+        pins += re.findall(r"(?m)^go \S+$", path.read_text())
     if (path := folder / "package.json").exists():
         pins += [f"{name} {version}" for name, version in json.loads(path.read_text())["dependencies"].items()]
     if (path := folder / "debian.txt").exists():
