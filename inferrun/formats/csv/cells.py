@@ -87,17 +87,25 @@ class CsvSyntax:
         if not marks_quoted and self._is_plain(text):
             return self._split_plain(text, keeps_blank=keeps_blank)
         found: list[CsvRecord] = []
+        match, delimiter = self._cell.match, self.delimiter
         at = line = 0
         while at < len(text):
-            end, cells, separator = at, list[Cell](), self.delimiter
-            while separator == self.delimiter:
-                value = self._cell.match(text, end)
-                if value is None or (value["end"] == "" and text.endswith("\n")):  # its last line break is in the value
+            end, cells = at, list[Cell]()
+            while True:
+                value = match(text, end)
+                if value is None or (value[3] == "" and text.endswith("\n")):  # its last line break is in the value
                     self._check_open(text, end, line)
                     return found, line
-                cells.append(self._value(value, line, marks_quoted=marks_quoted))
-                end, separator = value.end(), value["end"]
-            if self._is_record(cells, text[at:end], keeps_blank=keeps_blank):
+                quoted, plain, separator = value.groups()
+                end = value.end()
+                if quoted is None:
+                    cells.append(self._unquoted(plain, line))
+                else:
+                    cell = self._unescaped(quoted, line)
+                    cells.append(Quoted(cell) if marks_quoted else cell)
+                if separator != delimiter:
+                    break
+            if len(cells) > 1 or self._is_record(text[at:end], keeps_blank=keeps_blank):
                 found.append(CsvRecord(line, cells))
             line += text.count("\n", at, end) + (not text.endswith("\n", at, end))
             at = end
@@ -107,7 +115,15 @@ class CsvSyntax:
         """Whether Python's csv module finds the same values, and no quoted one could be taken for null."""
         if self.skips_space or (self.escape and self.escape in text):
             return False
-        return not (self._quoted_null.search(text) if self.quote else "\r" in text)
+        if not self.quote:
+            return "\r" not in text
+        before = (self.delimiter, "\n")
+        return not any(
+            found.start() == 0 or text[found.start() - 1] in before
+            for null in self.nulls
+            if self.quote + null + self.quote in text
+            for found in self._quoted_null.finditer(text)
+        )
 
     def _split_plain(self, text: str, *, keeps_blank: bool) -> tuple[list[CsvRecord], int]:
         reader = csv.reader(
@@ -120,10 +136,12 @@ class CsvSyntax:
         lines = text.split("\n")
         found: list[CsvRecord] = []
         line, nulls = 0, self.nulls
+        is_usual = nulls == {""}
         try:
-            for row in reader:
-                cells: list[Cell] = [None if cell in nulls else cell for cell in row or [""]]
-                if len(cells) > 1 or self._is_record(cells, lines[line], keeps_blank=keeps_blank):
+            for found_row in reader:
+                row = found_row or [""]
+                cells = [cell or None for cell in row] if is_usual else [None if one in nulls else one for one in row]
+                if len(cells) > 1 or self._is_record(lines[line], keeps_blank=keeps_blank):
                     found.append(CsvRecord(line, cells))
                 line = reader.line_num
         except csv.Error as error:
@@ -131,52 +149,45 @@ class CsvSyntax:
                 raise WrongText(_UNCLOSED, line) from error
         return found, line
 
-    def _is_record(self, cells: list[Cell], text: str, *, keeps_blank: bool) -> bool:
-        """PostgreSQL before version 18 ends its text with a line `\\.`."""
-        if len(cells) > 1 or not (text := text.strip()):
-            return keeps_blank or len(cells) > 1
-        return not (self.decodes and not self.quote and text == f"{self.escape}.")
+    def _is_record(self, text: str, *, keeps_blank: bool) -> bool:
+        """Whether a text with one value is a record. PostgreSQL before version 18 ends its text with a line `\\.`."""
+        text = text.strip()
+        return text != f"{self.escape}." if text and self.decodes and not self.quote else bool(text) or keeps_blank
 
-    def _value(self, found: re.Match[str], line: int, *, marks_quoted: bool) -> Cell:
-        quoted, plain = found["quoted"], found["plain"]
-        if quoted is not None:
-            text = self._unescaped(quoted, line)
-            return Quoted(text) if marks_quoted else text
-        if plain in self.nulls:
+    def _unquoted(self, text: str, line: int) -> Cell:
+        if text in self.nulls:
             return None
         if self.decodes:
-            return self._unescaped(plain, line)
-        if self.quote and "\r" in plain:
-            raise WrongText(_UNCLOSED, line)
-        if self.escape and self.escape + self.quote in plain:
+            return self._unescaped(text, line)
+        if self.escape and self.escape + self.quote in text:
             raise WrongText(_OUTSIDE, line)
-        return plain
+        return text
 
     def _unescaped(self, text: str, line: int) -> str:
         if not (self.escape and self.escape in text):
             return text.replace(self.quote * 2, self.quote) if self.quote else text
         found = self._escaped.sub(lambda one: _character(one[0][1:], line) if self.decodes else one[0][1], text)
+        if found.isascii():
+            return found
         # The bytes of a character may have one code each: \303\251.
-        return (
-            found
-            if found.isascii()
-            else found.encode(self.encoding, "surrogateescape").decode(self.encoding, "surrogateescape")
-        )
+        return found.encode(self.encoding, "surrogateescape").decode(self.encoding, "surrogateescape")
 
     def _check_open(self, text: str, at: int, line: int) -> None:
         """Raise WrongText unless what begins there may go on after the text: a value in quotes, or an escape at its end."""
-        if self.quote and (found := self._open.match(text, at)) and found.end() < len(text):
+        found = self._open.match(text, at) if self.quote else None
+        if found.end() < len(text) if found else not (self.decodes and text.endswith((self.escape, "\n"))):
             raise WrongText(_UNCLOSED, line)
 
     @cached_property
     def _cell(self) -> re.Pattern[str]:
-        delimiter, escape = re.escape(self.delimiter), re.escape(self.escape) if self.decodes else ""
-        escaped = f"|{escape}." if escape else ""
-        plain = rf"(?P<plain>(?:[^{delimiter}\n\r{escape}]++|\r(?!\n|\Z){escaped})*+)"
-        quoted = f"(?P<quoted>{self._within})" if self.quote else "(?P<quoted>(?!))"
-        quote = re.escape(self.quote) or "(?!)"
-        end = rf"(?P<end>{delimiter}|\r?\n|\r?\Z)"
-        return re.compile(f"{self._space}(?:{quote}{quoted}{quote}|(?!{quote}){plain}){end}", re.DOTALL)
+        """What is in quotes, what is not, and what follows."""
+        delimiter, quote, escape = map(re.escape, (self.delimiter, self.quote, self.escape))
+        if self.decodes:
+            plain = rf"(?:[^{delimiter}\n\r{escape}]++|\r(?!\n|\Z)|{escape}.)*+"
+        else:
+            plain = rf"[^{delimiter}\n\r]*+" if quote else rf"(?:[^{delimiter}\n\r]++|\r(?!\n|\Z))*+"
+        either = f"{quote}({self._within}){quote}|(?!{quote})({plain})" if quote else f"((?!))|({plain})"
+        return re.compile(rf"{self._space}(?:{either})({delimiter}|\r?\n|\r?\Z)", re.DOTALL)
 
     @cached_property
     def _open(self) -> re.Pattern[str]:
@@ -193,7 +204,7 @@ class CsvSyntax:
     def _quoted_null(self) -> re.Pattern[str]:
         nulls = "|".join(map(re.escape, self.nulls)) if self.nulls else "(?!)"
         delimiter, quote = re.escape(self.delimiter), re.escape(self.quote)
-        return re.compile(rf"(?:\A|\n|{delimiter}){quote}(?:{nulls}){quote}(?:{delimiter}|\r|\n|\Z)")
+        return re.compile(rf"{quote}(?:{nulls}){quote}(?={delimiter}|\r|\n|\Z)")
 
     @property
     def _within(self) -> str:

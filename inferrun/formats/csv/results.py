@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
 import orjson
@@ -42,6 +43,9 @@ _INDEX, _, _PREDICTION, _ERROR = RESULT_MEMBERS
 _NULL: Final = b"null"
 _IN_QUOTES: Final = re.compile('[",\r\n]')
 _BLANKS: Final = re.compile(rb"\s")
+_TEXT_OF_JSON: Final = re.compile(rb'"[\[{\\ ]')
+"""Begins every text that is a JSON text in quotes of its own, or a list or an object, perhaps after blanks."""
+
 _FIRST: Final = re.compile(r'\s*[-0-9tfn\[{"]')
 """Begins every JSON text."""
 
@@ -88,12 +92,8 @@ class CsvWriter:
     def __init__(self, out: BinaryIO, errors: BinaryIO) -> None:
         self._out = out
         self._errors = errors
-        self._pieces: list[tuple[tuple[str, ...], io.BytesIO]] = []
-        """Consecutive rows, and the names of their columns."""
+        self._pieces: list[_Piece] = []
         self._counts = ResultCounts(0)
-        self._escaped: set[str] = set()
-        self._others: set[str] = set()
-        """The columns with a text that has an escape, and with a value for which there is no other way."""
 
     def write(self, batch: Batch, results: Results) -> None:
         """Append the rows of a batch."""
@@ -114,24 +114,50 @@ class CsvWriter:
             columns |= {name: texts_of([one.get(name) for one in objects]) for name in names}
             columns |= _bytes_in(batch.copied)
         columns[_PREDICTION] = [text_of(exact_value(one)) if _BLANKS.search(one) else one for one in predictions]
-        header = (_INDEX, *columns, _ERROR)
-        if not self._pieces or self._pieces[-1][0] != header:
-            self._pieces.append((header, io.BytesIO()))
-            self._pieces[-1][1].write(_line(header))
-        cells = {name: [_cell(text) for text in texts] for name, texts in columns.items()}
-        self._others |= {name for name, texts in columns.items() if any(map(_is_other, texts))}
-        self._escaped |= {name for name, found in cells.items() if any(one.startswith(b'"""') for one in found)}
+        others = {name for name, texts in columns.items() if _IN_QUOTES.search(name) or any(map(_is_other, texts))}
+        nested = {name for name, texts in columns.items() if name not in others and any(map(_is_text_of_json, texts))}
+        if not (self._pieces and self._pieces[-1].takes(columns, others, nested)):
+            self._pieces.append(_Piece((_INDEX, *columns, _ERROR)))
+        piece = self._pieces[-1]
+        piece.others |= others
+        piece.nested |= nested
         indexes = map(b"%d".__mod__, range(batch.first, batch.first + len(batch)))
-        rows = zip(indexes, *cells.values(), map(_cell, errors), strict=True)
-        self._pieces[-1][1].writelines(b"%b\n" % b",".join(row) for row in rows)
+        cells = [[_cell(text, is_text=name not in others) for text in texts] for name, texts in columns.items()]
+        rows = zip(indexes, *cells, map(_cell, errors), strict=True)
+        piece.lines.writelines(b"%b\n" % b",".join(row) for row in rows)
 
     def close(self) -> ResultCounts:
         """Write the file, and return the numbers of results."""
-        header = _header_of([names for names, _ in self._pieces], self._escaped - self._others)
+        others = set[str]().union(*(piece.others for piece in self._pieces))
+        nested = set[str]().union(*(piece.nested for piece in self._pieces))
+        header = _header_of([piece.names for piece in self._pieces], nested - others)
         self._out.write(_line(header))
-        for names, piece in self._pieces:
-            _append(piece, names, self._out, header)
+        for piece in self._pieces:
+            if piece.names == header and not piece.nested & others:
+                self._out.write(piece.lines.getbuffer())
+            else:
+                names = _header_of([piece.names], piece.nested)
+                _append(io.BytesIO(_line(names) + piece.lines.getbuffer()), names, self._out, header)
         return self._counts
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Consecutive rows of the same columns."""
+
+    names: tuple[str, ...]
+
+    others: set[str] = field(default_factory=set)
+    """The columns that do not have texts only."""
+
+    nested: set[str] = field(default_factory=set)
+    """Those of texts only of which one is the JSON text of a list, an object or a text. They are as in a column of texts."""
+
+    lines: io.BytesIO = field(default_factory=io.BytesIO)
+
+    def takes(self, columns: Iterable[str], others: AbstractSet[str], nested: AbstractSet[str]) -> bool:
+        """Whether rows with these columns can be added."""
+        return self.names == (_INDEX, *columns, _ERROR) and not (self.others & nested or self.nested & others)
 
 
 def _bytes_in(records: Records) -> dict[str, list[bytes]]:
@@ -142,10 +168,10 @@ def _bytes_in(records: Records) -> dict[str, list[bytes]]:
 
     is_bytes = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
     found: dict[str, list[bytes]] = {}
-    for field, column in zip(records.table.schema, records.table.columns, strict=True):
-        kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    for name, column in zip(records.table.schema.names, records.table.columns, strict=True):
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         if any(one(kind) for one in is_bytes):
-            found[field.name] = [_NULL if one is None else text_of(base64_of(one)) for one in column.to_pylist()]
+            found[name] = [_NULL if one is None else text_of(base64_of(one)) for one in column.to_pylist()]
     return found
 
 
@@ -197,7 +223,7 @@ def _append(content: BinaryIO, names: Sequence[str], out: BinaryIO, header: Sequ
 def _rows_in(file: BinaryIO) -> tuple[tuple[str, ...], Iterator[dict[str, bytes]]]:
     """Return the columns of a file and its rows, as JSON texts. Raises ValueError for another file."""
     records = marked_records(file)
-    header = tuple(name or "" for name in next(records, []))
+    header = tuple("" if name is None else name for name in next(records, []))
     if not {_INDEX, _PREDICTION, _ERROR} <= set(header):
         raise ValueError("the file does not have the columns of results")
     return header, _rows_of(records, header)
@@ -230,6 +256,14 @@ def _cell(text: bytes, *, is_text: bool = False) -> bytes:
             return _quoted(value) if is_json or not value or _IN_QUOTES.search(value) else value.encode()
     value = text.decode()
     return _quoted(value) if _IN_QUOTES.search(value) else text
+
+
+def _is_text_of_json(text: bytes) -> bool:
+    """Whether a value is a text that is the JSON text of a list, an object or a text."""
+    if not _TEXT_OF_JSON.match(text):
+        return False
+    value: str = orjson.loads(text)
+    return _is_nested(value) and _is_json(value)
 
 
 def _is_other(text: bytes) -> bool:
