@@ -47,8 +47,8 @@ class Software:
 
     @property
     def version(self) -> str:
-        """The pins that share a word with the folder's name, such as those of pyspark and delta-spark; otherwise the first three."""
-        pins = list(_pins(self.folder))
+        """The pins that share a word with the folder's name, as pyspark and delta-spark do; otherwise the first three."""
+        pins = _pins(self.folder)
         words = self.name.split("-")
         named = [pin for pin in pins if any(word in pin.lower() for word in words)]
         return ", ".join(named or pins[:3])
@@ -97,11 +97,8 @@ def _pins(folder: Path) -> list[str]:
             for one in tree.iterfind("{*}dependencies/{*}dependency")
         ]
     if (path := folder / "go.mod").exists():
-        pins += [
-            f"{name} {version}"
-            for name, version in re.findall(r"(?m)^(?:require )?\t?(\S+\.\S+/\S+) (v\S+)$", path.read_text())
-        ]
-        pins += re.findall(r"(?m)^go \S+$", path.read_text())
+        required = re.findall(r"(?m)^(?:require )?\t?(\S+\.\S+/\S+ v\S+)$", path.read_text())
+        pins += required or re.findall(r"(?m)^go \S+$", path.read_text())  # Go's own packages need no other
     if (path := folder / "package.json").exists():
         pins += [f"{name} {version}" for name, version in json.loads(path.read_text())["dependencies"].items()]
     if (path := folder / "debian.txt").exists():
