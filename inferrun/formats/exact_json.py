@@ -55,8 +55,13 @@ def _number(text: str) -> int | float | orjson.Fragment:
         is_exact = _SMALLEST <= found < _LIMIT
     else:
         found = float(text)
-        is_exact = repr(found) == text or Decimal(repr(found)) == Decimal(text)
+        is_exact = repr(found) == text or _is_text_of(found, Decimal(text))
     return found if is_exact else orjson.Fragment(text.encode())
+
+
+def _is_text_of(number: float, text: Decimal) -> bool:
+    """Whether a program writes a number so: with as few digits as possible, or rounded to more, as C's `%.17g` and R do."""
+    return text in (Decimal(repr(number)), Decimal(f"{number:.{max(len(text.as_tuple().digits), 17)}g}"))
 
 
 def _refuse(name: str) -> NoReturn:

@@ -47,10 +47,11 @@ def objects_of(lines: Lines, columns: ColumnSelection, *, may_miss: bool) -> Blo
             text = f"cannot be copied with joinSource: {fault}, or list the columns in passThroughColumns"
             raise BadLine(at, text)
         try:
-            fed = {name: row[name] for name in columns.fed_of(list(row))} if columns.has_names else row[_INPUTS]
-            records.append(text_of(fed))
-            if not _WITHOUT_FRACTIONS.issuperset(type(row[name]) for name in names):
+            fed = columns.fed_of(list(row)) if columns.has_names else [_INPUTS]
+            kept = [*names, *fed] if columns.takes_any else names  # numbers of a tensor are rounded in any case
+            if not _WITHOUT_FRACTIONS.issuperset(type(row[name]) for name in kept):
                 row |= exact_value(line) | path
+            records.append(text_of({name: row[name] for name in fed} if columns.has_names else row[_INPUTS]))
             copied.append(text_of({name: row[name] for name in names})[1:-1])
         except ValueError as error:
             raise BadLine(at, f"cannot be used: {error}") from error

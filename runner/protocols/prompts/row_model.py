@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from inferrun.contract import Request
+from inferrun.formats.exact_json import exact_value, is_rounded
 from inferrun.formats.record_errors import not_sent
 from inferrun.plugins import (
     Batch,
@@ -119,16 +121,57 @@ def mounted_system(context: ModelContext) -> str:
 
 
 def rows_of(records: Records) -> list[Row | RecordError]:
-    """Return records as rows of Python values, because templates take nothing else."""
+    """Return records as rows of Python values, because templates take nothing else; a number with more digits is a Decimal."""
     if isinstance(records, JsonRecords):
-        values = [json.loads(text) for text in records.texts]  # integers of any size
+        values = [_DECODER.decode(text.decode()) for text in records.texts]
         why = "the record must be an object with named columns"
         return [one if isinstance(one, dict) else not_sent(why) for one in values]
-    try:
-        rows: list[Row | RecordError] = records.table.to_pylist()
-    except (ValueError, OverflowError) as error:  # Python's times have neither nanoseconds nor years after 9999
-        if len(records) > 1:
-            return [one for at in range(len(records)) for one in rows_of(records.part(at, at + 1))]
-        why = f"a column has a value that a template cannot take, such as a time with nanoseconds ({type(error).__name__})"
-        return [not_sent(why)]
-    return rows
+    from inferrun.formats.columns import values_of  # noqa: PLC0415  only runs with columns import pyarrow
+
+    table = records.table
+    columns = [_values_in(values_of(table, name)) for name in table.schema.names]
+    rows = [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [_checked(row) for row in rows] if columns else [{} for _ in range(len(records))]
+
+
+_NONE: Final = object()
+"""In place of a value that is none of Python, and none of JSON either."""
+
+
+def _checked(row: Row) -> Row | RecordError:
+    name = next((name for name, value in row.items() if value is _NONE), None)
+    return row if name is None else not_sent(f"column {name!r} has a value that a template cannot take")
+
+
+def _values_in(column: "pyarrow.Array") -> list[Any]:  # Any: what Arrow has
+    """Return values of Python's types, or their form in JSON where these have fewer digits, or are less than a day or a year."""
+    if _is_pythons(column.type):
+        try:
+            values: list[Any] = column.to_pylist()  # Any: as above
+        except (ValueError, OverflowError):  # such as a time after the year 9999
+            if len(column) > 1:
+                return [value for at in range(len(column)) for value in _values_in(column.slice(at, 1))]
+        else:
+            return values
+    from inferrun.formats.json_columns import texts_in  # noqa: PLC0415  as above
+
+    return [_NONE if text is None else _DECODER.decode(text.decode()) for text in texts_in(column)]
+
+
+def _is_pythons(kind: "pyarrow.DataType") -> bool:
+    """Whether Python has all values of a type: it has neither nanoseconds nor floating-point numbers of 32 bits."""
+    from pyarrow import types  # noqa: PLC0415  as above
+
+    if types.is_temporal(kind):
+        return getattr(kind, "unit", "") != "ns" and not types.is_interval(kind)
+    if types.is_map(kind) or (types.is_floating(kind) and not types.is_float64(kind)):
+        return False
+    return all(_is_pythons(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _number(text: str) -> float | Decimal:
+    found = float(text)
+    return found if not is_rounded(exact_value(text.encode())) else Decimal(text)
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=_number)  # integers have any size

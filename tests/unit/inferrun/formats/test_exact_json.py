@@ -39,7 +39,15 @@ NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,24})(\.[0-9]{1,24})?([eE][-+]?[0-9]{
 @given(NUMBERS)
 def test_every_number_is_exact(number: str) -> None:
     found = orjson.dumps(exact_value(number.encode())).decode()
-    assert Decimal(found) == Decimal(number)
+    digits = len(Decimal(number).as_tuple().digits)
+    assert Decimal(number) in (Decimal(found), Decimal(f"{float(found):.{digits}g}"))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(17, 30))
+def test_a_double_with_more_digits_than_it_needs_is_that_double(number: float, digits: int) -> None:
+    value = exact_value(f"[{number:.{digits}e}]".encode())
+    assert value == [number]
+    assert not is_rounded(value)
 
 
 def test_what_is_no_json_is_refused() -> None:
