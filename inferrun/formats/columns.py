@@ -3,14 +3,13 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 import orjson
 import pyarrow
 from pyarrow import compute
 
 from inferrun.formats.json_columns import texts_in
-from inferrun.formats.json_text import objects_of
 from inferrun.formats.record_errors import not_sent
 from inferrun.formats.result_schema import value_type
 from inferrun.plugins import (
@@ -152,17 +151,15 @@ def is_tensor(kind: pyarrow.DataType) -> bool:
 
 def members_of(table: pyarrow.RecordBatch) -> tuple[list[bytes], dict[int, RecordError]]:
     """Return each row as members of a JSON object, and the errors of rows with a value that has no JSON text and is null there."""
-    members, errors = dict[str, list[bytes]](), dict[int, RecordError]()
+    columns, errors = list[list[bytes]](), dict[int, RecordError]()
     for name in table.schema.names:
         texts = texts_in(values_of(table, name))
-        for at, text in enumerate(texts):
-            if text is None:
-                kind = table.schema.field(name).type
-                errors.setdefault(
-                    at, not_sent(f"the value of column {name!r}, of type {kind}, cannot be written as JSON")
-                )
-        members[name] = [b"null" if text is None else text for text in texts]
-    return [text[1:-1] for text in objects_of(members)] if members else [b""] * len(table), errors
+        for at in [at for at, text in enumerate(texts) if text is None] if None in texts else ():
+            kind, texts[at] = table.schema.field(name).type, b"null"
+            errors.setdefault(at, not_sent(f"the value of column {name!r}, of type {kind}, cannot be written as JSON"))
+        columns.append(cast("list[bytes]", texts))
+    members = b",".join(orjson.dumps(name).replace(b"%", b"%%") + b":%b" for name in table.schema.names)
+    return list(map(members.__mod__, zip(*columns, strict=True))) if columns else [b""] * len(table), errors
 
 
 def values_of(table: pyarrow.RecordBatch, name: str) -> pyarrow.Array:

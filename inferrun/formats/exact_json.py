@@ -27,13 +27,23 @@ def exact_value(text: bytes) -> Any:  # Any: JSON with texts of numbers
 
     orjson writes them as they were. Raises JSONDecodeError, a ValueError.
     """
-    value = orjson.loads(text)
+    return unrounded(orjson.loads(text), text)
+
+
+def unrounded(value: Any, text: bytes) -> Any:  # Any: as above
+    """Return `exact_value` of a text that orjson has decoded."""
     signs = text.translate(_SIGNS)
-    if not any(one in signs for one in _LONG) or _spaceless(orjson.dumps(value)) == _spaceless(text):
+    if not any(map(signs.__contains__, _LONG)):
         return value
     try:
+        written = orjson.dumps(value)
+        if written == text or _spaceless(written) == _spaceless(text):
+            return value
         return _DECODER.decode(text.decode())
-    except RecursionError as error:  # orjson reads deeper ones
+    except (
+        RecursionError,
+        orjson.JSONEncodeError,
+    ) as error:  # orjson reads what is nested more deeply than what it writes
         raise orjson.JSONDecodeError("nested too deeply", text.decode(), 0) from error
 
 

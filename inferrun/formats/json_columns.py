@@ -17,6 +17,7 @@ import pyarrow
 from pyarrow import compute
 
 from inferrun.formats.bytes_in_json import json_of_bytes
+from inferrun.formats.json_text import texts_of
 
 Texts = list[bytes | None]
 """One JSON text per value; None for a value that has none, such as a date after the year 9999."""
@@ -25,6 +26,10 @@ _NULL: Final = b"null"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NONE: Final = timedelta()
 DAY: Final = 86_400
+_FIRST_DAY, _LAST_DAY = (one.toordinal() - _EPOCH.toordinal() for one in (date.min, date.max))
+_OFFSETS: Final[dict[str | None, str]] = {None: "", **dict.fromkeys(("UTC", "Etc/UTC", "Z", "+00:00"), "+00:00")}
+"""What follows moments without a zone, and of the zones of UTC."""
+
 PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -53,9 +58,8 @@ def texts_in(column: pyarrow.Array) -> Texts:  # noqa: PLR0911, PLR0912  one for
         return _each(column, orjson.dumps)
     if is_bytes(kind):
         return _each(column, lambda value: orjson.dumps(json_of_bytes(value)))
-    if types.is_date(kind):
-        per_day = 1 if types.is_date32(kind) else DAY * 1000
-        return _each(_integers(column), lambda value: orjson.dumps(_date(value // per_day)))
+    if types.is_date(kind) or (types.is_timestamp(kind) and kind.tz in _OFFSETS):
+        return _dated(column)
     if types.is_time(kind):
         return _each(_integers(column), lambda value: _time(value, PER_SECOND[kind.unit]))
     if types.is_timestamp(kind):
@@ -77,6 +81,8 @@ def texts_in(column: pyarrow.Array) -> Texts:  # noqa: PLR0911, PLR0912  one for
         places = [slice(one - start, end - start) for one, end in pairwise(offsets)]
         return _with_nulls(column, [_object(names[one], values[one]) for one in places])
     if is_any_list(kind):
+        if _is_plain(column.flatten()):
+            return list(texts_of(column.to_pylist()))
         items = iter(texts_in(column.flatten()))
         sizes: list[int | None] = compute.list_value_length(column).to_pylist()
         return [_NULL if one is None else _array(list(islice(items, one))) for one in sizes]
@@ -127,14 +133,21 @@ def _compact(text: str) -> bytes:
 def _floats(column: pyarrow.Array) -> Texts:
     if not len(column):
         return []
-    numbers = column.cast(pyarrow.float64()).to_pylist()
-    texts: Texts = list(orjson.dumps(numbers)[1:-1].split(b","))
+    numbers = column.cast(pyarrow.float64())
+    texts: Texts = list(orjson.dumps(numbers.to_pylist())[1:-1].split(b","))
     if pyarrow.types.is_float32(column.type):
         texts = _each(column.cast(pyarrow.string()), _with_point)
-    for at, number in enumerate(numbers):
+    for at, number in () if _is_plain(numbers) else enumerate(numbers.to_pylist()):
         if number is not None and not isfinite(number):
             texts[at] = b'"NaN"' if isnan(number) else b'"Infinity"' if number > 0 else b'"-Infinity"'
     return texts
+
+
+def _is_plain(column: pyarrow.Array) -> bool:
+    """Whether values are of numbers that orjson writes as they are."""
+    if pyarrow.types.is_float64(column.type):
+        return bool(compute.all(compute.is_finite(column), min_count=0).as_py())
+    return bool(pyarrow.types.is_integer(column.type))
 
 
 def _with_point(number: str) -> bytes:
@@ -147,8 +160,27 @@ def _integers(column: pyarrow.Array) -> pyarrow.Array:
     return column.view(pyarrow.int32() if column.type.bit_width == 32 else pyarrow.int64())
 
 
-def _date(days: int) -> date:
-    return date.fromordinal(_EPOCH.toordinal() + days)
+def _dated(column: pyarrow.Array) -> Texts:
+    """Return dates, or moments that have no zone or are in UTC, if they are in the years 1 to 9999."""
+    kind, values = column.type, _integers(column).cast(pyarrow.int64())
+    is_moment, per_day, end = pyarrow.types.is_timestamp(kind), 1, '"'
+    if is_moment:
+        column, per_day, end = (
+            values.cast(pyarrow.timestamp(kind.unit)),
+            DAY * PER_SECOND[kind.unit],
+            f'{_OFFSETS[kind.tz]}"',
+        )
+    elif pyarrow.types.is_date64(kind):
+        per_day = DAY * PER_SECOND["ms"]
+    first, last = (_FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1)
+    is_known = compute.and_(
+        compute.greater_equal(values, max(first, -(1 << 63))), compute.less_equal(values, min(last, (1 << 63) - 1))
+    )
+    texts = compute.if_else(is_known, column, pyarrow.scalar(None, column.type)).cast(pyarrow.string())
+    texts = compute.replace_substring_regex(texts, r"^([^ ]*) ([^.]*)(?:\.0+$)?", r"\1T\2")
+    texts = compute.binary_join_element_wise('"', texts, end, "")
+    found: Texts = compute.if_else(values.is_valid(), texts, "null").cast(pyarrow.binary()).to_pylist()
+    return found
 
 
 def _fraction(part: int, per_second: int) -> bytes:

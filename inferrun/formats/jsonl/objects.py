@@ -4,7 +4,7 @@ from typing import Final
 
 import orjson
 
-from inferrun.formats.exact_json import exact_value
+from inferrun.formats.exact_json import exact_value, unrounded
 from inferrun.formats.json_text import text_of
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.named_columns import copied_fault, field_of
@@ -23,9 +23,12 @@ def objects_of(lines: Lines, columns: ColumnSelection, *, may_miss: bool) -> Blo
     """Return the records of lines. Raises BadLine for one that does not have the columns, unless these are then null."""
     records, ids, copied = list[bytes](), list[CustomId](), list[bytes]()
     path = json_values(lines.file)
+    is_kept = columns.copies_any or columns.takes_any  # the numbers of a tensor are rounded in any case
     for at, line in enumerate(lines.texts):
         try:
             row = orjson.loads(line)
+            if is_kept and isinstance(row, dict) and not _WITHOUT_FRACTIONS.issuperset(map(type, row.values())):
+                row = unrounded(row, line)
         except orjson.JSONDecodeError as error:
             raise BadLine(at, f"is not valid JSON: {error.msg} at character {error.pos + 1}") from error
         if not isinstance(row, dict):
@@ -47,11 +50,8 @@ def objects_of(lines: Lines, columns: ColumnSelection, *, may_miss: bool) -> Blo
             text = f"cannot be copied with joinSource: {fault}, or list the columns in passThroughColumns"
             raise BadLine(at, text)
         try:
-            fed = columns.fed_of(list(row)) if columns.has_names else [_INPUTS]
-            kept = [*names, *fed] if columns.takes_any else names  # numbers of a tensor are rounded in any case
-            if not _WITHOUT_FRACTIONS.issuperset(type(row[name]) for name in kept):
-                row |= exact_value(line) | path
-            records.append(text_of({name: row[name] for name in fed} if columns.has_names else row[_INPUTS]))
+            fed = {name: row[name] for name in columns.fed_of(list(row))} if columns.has_names else row[_INPUTS]
+            records.append(text_of(fed))
             copied.append(text_of({name: row[name] for name in names})[1:-1])
         except ValueError as error:
             raise BadLine(at, f"cannot be used: {error}") from error

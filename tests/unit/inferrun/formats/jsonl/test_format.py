@@ -216,6 +216,13 @@ def test_numbers_that_are_copied_keep_their_texts(path: Path) -> None:
     assert copied_texts(block) == [b'"price":123456789012345678.25,"rates":{"a":[1.000000000000000001]},"n":0.1']
 
 
+def test_a_line_that_is_nested_too_deeply_is_an_error_of_its_record(path: Path) -> None:
+    lines_of(path, f'{{"id": 1, "price": {"[" * 1000}123456789012345678.25{"]" * 1000}}}\n{{"id": 2, "price": 1.5}}\n')
+    columns = ColumnSelection(fed=("id",), copied=("price",))
+    (block,) = JSONL.with_columns(columns).read(file_of(path), chunk_of(0, 1000), limits=Limits())
+    assert list(block.errors) == [0]
+
+
 def test_a_line_that_is_no_record_keeps_what_is_copied_of_it(path: Path) -> None:
     lines = [
         '{"custom_id": "a", "ticket": "T-0", "body": 1}',
