@@ -23,13 +23,17 @@ from runner.protocols.tensors.signature import OutputSpec, Signature
 PREDICTION: Final = "prediction"
 
 
-def type_of(signature: Signature) -> pyarrow.DataType | None:
-    """Return the type of a prediction; None if the datatype or the dimensions of an output are unknown."""
+def type_of(signature: Signature, *, has_ones: bool = False) -> pyarrow.DataType | None:
+    """Return the type of a prediction; None if the datatype or the dimensions of an output are unknown.
+
+    `has_ones`: predictions are stored with dimensions of size 1 at their end.
+    """
     types = []
     for one in signature.outputs:
         if not one.datatype or one.dimensions is None:
             return None
-        types.append(_type(one.datatype, without_ones(one.dimensions), is_binary=one.is_binary))
+        dimensions = one.dimensions if has_ones else without_ones(one.dimensions)
+        types.append(_type(one.datatype, dimensions, is_binary=one.is_binary))
     if not types:
         return None
     if not signature.is_chosen:
@@ -45,6 +49,14 @@ def _type(datatype: str, dimensions: Sequence[int], *, is_binary: bool) -> pyarr
     for size in reversed(dimensions):
         kind = pyarrow.list_(kind, size) if size > 0 else pyarrow.list_(kind)
     return kind
+
+
+def rank_of(kind: pyarrow.DataType) -> int:
+    """Return how many dimensions the lists of a type have."""
+    types, rank = pyarrow.types, 0
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind, rank = kind.value_type, rank + 1
+    return rank
 
 
 def _rows_of(column: pyarrow.Array, shape: Sequence[int]) -> pyarrow.Array:

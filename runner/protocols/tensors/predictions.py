@@ -36,7 +36,17 @@ def results_of(
         raise ValueError(f"it has no output {missing[0]!r}" if missing else "no outputs")
     if missing or not wanted:  # the first one, whatever the metadata calls it
         wanted, by_name = (OutputSpec(found[0].name, found[0].name),), {found[0].name: found[0]}
-    shaped = {one: _shaped(by_name[one.name], one, records, has_batch=signature.has_batch) for one in wanted}
+    ranks = {one: len(without_ones(one.dimensions or ())) for one in wanted}
+    if stored is not None:
+        from runner.protocols.tensors.arrow_answers import rank_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
+
+        for one in wanted:
+            kind = stored.field(one.result_name).type if signature.is_chosen else stored
+            ranks[one] = max(ranks[one], rank_of(kind))
+    shaped = {
+        one: _shaped(by_name[one.name], records, has_batch=signature.has_batch, rank=rank)
+        for one, rank in ranks.items()
+    }
     if is_typed and (stored is not None or all(one.datatype in DATATYPES for one in shaped.values())):
         from runner.protocols.tensors.arrow_answers import typed_results  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
 
@@ -48,8 +58,11 @@ def results_of(
     return Results(JsonRecords(texts), joined_errors({name: part.errors for name, part in parts.items()}))
 
 
-def _shaped(output: Output, spec: OutputSpec, records: int, *, has_batch: bool) -> Output:
-    """Return an output whose shape begins with the number of records. Raises ValueError if it has another."""
+def _shaped(output: Output, records: int, *, has_batch: bool, rank: int) -> Output:
+    """Return an output whose shape begins with the number of records. Raises ValueError if it has another.
+
+    `rank`: how many dimensions of a record are lists, whatever their size is.
+    """
     shape, count = output.shape, len(output.values)
     if not has_batch:
         shape = [1, *(shape or ([count] if count != 1 else []))]
@@ -62,5 +75,5 @@ def _shaped(output: Output, spec: OutputSpec, records: int, *, has_batch: bool) 
     shape = shape or [records, max(count // records, min(count, 1))]
     if count != math.prod(shape):
         raise ValueError(f"the output has {count} values, but its shape {shape} requires {math.prod(shape)}")
-    dimensions = without_ones(shape[1:], at_least=len(without_ones(spec.dimensions or ())))
+    dimensions = without_ones(shape[1:], at_least=rank)
     return Output(output.name, output.datatype, [records, *dimensions], output.values, output.is_json)

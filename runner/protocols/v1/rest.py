@@ -73,6 +73,14 @@ class V1Rest(TensorModel[Sequence[bytes]]):
         except ValueError as error:
             raise invalid_response(self.target, "V1", reply.body, error) from error
 
+    def predicted(self) -> "pyarrow.DataType | None":
+        """Return the type of a prediction, which is stored as the server returns it: a shape [-1, 1] is a list of one value."""
+        if not self.signature.outputs:
+            return None
+        from runner.protocols.tensors.arrow_answers import type_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
+
+        return type_of(self.signature, has_ones=True)
+
     def use_type(self, stored: "pyarrow.DataType") -> None:
         """Predictions are JSON texts, which are converted when they are stored."""
 

@@ -97,6 +97,22 @@ def test_a_variable_dimension_is_a_list_of_any_number_of_items(
     assert decoded(results_of(outputs, described, records=2)) == same
 
 
+def test_without_metadata_an_output_of_one_item_is_a_list_if_the_others_are() -> None:
+    outputs, stored = [Output("y", "INT32", [2, 1], numpy.array([7, 8], "<i4"))], pyarrow.list_(pyarrow.int32())
+    column = column_of(results_of(outputs, signature(), records=2, is_typed=True, stored=stored))
+    assert column.to_pylist() == [[7], [8]]
+    chosen = signature(chosen=(OutputTensor(name="y"),))
+    whole = pyarrow.struct([("y", stored)])
+    column = column_of(results_of(outputs, chosen, records=2, is_typed=True, stored=whole))
+    assert column.to_pylist() == [{"y": [7]}, {"y": [8]}]
+
+
+def test_predictions_of_v1_keep_a_last_dimension_of_one() -> None:
+    described = signature(("y", "FP32", [-1, 1]))
+    assert type_of(described, has_ones=True) == pyarrow.list_(pyarrow.float32(), 1)
+    assert type_of(described) == pyarrow.float32()
+
+
 NUMBERS = sorted(set(KINDS) - {"BF16"})
 
 
