@@ -79,6 +79,10 @@ class TableReader:
         """Open a file, which the stack closes."""
         raise NotImplementedError
 
+    def columns_in(self, content: OpenedTable) -> pyarrow.Schema:
+        """Return the columns of a file, whose rows may have to be read to know them."""
+        return content.schema
+
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these columns."""
         return type(self)(columns, self._schema)  # type: ignore[return-value]  # a format writes results, too
@@ -90,7 +94,7 @@ class TableReader:
     def schema(self, file: InputFile) -> pyarrow.Schema:
         """Return the columns of a file and of its path. Where both have one, that of the path is used."""
         with ExitStack() as stack, reading(file, form=self.form):
-            found = self.opened(file, stack).schema
+            found = self.columns_in(self.opened(file, stack))
             partition, index = _path_columns(file), index_columns(found)
             return pyarrow.schema(
                 [

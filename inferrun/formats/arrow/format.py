@@ -17,6 +17,7 @@ from pyarrow import ipc
 
 from inferrun.formats.table_reader import Group, OpenedTable, TableReader
 from inferrun.formats.table_results import TableFile, TableResults
+from inferrun.formats.wide_integers import Replaced, without_wide_integers
 from inferrun.plugins import InputError, InputFile
 
 _STREAM: Final = b"\xff\xff\xff\xff"
@@ -39,7 +40,10 @@ class Arrow(TableReader, TableResults):
                 f"{file.name} is an Arrow IPC stream; write it in the format of files (Feather version 2)",
                 is_retryable=False,
             )
-        return _ArrowFile(source)
+        try:
+            return _ArrowFile(source)
+        except pyarrow.ArrowNotImplementedError as error:
+            return _ArrowFile(without_wide_integers(source, error))
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
         """Begin a file."""
@@ -58,12 +62,13 @@ class Arrow(TableReader, TableResults):
 
 
 class _ArrowFile:
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO | Replaced) -> None:
         self._source = source
         self._in_place: list[bool] = []
         """Of each record batch: whether its values are in the mapped file, not read or decompressed."""
 
-        self.schema: pyarrow.Schema = self._opened()[0].schema
+        schema = self._opened()[0].schema
+        self.schema: pyarrow.Schema = source.marked(schema) if isinstance(source, Replaced) else schema
 
     @cached_property
     def groups(self) -> Sequence[Group]:

@@ -17,8 +17,9 @@ from pyarrow import parquet
 from inferrun.formats.columns import ROWS_PER_BLOCK, UNREAD, needed_columns
 from inferrun.formats.exact_casts import with_parts
 from inferrun.formats.parquet.int96 import exact_times, has_nanoseconds
-from inferrun.formats.table_reader import Group, TableReader, reading
+from inferrun.formats.table_reader import Group, OpenedTable, TableReader
 from inferrun.formats.table_results import ROWS_AT_ONCE, TableFile, TableResults
+from inferrun.formats.wide_integers import Replaced, without_wide_integers
 from inferrun.plugins import InputError, InputFile
 from inferrun.plugins.limits import KIB, MIB
 
@@ -47,10 +48,11 @@ class Parquet(TableReader, TableResults):
     suffixes: tuple[str, ...] = (results_suffix, ".pq")
     form = "Parquet"
 
-    def opened(self, file: InputFile, stack: ExitStack) -> "_ParquetFile":
+    def opened(self, file: InputFile, stack: ExitStack) -> OpenedTable:
         """Open a file."""
         # Without a buffer, and with one that is filled ahead, all of a row group's columns are read at once.
-        source = stack.enter_context(file.open())
+        given = stack.enter_context(file.open())
+        source: BinaryIO | Replaced = given
 
         def read(unit: str) -> parquet.ParquetFile:
             return parquet.ParquetFile(
@@ -61,26 +63,29 @@ class Parquet(TableReader, TableResults):
                 page_checksum_verification=True,  # Spark stores checksums, and readers ignore them by default
             )
 
-        content = read("us")
+        try:
+            content = read("us")
+        except pyarrow.ArrowNotImplementedError as error:
+            source = without_wide_integers(given, error)
+            content = read("us")
+        schema = source.marked(content.schema_arrow) if isinstance(source, Replaced) else content.schema_arrow
         source.seek(file.size - _ENDING.size)
         if _ENDING.unpack(source.read(_ENDING.size))[0] == content.metadata.serialized_size + _SIGNATURE:
             text = (
                 f"{file.name} has a signed footer: columns of it are encrypted, which cannot be read; decrypt the file"
             )
             raise InputError(text, is_retryable=False)
-        return _ParquetFile(content, nanoseconds=lambda: read("ns"))
+        return _ParquetFile(content, schema, nanoseconds=lambda: read("ns"))
 
-    def schema(self, file: InputFile) -> pyarrow.Schema:
+    def columns_in(self, content: OpenedTable) -> pyarrow.Schema:
         """Return the columns. Times of the type INT96 are in nanoseconds only if one of the first has more than microseconds."""
-        found = super().schema(file)
-        with ExitStack() as stack, reading(file, form=self.form):
-            content = self.opened(file, stack)
-            for name in content.int96 & {*needed_columns(found, self.columns)}:
-                first = islice(content.batches(0, [name], rows=ROWS_PER_BLOCK), _BATCHES) if content.groups else ()
-                if any(has_nanoseconds(batch.column(0)) for batch in first):
-                    at = found.get_field_index(name)
-                    kind = with_parts(found.field(at).type, _in_nanoseconds)
-                    found = found.set(at, found.field(at).with_type(kind))
+        found = content.schema
+        doubtful = content.int96 if isinstance(content, _ParquetFile) and content.groups else frozenset()
+        for name in doubtful & {*needed_columns(found, self.columns)}:
+            first = islice(content.batches(0, [name], rows=ROWS_PER_BLOCK), _BATCHES)
+            if any(has_nanoseconds(batch.column(0)) for batch in first):
+                at = found.get_field_index(name)
+                found = found.set(at, found.field(at).with_type(with_parts(found.field(at).type, _in_nanoseconds)))
         return found
 
     def create_table(self, out: BinaryIO, schema: pyarrow.Schema) -> TableFile:
@@ -100,10 +105,12 @@ class Parquet(TableReader, TableResults):
 
 
 class _ParquetFile:
-    def __init__(self, content: parquet.ParquetFile, *, nanoseconds: Callable[[], parquet.ParquetFile]) -> None:
+    def __init__(
+        self, content: parquet.ParquetFile, schema: pyarrow.Schema, *, nanoseconds: Callable[[], parquet.ParquetFile]
+    ) -> None:
         self._content = content
         self._nanoseconds = nanoseconds
-        self.schema: pyarrow.Schema = _with_texts(_marked(content.schema_arrow, str(content.schema)), content.schema)
+        self.schema: pyarrow.Schema = _with_texts(_marked(schema, str(content.schema)), content.schema)
         metadata = content.metadata
         is_of_spark = any(key.startswith(b"org.apache.spark.") for key in metadata.metadata or ())
         self.int96: Set[str] = frozenset(() if is_of_spark else _int96(content.schema))
