@@ -18,6 +18,9 @@ spark = (
     .config("spark.ui.enabled", "false")
     .config("spark.driver.host", "127.0.0.1")
     .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.sql.warehouse.dir", str(OUT / "warehouse"))
+    .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={OUT}")
+    .enableHiveSupport()
     .getOrCreate()
 )
 frame = spark.createDataFrame(list(enumerate(TEXTS)), "id int, t string").coalesce(1)
@@ -39,5 +42,19 @@ add("spark-all-quoted.csv", frame, quoteAll=True)
 add("spark-doubled.csv", frame, escape='"')
 add("spark-null-and-tabs.csv", frame, sep="\t", nullValue="\\N", emptyValue="", reads={})
 add("part-00000.json", frame, form="json")
+LINES = [
+    (at, text) for at, text in enumerate(TEXTS) if not set("\r\n") & set(text or "")
+]  # Hive's reader ends lines at both
+spark.createDataFrame(LINES, "id int, t string").coalesce(1).createOrReplaceTempView("texts")
+for name, form in (
+    ("hive", ""),
+    ("hive-escaped", "row format delimited fields terminated by '\\t' escaped by '\\\\'"),
+):
+    folder, table = OUT / name, name.replace("-", "_")
+    spark.sql(f"insert overwrite local directory '{folder}' {form} stored as textfile select * from texts")
+    next(folder.glob("part-*")).rename(FILES / name)
+    spark.sql(f"create table {table} (id int, t string) {form} stored as textfile")
+    spark.sql(f"load data local inpath '{FILES / name}' into table {table}")
+    read[name] = [{"id": str(row.id), "t": row.t} for row in spark.sql(f"select * from {table} order by id").collect()]
 (OUT / "expected.json").write_text(json.dumps(read, indent=1) + "\n")
 spark.stop()

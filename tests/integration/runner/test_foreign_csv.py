@@ -41,6 +41,8 @@ SETTINGS: Final[dict[str, Settings]] = {
     "text-spark/spark-all-quoted.csv": ESCAPED,
     "text-spark/spark-doubled.csv": {},
     "text-spark/spark-null-and-tabs.csv": {**ESCAPED, "delimiter": "\t", "nullValues": ["\\N", ""]},
+    "text-spark/hive": {**DUMP, "delimiter": "\x01", "escape": ""},
+    "text-spark/hive-escaped": DUMP,
     "text-databases/postgresql.txt": DUMP,
     "text-databases/postgresql-pipes.txt": {**DUMP, "delimiter": "|", "nullValues": ["null"]},
     "text-databases/postgresql-one-column.txt": {**DUMP, "columns": ["t"]},
