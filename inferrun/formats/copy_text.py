@@ -45,7 +45,7 @@ class TableRows:
     def prediction(self) -> str:
         """The prediction as the text of a JSON value, as SQL."""
         is_one = self.predictions == ["prediction"]
-        return f"coalesce({'to_json(prediction)' if is_one else _members(self.predictions)}::text, 'null')"
+        return f"coalesce(({_json_of('prediction') if is_one else _members(self.predictions)})::text, 'null')"
 
     def lines(self, run: str) -> str:
         """Return what is selected for `CopyText`, as SQL; `run` is SQL, too."""
@@ -72,7 +72,25 @@ def digest_of(rows: str) -> str:
 
 def _members(names: Sequence[str]) -> str:
     """Return columns as an object, of which one may be named `o`. A function would have at most a hundred arguments."""
-    return f"(select to_json(o.*) from (select {', '.join(map(quoted, names))}) o)"  # noqa: S608  names
+    columns = ", ".join(f"{_json_of(name)} as {quoted(name)}" for name in names)
+    return f"(select to_json(o.*) from (select {columns}) o)"  # noqa: S608  names
+
+
+def _json_of(name: str) -> str:
+    """Return a column as JSON in the form that JSON lines have, as SQL: the server's own of bytes is hexadecimal.
+
+    A decimal number is a text, so that no reader rounds it. The type is known when the statement is executed.
+    """
+    value = quoted(name)
+    encoded = "json_build_object('b64', translate(encode({}, 'base64'), E'\\n', ''))"
+    items = f"json_agg(case when i is not null then {encoded.format('i')} end)"
+    return (
+        f"case when {value} is null then null else case pg_typeof({value})::text "  # noqa: S608  names
+        f"when 'bytea' then {encoded.format(f'{value}::text::bytea')} "
+        f"when 'bytea[]' then (select coalesce({items}, '[]') from unnest({value}::text::bytea[]) i) "
+        f"when 'numeric' then case when scale({value}::text::numeric) > 0 then to_json({value}::text) else to_json({value}) end "
+        f"else to_json({value}) end end"
+    )
 
 
 class CopyText:

@@ -157,7 +157,8 @@ class Database:
 
         def bound(transaction: Transaction) -> T:
             transaction.rows("set transaction read only")
-            transaction.bind({f"inferrun.p{number}": value for number, value in enumerate(self._values, 1)})
+            values = {f"inferrun.p{number}": value for number, value in enumerate(self._values, 1)}
+            transaction.bind({"extra_float_digits": "1", "bytea_output": "hex", **values})  # texts with all digits
             return work(transaction)
 
         return self.transact(bound, is_kept=False)

@@ -386,7 +386,7 @@ async def test_columns_of_a_table_may_have_the_names_that_statements_use(
     """Whole rows are read and compared, not the column that is named like them."""
     store = in_table(file, postgres)
     store.output["sql"]["table"] = "named"
-    names = ["q", "o", "key0", "lines", "x"]
+    names = ["q", "o", "i", "key0", "lines", "x"]
     file.contract |= {"passThroughColumns": names, "tensors": {"inputs": [{"columns": ["x"]}]}}
     rows = [{name: at + 10 * index for at, name in enumerate(names)} for index in range(COUNT)]
     file.write_rows(iter(rows))
