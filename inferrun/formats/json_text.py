@@ -93,8 +93,9 @@ def nested(values: Sequence[Json], shape: Sequence[int]) -> list[Json]:
     """Return the values of a tensor, in row-major order, as its rows. Rows without values are empty lists."""
     found = list(values)
     for level in range(len(shape) - 1, 0, -1):
-        size = shape[level]
-        found = [found[at * size : (at + 1) * size] for at in range(math.prod(shape[:level]))]
+        size, count = shape[level], math.prod(shape[:level])
+        starts = range(0, count * size, size) if size else [0] * count
+        found = [found[start : start + size] for start in starts]
     return found
 
 

@@ -69,14 +69,15 @@ class ArrowColumn:
         column = _plain(column)
         while rows and is_any_list(column.type):
             sizes = compute.fill_null(compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-            has_lists = counts > 0
-            starts = (numpy.cumsum(counts) - counts)[has_lists]
-            low, high, total = numpy.zeros((3, rows), numpy.int64)
-            if len(starts):
-                low[has_lists], high[has_lists] = (
-                    one.reduceat(sizes, starts) for one in (numpy.minimum, numpy.maximum)
-                )
-                total[has_lists] = numpy.add.reduceat(numpy.maximum(sizes, 0), starts)
+            low, high, total = sizes, sizes, numpy.maximum(sizes, 0)  # each record is a list
+            if found:
+                has_lists = counts > 0
+                starts = (numpy.cumsum(counts) - counts)[has_lists]
+                parts, (low, high, total) = total, numpy.zeros((3, rows), numpy.int64)
+                if len(starts):
+                    low[has_lists] = numpy.minimum.reduceat(sizes, starts)
+                    high[has_lists] = numpy.maximum.reduceat(sizes, starts)
+                    total[has_lists] = numpy.add.reduceat(parts, starts)
             faults |= faults_at(low != high, RAGGED) | faults_at(low < 0, "null instead of an array")
             found.append(low)
             counts, column = total, _plain(column.flatten())
