@@ -123,3 +123,12 @@ def test_every_division_yields_every_record_once(rows: list[list[object]], chunk
     lines = ["first,second", *(",".join("" if value is None else str(value) for value in row) for row in rows)]
     found, _ = read("".join(line + end for line in lines), chunk_bytes=chunk_bytes)
     assert found == rows
+
+
+def test_an_empty_text_is_one_for_the_model_and_nothing_is_null() -> None:
+    form = CSV.with_columns(ColumnSelection(fed=("t",), copied=("t",)))
+    file = MemoryFile("a.csv", b't,x\n"",1\n,2\n')
+    (chunk,) = chunks_of(form, file, chunk_bytes=1 << 20)
+    (block,) = form.read(file, chunk, limits=Limits())
+    assert decoded(block) == [{"t": ""}, {"t": None}]
+    assert list(copied_texts(block)) == [b'"t":""', b'"t":null']

@@ -165,3 +165,10 @@ def test_a_string_that_is_longer_than_the_output_is_invalid() -> None:
     assert from_raw(raw, "BYTES", count=3) == [b"text", b"\xff\x00", b""]
     with pytest.raises(ValueError, match="longer than the output"):
         from_raw(raw[:-1], "BYTES", count=3)
+
+
+def test_a_blank_text_is_a_missing_number() -> None:
+    """pandas with QUOTE_ALL and many databases write a missing number as `""`."""
+    array, faults = to_array(["", " ", "1.5"], "FP64")
+    assert (faults, numpy.isnan(array).tolist()) == ({}, [True, True, False])
+    assert list(to_array(["", "1"], "INT64")[1]) == [0]
