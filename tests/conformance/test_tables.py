@@ -12,6 +12,8 @@ import orjson
 import pyarrow
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow import parquet
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.types import LongType
 
 from inferrun.formats.named_columns import with_columns
@@ -323,3 +325,19 @@ async def test_iceberg_columns_are_those_that_pyiceberg_reads(disk: Disk) -> Non
             assert isinstance(source, AdoptingSource)
             source.adopt(plan)
             assert rows_of(source) == [[0.0, 10.0, 1], [0.5, 20.0, 2]]
+
+
+async def test_int96_times_of_iceberg_are_those_that_the_file_has(disk: Disk) -> None:
+    """pyiceberg itself reads 1816 and 1754: Spark 4.1.4 and Iceberg 1.12 make such a table with `add_files`."""
+    async with INPUTS["iceberg"](disk) as given:
+        assert isinstance(given, IcebergInput)
+        times = pyarrow.array([-62135596800000000, 253402300799999999], pyarrow.timestamp("us"))
+        rows = pyarrow.table({"id": [1, 2], "at": times.cast(pyarrow.timestamp("us", tz="UTC"))})
+        table = given.catalog.create_table("lake.given", rows.schema, location="s3://records/given")
+        table.append(rows)
+        (task,) = table.scan().plan_files()
+        with table.io.new_output(task.file.file_path).create(overwrite=True) as file:
+            named = rows.cast(schema_to_pyarrow(table.schema()))
+            parquet.write_table(named, file, use_deprecated_int96_timestamps=True)
+        found = await tables(given, disk, ColumnSelection(fed=("id",), copied=("at",)))
+        assert found.column("at").cast(pyarrow.int64()).to_pylist() == [-62135596800000000, 253402300799999999]

@@ -9,15 +9,19 @@ looking: that is switched off.
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
-from typing import Final
+from typing import Final, cast
 
 import pyarrow
+from pyarrow import parquet
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.io.pyarrow import ArrowScan, pyarrow_to_schema, schema_to_pyarrow
+from pyiceberg.manifest import FileFormat
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import FileScanTask, Table
+from pyiceberg.types import TimestampType, TimestamptzType
 
 from inferrun.plugins import (
     InputError,
@@ -37,6 +41,11 @@ from inferrun_lake.spec import FOLDER, IcebergInputSpec, IcebergOutputSpec, Iceb
 _RUN, _OUTCOME = "inferrun.run", "inferrun.outcome"
 
 _NO_RETRIES: Final = {"commit.retry.num-retries": "0"}
+
+_NEWEST: Final = 2
+"""The format version of tables that are appended to."""
+
+_READABLE: Final = (FileFormat.PARQUET, FileFormat.ORC)
 
 _NONE: Final = "none"
 """The snapshot of a table that has none."""
@@ -117,7 +126,9 @@ class IcebergRunTable(RunTable[Table]):
         return True
 
     def obstacle(self, table: Table) -> str:
-        """Read the partitioning."""
+        """Read the format version, which pyiceberg 0.12 would refuse at the commit, and the partitioning."""
+        if table.format_version > _NEWEST:
+            return f"the table has format version {table.format_version}, which is not implemented for output; use another one"
         return "" if table.spec().is_unpartitioned() else "the table is partitioned; use one that is not"
 
     def fields(self, table: Table, columns: pyarrow.Schema) -> tuple[Fields, Fields]:
@@ -131,6 +142,57 @@ class IcebergRunTable(RunTable[Table]):
     @cached_property
     def _catalog(self) -> Catalog:
         return load_catalog(self._spec.catalog.name, **self.options)
+
+
+class _Int96Files(FileIO):
+    """Files of a table; one of them, if it has times as INT96, with these in microseconds.
+
+    Spark writes INT96 by default, and its files become those of a table with `add_files`, `snapshot` or `migrate`. pyiceberg 0.12
+    reads INT96 in nanoseconds, in which the year 9999 becomes 1816.
+    """
+
+    def __init__(self, files: FileIO, data: str) -> None:
+        super().__init__(files.properties)
+        self._files = files
+        self._data = data
+
+    def new_input(self, location: str) -> InputFile:
+        """Return a file to read."""
+        file = self._files.new_input(location)
+        return _Int96File(location, file) if location == self._data else file
+
+    def new_output(self, location: str) -> OutputFile:
+        """Return a file to write."""
+        return self._files.new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file."""
+        self._files.delete(location)
+
+
+class _Int96File(InputFile):
+    """A file of Parquet, which is written again in memory if it has INT96."""
+
+    def __init__(self, location: str, file: InputFile) -> None:
+        super().__init__(location)
+        self._file = file
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def exists(self) -> bool:
+        """Whether the file exists."""
+        return self._file.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002  the signature is pyiceberg's
+        """Return what pyiceberg reads."""
+        with parquet.ParquetFile(self._file.open(), coerce_int96_timestamp_unit="us") as found:
+            columns = found.schema
+            if all(columns.column(at).physical_type != "INT96" for at in range(len(columns))):
+                return self._file.open(seekable)
+            made = pyarrow.BufferOutputStream()
+            parquet.write_table(found.read(), made)
+        return cast("InputStream", pyarrow.BufferReader(made.getvalue()))
 
 
 async def _options(spec: IcebergSpec, context: StoreContext, *, side: str, error: type[RunnerError]) -> dict[str, str]:
@@ -183,11 +245,21 @@ def _snapshot(table: Table, context: StoreContext, version: str, options: Mappin
     projected = IcebergSchema(*(field for field in schema.fields if field.name in columns.names))
     found = [] if snapshot == _NONE else table.scan(snapshot_id=int(snapshot)).plan_files()
     tasks = sorted(found, key=lambda task: task.file.file_path)
+    for task in tasks:
+        if task.file.file_format not in _READABLE:
+            text = f"{task.file.file_path} is {task.file.file_format.value}, and Parquet and ORC are read; rewrite its rows"
+            raise InputError(f"input.iceberg: {text}", is_retryable=False)
+    has_times = any(
+        isinstance(kind, TimestampType | TimestamptzType) for kind in map(projected.find_type, projected.field_ids)
+    )
 
     def file_of(task: FileScanTask) -> TableFile:
+        is_checked = has_times and task.file.file_format == FileFormat.PARQUET
+        files = _Int96Files(table.io, task.file.file_path) if is_checked else table.io
+
         def batches() -> Iterator[pyarrow.RecordBatch]:
             with table_errors(InputError, f"input.iceberg: {task.file.file_path}", options):
-                reading = ArrowScan(table.metadata, table.io, projected, AlwaysTrue())
+                reading = ArrowScan(table.metadata, files, projected, AlwaysTrue())
                 for batch in reading.to_record_batches([task]):
                     yield batch.select(columns.names).cast(columns)
 
