@@ -1,4 +1,4 @@
-"""DataFusion: lists as views, dictionaries and views of texts, sorted and filtered, in Arrow and Parquet; what DataFusion reads there."""
+"""DataFusion: lists as views, dictionaries and views of texts, sorted and filtered, in Arrow and Parquet; what it reads there."""
 
 import json
 import sys
