@@ -44,8 +44,16 @@ class TableRows:
     @property
     def prediction(self) -> str:
         """The prediction as the text of a JSON value, as SQL."""
-        is_one = self.predictions == ["prediction"]
-        return f"coalesce(({_json_of('prediction') if is_one else _members(self.predictions)})::text, 'null')"
+        return f"coalesce(({self._prediction(_json_of('prediction'))})::text, 'null')"
+
+    @property
+    def results(self) -> str:
+        """The results, each with the type of its column, as SQL; several columns of a prediction are one of JSON."""
+        names = [*map(quoted, self.names[: -len(self.predictions) - 1]), f"{self._prediction('prediction')} as prediction"]
+        return ", ".join([*names, "error"])
+
+    def _prediction(self, one: str) -> str:
+        return one if self.predictions == ["prediction"] else _members(self.predictions)
 
     def lines(self, run: str) -> str:
         """Return what is selected for `CopyText`, as SQL; `run` is SQL, too."""

@@ -1,21 +1,23 @@
-"""The results of an ended run in a table. A part is spooled as JSON lines: no transaction lasts as long as the model takes."""
+"""The results of an ended run in a table. A part is spooled as an Arrow table: no transaction lasts as long as the model takes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import orjson
+import pyarrow
+from pyarrow import ipc
 
 from inferrun.contract import InputRun
 from inferrun.formats.copy_text import TableRows
-from inferrun.formats.json_text import error_of
-from inferrun.formats.jsonl.results import error_line, result_line
+from inferrun.formats.result_schema import ERROR_TYPE
+from inferrun.formats.typed_values import array_of_texts
 from inferrun.manifest import Manifest, ManifestPart
-from inferrun.plugins import InputError, StorageObject, StoreContext
+from inferrun.plugins import ColumnSelection, InputError, StorageObject, StoreContext
 from inferrun.plugins.storage import read_spec
 from runner.stores.input_spool import InputSpool
 from runner.stores.run_folder.results import SpooledPart, StoredResults, changed, readable_format
 from runner.stores.sql.database import Database, Transaction, open_database
+from runner.stores.sql.rows import rows_of
 from runner.stores.sql.spec import SqlOutputSpec
 
 
@@ -28,7 +30,7 @@ class TableResults:
         self._run = run.run_id
         self._limit = context.limits.spool_bytes
         self.location = f"{database.location}/{spec.table}"
-        self.record_format = readable_format(context, "jsonl")
+        self.record_format = readable_format(context, "arrow")
 
     def read_manifest(self) -> bytes | None:
         """Read the row of the run."""
@@ -51,26 +53,32 @@ class TableResults:
         return str(rows[0][0]).encode() if rows and rows[0][0] else None
 
     def _copy(self, transaction: Transaction, part: ManifestPart, spool: InputSpool) -> tuple[int, int]:
-        """Write the rows as lines, and return the numbers of predictions and errors."""
+        """Write the rows as a table, and return the numbers of predictions and errors."""
         columns = Manifest.model_validate_json(self._manifest(transaction) or b"").columns or ()
         table = TableRows({one.name: one.role for one in columns})
-        text = (
-            f"select {table.lines('run')} from {self._tables['table']} "  # noqa: S608  names
-            "where run = $1 and index between $2 and $3 order by index"
+        transaction.bind({"inferrun.run": self._run})
+        query = (
+            f"(select index, {table.results} from {self._tables['table']} where run = current_setting('inferrun.run') "  # noqa: S608
+            f"and index between {part.first} and {part.first + part.records - 1}) as results"
         )
-        completed = failed = 0
+        rows = rows_of(transaction, query, ColumnSelection(takes_any=True))
+        schema = pyarrow.schema([one.with_type(ERROR_TYPE) if one.name == "error" else one for one in rows.schema])
+        count = failed = 0
+        sink = pyarrow.BufferOutputStream()
+        statement = f"select {rows.selected()} from {query} order by index"  # noqa: S608  names
+        with transaction.batches(statement) as batches, ipc.new_file(sink, schema) as out:
+            for batch in map(rows.received, batches):
+                *values, faults = batch.columns
+                if faults.null_count < len(faults):
+                    raise changed(f"rows in {self.location} have values that no run has written; they were changed")
+                at = schema.get_field_index("error")
+                texts = ["null" if one is None else one for one in values[at].storage.to_pylist()]
+                values[at], _ = array_of_texts([text.encode() for text in texts], ERROR_TYPE)
+                out.write_batch(pyarrow.RecordBatch.from_arrays(values, schema=schema))
+                count, failed = count + len(batch), failed + len(batch) - values[at].null_count
         with spool.opened():
-            for row in transaction.rows(text, self._run, part.first, part.first + part.records - 1):
-                _, index, custom_id, prediction, error, *copied = row
-                members = str(copied[0]).encode()[1:-1] if copied and copied[0] else b""
-                name = None if custom_id is None else str(custom_id)
-                if error is None:
-                    spool.write(result_line(int(str(index)), name, members, str(prediction).encode()))
-                    completed += 1
-                else:
-                    spool.write(error_line(int(str(index)), name, members, error_of(orjson.loads(str(error)))))
-                    failed += 1
-        return completed, failed
+            spool.write(sink.getvalue().to_pybytes())
+        return count - failed, failed
 
 
 @asynccontextmanager
