@@ -49,7 +49,10 @@ class TableRows:
     @property
     def results(self) -> str:
         """The results, each with the type of its column, as SQL; several columns of a prediction are one of JSON."""
-        names = [*map(quoted, self.names[: -len(self.predictions) - 1]), f"{self._prediction('prediction')} as prediction"]
+        names = [
+            *map(quoted, self.names[: -len(self.predictions) - 1]),
+            f"{self._prediction('prediction')} as prediction",
+        ]
         return ", ".join([*names, "error"])
 
     def _prediction(self, one: str) -> str:

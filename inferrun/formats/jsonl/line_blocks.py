@@ -41,7 +41,8 @@ def line_blocks(file: InputFile, *, start: int, end: int, line_limit: int, piece
 
 def check_text(head: bytes, file: InputFile) -> None:
     """Raise InputError for a file that begins as no text does; `head`: its first bytes."""
-    if kind := kind_of(head) or ("binary data" if b"\0" in head[:HEAD] else ""):
+    is_binary = head[:HEAD].count(0) * 2 >= HEAD  # as UTF-16 has; a line with a few is an error of its record
+    if kind := kind_of(head) or ("binary data" if is_binary else ""):
         text = f"{file.name} is {kind}, which this format does not read; convert it, or set the format that it has"
         raise InputError(text, is_retryable=False)
 
