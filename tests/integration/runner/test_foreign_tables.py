@@ -1,21 +1,25 @@
-"""Tables that Spark wrote with Delta: which can be appended to, and what is refused before a request."""
+"""Tables of Delta and Iceberg that Spark wrote: what is read, what can be appended to, what is refused before a request."""
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pytest
 from deltalake import DeltaTable
-from pyarrow import parquet
+from pyarrow import dataset, parquet
 
 from inferrun.plugins import OutputError, StoredPart
 from inferrun_lake.delta import DeltaRunTable
 from inferrun_lake.output import Outcome
-from tests.foreign.software import files_of
+from tests.conformance.worlds import iceberg_catalog
+from tests.foreign.software import files_of, readings_of
+from tests.foreign.values import canonical, plain
 from tests.integration.runner.openai_server import OpenAiServer
 from tests.integration.runner.pods import Machine
+from tests.integration.runner.s3_server import S3Server
 
 DELTA = files_of("spark-delta")
 
@@ -141,3 +145,52 @@ async def ran(machine: Machine, given: Path) -> Any:  # Any: what a Pod leaves
     machine.input.rmdir()
     machine.input.symlink_to(given)
     return await machine.pod()
+
+
+ICEBERG = files_of("spark-iceberg")
+
+
+def registered(
+    name: str, server: S3Server, secret: Path, *, more: Mapping[str, object] = {}
+) -> dict[str, Any]:  # Any: JSON
+    """Put a table of Spark's into the bucket and the catalog, and return its storage object."""
+    shutil.copytree(ICEBERG / name, server.bucket / name)
+    newest = max(
+        (server.bucket / name / "metadata").glob("v*.metadata.json"), key=lambda one: int(one.name[1:].split(".", 1)[0])
+    )
+    newest.write_text(json.dumps({**json.loads(newest.read_text()), **more}))
+    iceberg_catalog(server, secret).register_table(
+        "lake.spark", f"s3://{server.bucket.name}/{name}/metadata/{newest.name}"
+    )
+    return {"table": "lake.spark", "endpoint": server.url, "credentialsRef": {"name": "key"}}
+
+
+@pytest.mark.parametrize("name", readings_of("spark-iceberg"))
+async def test_iceberg_tables_are_read_as_spark_reads_them(
+    name: str, tmp_path: Path, llm: OpenAiServer, s3: S3Server
+) -> None:
+    machine = Machine(tmp_path / "run", contract=contract(llm, name))
+    machine.contract["input"] = {"iceberg": registered(name, s3, machine.folder / "endpoints" / "input")}
+    machine.contract["output"]["file"]["format"] = "parquet"
+    rows = readings_of("spark-iceberg")[name]
+    ended = await machine.pod()
+    assert ended.message == f"{len(rows)} of {len(rows)} records predicted"
+    found = dataset.dataset(machine.run_folder / "predictions").to_table()
+    for column in rows[0]:
+        kind = found.schema.field(column).type
+        got = dict(zip(found.column("id").to_pylist(), plain(found.column(column)), strict=True))
+        for row in rows:
+            assert canonical(got[row["id"]], kind) == canonical(row[column], kind), (row["id"], column)
+
+
+async def test_a_table_of_iceberg_3_is_refused_as_output_before_a_request(
+    tmp_path: Path, llm: OpenAiServer, s3: S3Server
+) -> None:
+    machine = Machine(tmp_path / "run", contract=contract(llm, "upgraded.delta"))
+    given = registered(
+        "imported.iceberg", s3, machine.folder / "endpoints" / "output", more={"format-version": 3, "next-row-id": 0}
+    )
+    machine.contract["output"] = {"iceberg": {**given, "bucket": s3.bucket.name, "path": "made"}}
+    ended = await ran(machine, DELTA)
+    assert "the table has format version 3, which is not implemented for output" in ended.message
+    assert not llm.prompts
