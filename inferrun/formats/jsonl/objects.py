@@ -39,7 +39,8 @@ def objects_of(lines: Lines, columns: ColumnSelection, *, may_miss: bool) -> Blo
                 row[name] = None
             elif name not in row:
                 field = field_of(name, columns)
-                raise BadLine(at, f"has no {name!r}, which {field} names; a missing value must be null")
+                text = f"has no {name!r}, which {field} names; a missing value must be null"
+                raise BadLine(at, f'{text}, or set missingColumns: "Null"')
         given = row.get(ID_COLUMN)
         if isinstance(given, bool) or not isinstance(given, (str, int, type(None))):
             raise BadLine(at, f'"{ID_COLUMN}" must be a string or an integer')

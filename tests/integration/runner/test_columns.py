@@ -236,7 +236,8 @@ async def test_a_record_without_a_column_is_named_without_its_members(tmp_path: 
     machine = machine_of(tmp_path / "run", plain, "jsonl", tensors=TENSORS)
     (machine.input / "rows.jsonl").write_text('{"second": 1, "c4nary": 2, "city": "Rome"}\n')
     ended = await machine.pod()
-    assert ended.message == "rows.jsonl line 1 has no 'first', which tensors.inputs names; a missing value must be null"
+    text = "rows.jsonl line 1 has no 'first', which tensors.inputs names; a missing value must be null, or set missingColumns"
+    assert ended.message == f'{text}: "Null"'
 
 
 async def test_a_table_without_a_header_is_not_shown(tmp_path: Path, plain: TensorServer) -> None:
