@@ -41,9 +41,12 @@ _UTC: Final = frozenset({None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
 def cast_exactly(column: pyarrow.Array, kind: pyarrow.DataType) -> tuple[pyarrow.Array, list[int]]:
-    """Return a column with another type, and the positions of the values that do not fit, which are null. None is rounded."""
+    """Return a column with another type, and the positions of the values that do not fit, which are null. None is rounded.
+
+    A text of the same type does not fit if it is not UTF-8, as some writers' are; a result with it could not be read.
+    """
     if column.type == kind:
-        return column, []
+        return divided(column, lambda part: _validated(part, whole=column), kind) if _has_text(kind) else (column, [])
     column = converted(column, normalized(column.type))  # once, not in each part
     return divided(column, lambda part: converted(part, kind), kind)
 
@@ -103,6 +106,18 @@ def _normalized_part(kind: pyarrow.DataType) -> pyarrow.DataType:
 
 def _is_text(kind: pyarrow.DataType) -> bool:
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
+
+
+def _has_text(kind: pyarrow.DataType) -> bool:
+    fields = (kind.field(at) for at in range(kind.num_fields))
+    return _is_text(kind) or kinds.is_string_view(kind) or any(_has_text(one.type) for one in fields)
+
+
+def _validated(part: pyarrow.Array, *, whole: pyarrow.Array) -> pyarrow.Array:
+    if part is not whole:  # the items of other rows are validated with a slice of lists
+        part = part.take(pyarrow.array(range(len(part)), pyarrow.int64()))
+    part.validate(full=True)
+    return part
 
 
 def converted(column: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:  # noqa: PLR0911  a table of types

@@ -297,3 +297,15 @@ def test_a_struct_does_not_lose_a_member() -> None:
 def test_a_column_that_has_the_type_is_not_copied() -> None:
     column = pyarrow.array([1, 2])
     assert cast_exactly(column, i64)[0] is column
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.list_(pyarrow.string())], ids=str)
+def test_a_text_that_is_not_utf_8_does_not_fit(kind: pyarrow.DataType) -> None:
+    raw = pyarrow.array([b"a", b"\xff\x01", None, b"\xc3\xa9"])
+    texts = pyarrow.Array.from_buffers(
+        pyarrow.string(), len(raw), raw.buffers()
+    )  # ClickHouse annotates geometries as text
+    column = texts if kind == pyarrow.string() else pyarrow.ListArray.from_arrays([0, 1, 2, 3, 4], texts)
+    found, bad = cast_exactly(column, kind)
+    assert (bad, found[1].as_py()) == ([1], None)
+    assert found[3].as_py() in ("é", ["é"])

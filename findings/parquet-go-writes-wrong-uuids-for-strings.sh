@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# parquet-go 0.32.0 stores the address and the length of a Go string in a column of UUIDs.
+# parquet-go 0.32.0 writes another UUID for a Go string in a column of UUIDs.
 #
 # Its documentation of tags says: `uuid | for string and [16]byte types, use the parquet UUID logical type`. A string field with this tag gets
 # the column FIXED_LEN_BYTE_ARRAY(16) UUID, but the 16 bytes are those of the string's header in memory: 8 bytes of the pointer and the
