@@ -90,8 +90,10 @@ def columns_of(block: Block) -> "tuple[pyarrow.DataType | None, list[pyarrow.Fie
         return key, [one for one in schema if one.name != ID_COLUMN]
     key = None
     if block.ids:
-        is_number = {type(one) for one in block.ids} <= {int, type(None)}
-        key = pyarrow.int64() if is_number else pyarrow.string()
+        numbers = [one for one in block.ids if isinstance(one, int)]
+        is_number = len(numbers) == sum(one is not None for one in block.ids)
+        whole = pyarrow.uint64() if max(numbers, default=0) >= 2**63 else pyarrow.int64()
+        key = whole if is_number else pyarrow.string()
     valid = [text for at, text in enumerate(copied_texts(block)) if at not in block.errors]
     rows = cast("list[dict[str, Json]]", exact_value(b"[%b]" % b",".join(b"{%b}" % text for text in valid)))
     names = dict.fromkeys(name for row in rows for name in row)

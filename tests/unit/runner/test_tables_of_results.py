@@ -81,6 +81,16 @@ def predictions(form: Written, content: bytes) -> dict[int, bytes]:
     return {row.index: row.prediction for row in form.read_results(io.BytesIO(content)) if row.error is None}
 
 
+@pytest.mark.parametrize("ids", [(2**64 - 1, 0, None), (5, 2**63), (-1, 2**63 - 1)])
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
+def test_ids_of_64_bits_without_a_sign_are_kept_although_no_column_is_copied(
+    form: Written, ids: tuple[int | None, ...]
+) -> None:
+    content, _ = written(form, Results(texts(*range(len(ids)))), ids=ids)
+    rows = list(form.read_results(io.BytesIO(content)))
+    assert [(row.custom_id, row.error) for row in rows] == [(one, None) for one in ids]
+
+
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.results_suffix)
 @pytest.mark.parametrize(
     "values",
