@@ -93,7 +93,7 @@ class _Stream(io.RawIOBase):
 
 def _open(source: BinaryIO, compression: str) -> BinaryIO:
     if compression == "gzip":
-        return gzip.GzipFile(fileobj=source)  # type: ignore[return-value]  # it is read like one
+        return gzip.GzipFile(fileobj=source, mode="rb")  # type: ignore[return-value]  # it is read like one
     import pyarrow  # noqa: PLC0415  only runs with such files pay for its import
 
     found: BinaryIO = pyarrow.CompressedInputStream(pyarrow.PythonFile(source, mode="r"), "zstd")
@@ -135,7 +135,8 @@ def _fault(file: InputFile, expected: str, reason: str = "") -> NotDecompressed:
     with file.open() as source:
         kind = kind_of(source.read(HEAD))
     if kind != expected:
-        reason = f"; it is {kind or 'not compressed'}, so rename it"
+        fix = "rename it" if file.name.endswith(COMPRESSED) else "correct its Content-Encoding"
+        reason = f"; it is {kind or 'not compressed'}, so {fix}"
     elif "memory" in reason:  # zstd --long=28 and more; with up to 27, all readers have the memory
         reason = f"{reason}; compress it with a window of at most 128 MiB, as zstd does without --long"
     return NotDecompressed(f"{file.name} is not a complete {expected} file{reason}")

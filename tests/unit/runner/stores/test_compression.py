@@ -51,6 +51,27 @@ def test_a_damaged_file_is_an_input_error(kind: str, damage: Callable[[bytes], b
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("outer", ["gzip", "zstd"])
+@pytest.mark.parametrize("inner", ["gzip", "zstd"])
+def test_compressions_within_each_other_are_removed(inner: str, outer: str, tmp_path: Path) -> None:
+    compress: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": zstd}
+    stored = MemoryFile("rows.jsonl", compress[outer](compress[inner](TEXT)))
+    opened = decompressed(
+        [stored], context_of(tmp_path), suffixes=(".jsonl",), encoding_of=lambda _: f"{inner}, {outer}"
+    )
+    with opened as (file,), file.open() as source:
+        assert source.read() == TEXT
+
+
+def test_a_wrong_encoding_is_corrected_and_not_the_name(tmp_path: Path) -> None:
+    stored = MemoryFile("rows.jsonl", TEXT)
+    with (
+        decompressed([stored], context_of(tmp_path), suffixes=(".jsonl",), encoding_of=lambda _: "gzip") as (file,),
+        pytest.raises(InputError, match="it is not compressed, so correct its Content-Encoding"),
+    ):
+        file.open()
+
+
 def test_a_bomb_is_stopped_at_the_limit(kind: str, tmp_path: Path) -> None:
     bomb = COMPRESSIONS[kind](bytes(1 << 24))
     assert len(bomb) < 1 << 17
