@@ -43,7 +43,7 @@ class WebFile:
                 etag = response.headers.get("ETag", "")
                 if response.status != 206 or found is None or not etag.startswith('"'):
                     return None  # the body, which may be the whole file, is not read
-                self.encoding = response.headers.get("Content-Encoding", "")
+                self.encoding = _encoding_of(response)
                 is_whole = len(await read_start(response, 1)) == 1
                 return PlannedObject(self._location.name, int(found[1]), etag) if is_whole else None
 
@@ -72,7 +72,7 @@ class WebFile:
             async with self._response({}) as response:
                 if response.status != 200:
                     raise InputError(f"{self._where()} returned {response.status} instead of the file")
-                self.encoding = response.headers.get("Content-Encoding", "")
+                self.encoding = _encoding_of(response)
                 with spool.opened():
                     async for piece in response.content.iter_any():
                         spool.write(piece)
@@ -105,6 +105,11 @@ class WebFile:
 
     def _where(self) -> str:
         return f"input.http: server at {self._location.server}"
+
+
+def _encoding_of(response: aiohttp.ClientResponse) -> str:
+    """Return the values of all header lines, which are one list (RFC 9110, 5.3)."""
+    return ",".join(response.headers.getall("Content-Encoding", ()))
 
 
 def _fix(status: int) -> str:

@@ -1,6 +1,7 @@
 """The input store `http` with servers that fail, change the file or lead elsewhere."""
 
 import asyncio
+import gzip
 from contextlib import suppress
 from pathlib import Path
 
@@ -114,6 +115,25 @@ async def test_a_truncated_file_is_not_taken_for_the_whole(machine: Machine) -> 
         ended = await machine.pod(INFERRUN_RETRY_SECONDS="0")
     assert ended.code == InputError.code
     assert "the response was truncated" in ended.message
+
+
+async def test_an_encoding_may_be_in_several_header_lines(machine: Machine, model: CountingModel) -> None:
+    """They are one list (RFC 9110, 5.3)."""
+    body = gzip.compress(ROWS)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head % len(body) + body)
+        with suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        read_from(machine, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/rows.jsonl")
+        ended = await machine.pod()
+    assert ended.code == 0, ended.message
 
 
 @pytest.mark.parametrize(
