@@ -51,12 +51,13 @@ def _type(datatype: str, dimensions: Sequence[int], *, is_binary: bool) -> pyarr
     return kind
 
 
-def rank_of(kind: pyarrow.DataType) -> int:
-    """Return how many dimensions the lists of a type have."""
-    types, rank = pyarrow.types, 0
+def dimensions_of(kind: pyarrow.DataType) -> Sequence[int]:
+    """Return the dimensions of the lists of a type; not positive if variable."""
+    types, found = pyarrow.types, list[int]()
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        kind, rank = kind.value_type, rank + 1
-    return rank
+        found.append(kind.list_size if types.is_fixed_size_list(kind) else -1)
+        kind = kind.value_type
+    return found
 
 
 def _rows_of(column: pyarrow.Array, shape: Sequence[int]) -> pyarrow.Array:

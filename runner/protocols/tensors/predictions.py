@@ -36,16 +36,16 @@ def results_of(
         raise ValueError(f"it has no output {missing[0]!r}" if missing else "no outputs")
     if missing or not wanted:  # the first one, whatever the metadata calls it
         wanted, by_name = (OutputSpec(found[0].name, found[0].name),), {found[0].name: found[0]}
-    ranks = {one: len(without_ones(one.dimensions or ())) for one in wanted}
+    lists = {one: without_ones(one.dimensions or ()) for one in wanted}
     if stored is not None:
-        from runner.protocols.tensors.arrow_answers import rank_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
+        from runner.protocols.tensors.arrow_answers import dimensions_of  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
 
         for one in wanted:
             kind = stored.field(one.result_name).type if signature.is_chosen else stored
-            ranks[one] = max(ranks[one], rank_of(kind))
+            lists[one] = max(lists[one], dimensions_of(kind), key=len)
     shaped = {
-        one: _shaped(by_name[one.name], records, has_batch=signature.has_batch, rank=rank)
-        for one, rank in ranks.items()
+        one: _shaped(by_name[one.name], records, has_batch=signature.has_batch, lists=dimensions)
+        for one, dimensions in lists.items()
     }
     if is_typed and (stored is not None or all(one.datatype in DATATYPES for one in shaped.values())):
         from runner.protocols.tensors.arrow_answers import typed_results  # noqa: PLC0415  only runs with typed results pay for the import of pyarrow
@@ -58,10 +58,11 @@ def results_of(
     return Results(JsonRecords(texts), joined_errors({name: part.errors for name, part in parts.items()}))
 
 
-def _shaped(output: Output, records: int, *, has_batch: bool, rank: int) -> Output:
+def _shaped(output: Output, records: int, *, has_batch: bool, lists: Sequence[int]) -> Output:
     """Return an output whose shape begins with the number of records. Raises ValueError if it has another.
 
-    `rank`: how many dimensions of a record are lists, whatever their size is.
+    `lists`: the dimensions of a record that are lists, whatever their size is. Models that leave out dimensions of size 1, as
+    numpy.squeeze does, mean one item, and without values none is in a list.
     """
     shape, count = output.shape, len(output.values)
     if not has_batch:
@@ -75,5 +76,8 @@ def _shaped(output: Output, records: int, *, has_batch: bool, rank: int) -> Outp
     shape = shape or [records, max(count // records, min(count, 1))]
     if count != math.prod(shape):
         raise ValueError(f"the output has {count} values, but its shape {shape} requires {math.prod(shape)}")
-    dimensions = without_ones(shape[1:], at_least=rank)
+    dimensions = without_ones(shape[1:], at_least=len(lists))
+    missing = lists[len(dimensions) :]
+    if count == 0 or all(size < 1 for size in missing):
+        dimensions = [*dimensions, *(max(size, 1) for size in missing)]
     return Output(output.name, output.datatype, [records, *dimensions], output.values, output.is_json)

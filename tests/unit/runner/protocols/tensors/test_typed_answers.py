@@ -75,6 +75,11 @@ def test_without_metadata_the_contract_says_which_type_predictions_have() -> Non
         ([-1, 2, -1], [2, 2, 1], [[["0"], ["1"]], [["2"], ["3"]]]),
         ([-1, -1, -1], [2, 1, 1], [[["0"]], [["1"]]]),
         ([-1, -1, -1], [2, 0, 0], [[], []]),
+        ([-1, -1], [2], [["0"], ["1"]]),
+        ([-1, -1, -1], [2], [[["0"]], [["1"]]]),
+        ([-1, -1, 1], [2], [["0"], ["1"]]),
+        ([-1, 2, -1], [2, 2], [[["0"], ["1"]], [["2"], ["3"]]]),
+        ([-1, -1, 4], [2, 0], [[], []]),
         ([-1, 1], [2, 1], ["0", "1"]),
         ([-1], [2, 1], ["0", "1"]),
     ],
@@ -99,6 +104,9 @@ def test_a_variable_dimension_is_a_list_of_any_number_of_items(
 
 def test_without_metadata_an_output_of_one_item_is_a_list_if_the_others_are() -> None:
     outputs, stored = [Output("y", "INT32", [2, 1], numpy.array([7, 8], "<i4"))], pyarrow.list_(pyarrow.int32())
+    column = column_of(results_of(outputs, signature(), records=2, is_typed=True, stored=stored))
+    assert column.to_pylist() == [[7], [8]]
+    outputs = [Output("y", "INT32", [2], numpy.array([7, 8], "<i4"))]
     column = column_of(results_of(outputs, signature(), records=2, is_typed=True, stored=stored))
     assert column.to_pylist() == [[7], [8]]
     chosen = signature(chosen=(OutputTensor(name="y"),))
