@@ -124,6 +124,7 @@ foreign: venv ## have software of others write its files again, and read them (F
 interop: venv cluster images foreign ## test against software of others, KServe's own controllers and Kueue, and a thousand runs that wait for one model
 	@$(DEVCLUSTER) kserve
 	@$(DEVCLUSTER) kueue
+	@$(WITH_TOOLS) $(IN_VENV)python -m tests.integration.runner.value_page
 	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop
 
 attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image
