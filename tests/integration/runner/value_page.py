@@ -11,6 +11,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -27,29 +29,35 @@ PAGE = Path(__file__).parents[3] / "docs" / "contributing" / "interop.md"
 Cells = Mapping[tuple[str, str, str, str], Outcome]
 """By kind, reader, writer and way."""
 
+Pairs = Sequence[tuple[str, str, str, str, str, list[str]]]
+"""As in Lab."""
 
-async def fill(folder: Path) -> tuple[Cells, Lab]:
-    """Execute all runs."""
+
+def fill(folder: Path, reader: str) -> tuple[Cells, Pairs]:
+    """Execute all runs of an input, with servers of their own."""
+    return asyncio.run(_fill(folder / reader, reader))
+
+
+async def _fill(folder: Path, reader: str) -> tuple[Cells, Pairs]:
     judge = duckdb.connect()
     judge.execute("set TimeZone = 'UTC'")
     cells: dict[tuple[str, str, str, str], Outcome] = {}
     with postgres_server() as postgres:
         async with echo_server() as echo:
             lab = Lab(folder, echo, postgres, judge)
-            for reader in READERS:
-                for writer in WRITERS:
-                    for kind in KINDS:
-                        found = await outcomes_of(lab, kind, reader, writer)
-                        cells |= {(kind.name, reader, writer, way): one for way, one in found.items()}
-                    sys.stderr.write(f"{reader} to {writer}\n")
-    return cells, lab
+            for writer in WRITERS:
+                for kind in KINDS:
+                    found = await outcomes_of(lab, kind, reader, writer)
+                    cells |= {(kind.name, reader, writer, way): one for way, one in found.items()}
+                sys.stderr.write(f"{reader} to {writer}\n")
+    return cells, lab.pairs
 
 
-def ask_polars(lab: Lab) -> str:
+def ask_polars(pairs: Pairs) -> str:
     """Say how many columns polars finds equal, in type and values."""
     counts: Counter[str] = Counter()
     different: list[str] = []
-    for kind, reader, way, given, column, results in lab.pairs:
+    for kind, reader, way, given, column, results in pairs:
         try:
             left = polars.read_parquet(given, columns=["x", "v"])["v"]
         except polars.exceptions.PolarsError:
@@ -69,13 +77,13 @@ def ask_polars(lab: Lab) -> str:
     return f"{counts['equal']} equal, {counts['unread']} unread, {counts['different']} different {different}"
 
 
-def ask_spark(lab: Lab, folder: Path) -> str:
+def ask_spark(pairs: Pairs, folder: Path) -> str:
     """Say the same for Spark, in the environment of its own."""
     found = next((one for one in all_software() if one.name.startswith("spark")), None)
     if found is None:
         return "not installed"
     path = folder / "pairs.json"
-    path.write_text(json.dumps(lab.pairs))
+    path.write_text(json.dumps(pairs))
     environment = provide(found)
     command = [environment.command[0], str(Path(__file__).with_name("spark_judge.py")), str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -108,15 +116,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--record", action="store_true", help="write the table to the page")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        cells, lab = asyncio.run(fill(Path(folder)))
-        judges = {"polars": ask_polars(lab), "Spark": ask_spark(lab, Path(folder))}
+    with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(2) as processes:
+        folder = Path(name)
+        found = list(processes.map(fill, [folder] * len(READERS), READERS))
+        cells: Cells = dict(chain.from_iterable(one.items() for one, _ in found))
+        pairs = list(chain.from_iterable(pairs for _, pairs in found))
+        judges = {"polars": ask_polars(pairs), "Spark": ask_spark(pairs, folder)}
     changed = [(key, text) for key, one in cells.items() for text in one.changed]
     equal = sum(one.equal for one in cells.values())
     lines = [
         *table_of(cells),
         "",
-        f"{len(cells)} cells, {lab.runs} runs, {equal} values equal, {len(changed)} changed.",
+        f"{len(cells)} cells, {equal} values equal, {len(changed)} changed.",
     ]
     sys.stdout.write("\n".join([*lines, *map(str, changed), *map(": ".join, judges.items())]) + "\n")
     if given.record:
