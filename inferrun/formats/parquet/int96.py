@@ -6,13 +6,16 @@ microseconds, so its files are read once.
 """
 
 from collections.abc import Iterator, Set
+from typing import Final
 
-import numpy
 import pyarrow
 from pyarrow import compute
 from pyarrow import types as kinds
 
 from inferrun.plugins import InputError
+
+_LIMIT: Final = (1 << 63) // 1000 - 1
+"""Microseconds before which nanoseconds have 64 bits."""
 
 
 def exact_times(
@@ -28,12 +31,12 @@ def exact_times(
         at = microseconds.schema.get_field_index(name)
         coarse, fine = microseconds.column(at), nanoseconds.column(name)
         rests = [_rest(one, other) for one, other in zip(_times(coarse), _times(fine), strict=True)]
-        if not any(rest.any() for rest, _ in rests):
+        if not any(compute.any(compute.not_equal(rest, 0)).as_py() for rest, _ in rests):
             continue
-        if all(is_exact.all() for _, is_exact in rests):
+        if all(compute.all(is_exact, min_count=0).as_py() for _, is_exact in rests):
             column = fine
         elif kinds.is_timestamp(coarse.type):
-            digits = pyarrow.array(["" if one == 0 else f"{one:03d}" for one in rests[0][0].tolist()])
+            digits = pyarrow.array(["" if one == 0 else f"{one:03d}" for one in rests[0][0].to_pylist()])
             column = compute.binary_join_element_wise(coarse.cast(pyarrow.string()), digits, "")
         else:
             text = (
@@ -63,7 +66,8 @@ def _times(column: pyarrow.Array) -> Iterator[pyarrow.Array]:
         yield from _times(column.flatten())
 
 
-def _rest(coarse: pyarrow.Array, fine: pyarrow.Array) -> tuple[numpy.ndarray, numpy.ndarray]:
+def _rest(coarse: pyarrow.Array, fine: pyarrow.Array) -> tuple[pyarrow.Array, pyarrow.Array]:
     """Return the nanoseconds that microseconds lack, and whether the other column, which drops the highest bits, has the time."""
-    first, second = (one.cast(pyarrow.int64()).fill_null(0).to_numpy() for one in (coarse, fine))
-    return second - first * 1000, second // 1000 == first
+    first, second = (one.cast(pyarrow.int64()).fill_null(0) for one in (coarse, fine))
+    rest = compute.subtract(second, compute.multiply(first, 1000))  # both drop the highest bits, too
+    return rest, compute.and_(compute.greater(first, -_LIMIT), compute.less(first, _LIMIT))

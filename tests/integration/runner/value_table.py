@@ -423,7 +423,7 @@ class _Trial:
             return [(_of_prompt(self.lab, line, self.copied), "error" in line) for line in lines]
         is_copied = way in ("copied", "chained")
         column = "v" if is_copied else "prediction"
-        if self.writer == "parquet":
+        if self.reader == self.writer == "parquet":
             files = [str(machine.run_folder / one["file"]) for one in machine.manifest["parts"]]
             twin = str(self.given.folder / "twin.parquet")
             self.lab.pairs.append((self.kind.name, self.reader, way, twin, column, files))
