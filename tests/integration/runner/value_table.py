@@ -10,6 +10,7 @@ import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import duckdb
 import pyarrow as pa
 from aiohttp import web
 from deltalake import write_deltalake
+from psycopg.types.json import set_json_loads
 from pyarrow import ipc, orc, parquet
 
 from tests.integration.runner.kinds import Kind
@@ -237,7 +239,10 @@ def results_of(lab: Lab, machine: Machine, kind: Kind, column: str) -> list[tupl
     label, spec = next(iter(machine.contract["output"].items()))
     if label == "sql":
         assert lab.postgres is not None
-        rows = lab.postgres.execute(f"select {column}, error is not null from {spec['table']} order by index")  # noqa: S608  own
+        with lab.postgres.connect() as connection:
+            set_json_loads(partial(json.loads, parse_float=str), connection)  # psycopg rounds the numbers of JSON
+            query = f"select {column}, error is not null from {spec['table']} order by index"  # noqa: S608  own names
+            rows = connection.execute(query).fetchall()
         return [(_cast(lab, value, kind), bad) for value, bad in rows]
     parts = [str(machine.run_folder / one["file"]) for one in machine.manifest["parts"]]
     match spec["format"]:
