@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from inferrun.formats.orc import ORC
+from inferrun.formats.orc import Orc
 from inferrun.plugins import Chunk, ColumnSelection, Limits
 from runner.stores.file.local_files import MemoryFile
 
@@ -16,6 +16,6 @@ SPARK = MemoryFile("spark.orc", Path(__file__).with_name("julian.orc").read_byte
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_julian_date_is_an_error_of_its_record(name: str) -> None:
     schema = pyarrow.schema([(name, pyarrow.date32())])
-    reader = ORC.with_columns(ColumnSelection(copied=(name,), takes_any=True)).with_schema(schema)
+    reader = Orc(ColumnSelection(copied=(name,), takes_any=True), schema)
     (block,) = reader.read(SPARK, Chunk(0, 0, 0, 1, 0, 1), limits=Limits())
     assert block.errors[0].message == f"spark.orc, row 1: the value of column {name!r} is not of type date32[day]"
