@@ -13,7 +13,7 @@ a column is converted by its structure, and the result is converted back and com
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
@@ -84,6 +84,20 @@ def with_parts(kind: pyarrow.DataType, change: Callable[[pyarrow.DataType], pyar
     if kinds.is_struct(kind):
         return pyarrow.struct([one.with_type(with_parts(one.type, change)) for one in kind])
     return change(kind)
+
+
+def parts_in(column: pyarrow.Array, is_wanted: Callable[[pyarrow.DataType], bool]) -> Iterator[pyarrow.Array]:
+    """Yield the columns of some types within a column, or the column itself."""
+    if is_wanted(column.type):
+        yield column
+    elif kinds.is_map(column.type):
+        yield from parts_in(column.keys, is_wanted)
+        yield from parts_in(column.items, is_wanted)
+    elif kinds.is_struct(column.type):
+        for one in column.flatten():
+            yield from parts_in(one, is_wanted)
+    elif is_any_list(column.type):
+        yield from parts_in(column.flatten(), is_wanted)
 
 
 def stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:

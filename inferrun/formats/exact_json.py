@@ -40,10 +40,7 @@ def unrounded(value: Any, text: bytes) -> Any:  # Any: as above
         if written == text or _spaceless(written) == _spaceless(text):
             return value
         return _DECODER.decode(text.decode())
-    except (
-        RecursionError,
-        orjson.JSONEncodeError,
-    ) as error:  # orjson reads what is nested more deeply than what it writes
+    except (RecursionError, orjson.JSONEncodeError) as error:  # orjson reads deeper ones than it writes
         raise orjson.JSONDecodeError("nested too deeply", text.decode(), 0) from error
 
 

@@ -7,12 +7,14 @@ a stripe has. Results are never written in this form. Imports pyarrow.
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from typing import BinaryIO, Final
 
 import pyarrow
 from pyarrow import compute, dataset, orc
 from pyarrow import types as kinds
 
+from inferrun.formats.exact_casts import parts_in
 from inferrun.formats.table_reader import Group, OpenedTable, TableReader
 from inferrun.plugins import ContractError, InputError, InputFile, ResultWriter
 
@@ -40,7 +42,8 @@ _GREGORIAN: Final = -141_427
 class _OrcFile:
     def __init__(self, source: BinaryIO, size: int, name: str) -> None:
         self._name = name
-        self._is_julian = _has_julian_dates(source, size)
+        self._source = source
+        self._size = size
         self._content = dataset.OrcFileFormat().make_fragment(pyarrow.PythonFile(source, "r"))
         self.schema: pyarrow.Schema = self._content.physical_schema
         names = self.schema.names
@@ -50,11 +53,14 @@ class _OrcFile:
 
     def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:  # noqa: ARG002  the seam's
         """Yield rows, without reading ahead."""
+        # The text of a type has all of its parts. The footer is read before the rows, which other threads read at other positions.
+        has_dates = any("date32" in str(self.schema.field(name).type) for name in columns)
+        is_checked = has_dates and self._is_julian
         found: Iterator[pyarrow.RecordBatch] = self._content.to_batches(
             columns=columns, batch_size=rows, batch_readahead=0, fragment_readahead=0, use_threads=False
         )
         try:
-            yield from map(self._checked, found) if self._is_julian else found
+            yield from map(self._checked, found) if is_checked else found
         except pyarrow.ArrowInvalid as error:
             if "out of range for nanosecond" not in str(error):  # pyarrow (26.0) has no other unit for ORC
                 raise
@@ -65,13 +71,31 @@ class _OrcFile:
                 is_retryable=False,
             ) from error
 
+    @cached_property
+    def _is_julian(self) -> bool:
+        """Whether dates before 1582-10-15 are Julian: field 11 of the footer (orc_proto.proto), hidden by pyarrow, is not 2."""
+        file = orc.ORCFile(pyarrow.PythonFile(self._source, "r"))
+        if file.writer != "ORC_JAVA":
+            return False
+        length = file.file_footer_length
+        self._source.seek(self._size - 1 - file.file_postscript_length - length)
+        footer = _decompressed(self._source.read(length), file.compression)
+        at = 0
+        while at < len(footer):
+            key, at = _varint(footer, at)
+            value, end = _varint(footer, at)
+            if key == 11 << 3:
+                return value != 2
+            at = end + value if key & 7 == 2 else end  # the footer has numbers and what has a length, no others
+        return True
+
     def _checked(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Return a column with a Julian date as texts of which that one is no date, so that its record has an error.
 
         pyarrow (26.0) takes the day for one of the Gregorian calendar: 1500-03-01 of Spark (4.1) becomes 1500-03-11.
         """
         for at, field in enumerate(batch.schema):
-            for column in _dates_in(batch.column(at)):
+            for column in parts_in(batch.column(at), kinds.is_date32):
                 is_julian = compute.less(column.cast(pyarrow.int32()), _GREGORIAN)
                 if not compute.any(is_julian).as_py():
                     continue
@@ -84,37 +108,6 @@ class _OrcFile:
                 texts = compute.if_else(is_julian, "Julian", column.cast(pyarrow.string()))
                 batch = batch.set_column(at, field.name, texts)
         return batch
-
-
-def _dates_in(column: pyarrow.Array) -> Iterator[pyarrow.Array]:
-    if kinds.is_date32(column.type):
-        yield column
-    elif kinds.is_map(column.type):
-        yield from _dates_in(column.keys)
-        yield from _dates_in(column.items)
-    elif kinds.is_struct(column.type):
-        for one in column.flatten():
-            yield from _dates_in(one)
-    elif kinds.is_list(column.type):
-        yield from _dates_in(column.flatten())
-
-
-def _has_julian_dates(source: BinaryIO, size: int) -> bool:
-    """Whether dates before 1582-10-15 are Julian: field 11 of the footer (orc_proto.proto), which pyarrow lacks, is not 2."""
-    file = orc.ORCFile(pyarrow.PythonFile(source, "r"))
-    if file.writer != "ORC_JAVA":
-        return False
-    length = file.file_footer_length
-    source.seek(size - 1 - file.file_postscript_length - length)
-    footer = _decompressed(source.read(length), file.compression)
-    at = 0
-    while at < len(footer):
-        key, at = _varint(footer, at)
-        value, end = _varint(footer, at)
-        if key == 11 << 3:
-            return value != 2
-        at = end + value if key & 7 == 2 else end  # the footer has numbers and what has a length, no others
-    return True
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:

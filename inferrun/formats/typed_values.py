@@ -15,7 +15,7 @@ import pyarrow
 from pyarrow import compute, json
 
 from inferrun.formats.bytes_in_json import bytes_in
-from inferrun.formats.exact_casts import cast_exactly, converted, divided, is_nearest, stored_type
+from inferrun.formats.exact_casts import cast_exactly, converted, divided, is_nearest, parts_in, stored_type
 from inferrun.formats.json_columns import DAY, PER_SECOND, is_any_list, texts_in
 from inferrun.formats.json_text import array_of
 from inferrun.plugins import Json
@@ -93,7 +93,7 @@ def _is_readable(kind: pyarrow.DataType) -> bool:
 
 def _parsed(texts: Sequence[bytes], kind: pyarrow.DataType) -> pyarrow.Array:
     column = _read(texts, _form(kind, narrow=pyarrow.float64()))
-    numbers = _numbers_in(column)
+    numbers = list(parts_in(column, pyarrow.types.is_floating))
     if any(compute.any(compute.greater_equal(compute.abs(one), float(_EXACT_INTEGERS))).as_py() for one in numbers):
         return _from_python([_loaded(text) for text in texts], kind)
     for start in range(0, len(texts), _AT_ONCE) if numbers else ():
@@ -146,16 +146,6 @@ def has_floats(kind: pyarrow.DataType) -> bool:
     return bool(pyarrow.types.is_floating(kind)) or any(
         has_floats(kind.field(at).type) for at in range(kind.num_fields)
     )
-
-
-def _numbers_in(column: pyarrow.Array) -> list[pyarrow.Array]:
-    """Return the columns of floating-point numbers within a column."""
-    types = pyarrow.types
-    if types.is_floating(column.type):
-        return [column]
-    if types.is_struct(column.type):
-        return [one for part in column.flatten() for one in _numbers_in(part)]
-    return _numbers_in(column.flatten()) if is_any_list(column.type) else []
 
 
 def _loaded(text: bytes) -> Json:

@@ -5,13 +5,14 @@ them to microseconds. So both are read: microseconds have the year, and the diff
 microseconds, so its files are read once.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from typing import Final
 
 import pyarrow
 from pyarrow import compute
 from pyarrow import types as kinds
 
+from inferrun.formats.exact_casts import parts_in
 from inferrun.plugins import InputError
 
 _LIMIT: Final = (1 << 63) // 1000 - 1
@@ -30,7 +31,8 @@ def exact_times(
     for name in names:
         at = microseconds.schema.get_field_index(name)
         coarse, fine = microseconds.column(at), nanoseconds.column(name)
-        rests = [_rest(one, other) for one, other in zip(_times(coarse), _times(fine), strict=True)]
+        both = (parts_in(one, kinds.is_timestamp) for one in (coarse, fine))
+        rests = [_rest(one, other) for one, other in zip(*both, strict=True)]
         if not any(compute.any(compute.not_equal(rest, 0)).as_py() for rest, _ in rests):
             continue
         if all(compute.all(is_exact, min_count=0).as_py() for _, is_exact in rests):
@@ -49,21 +51,7 @@ def exact_times(
 
 def has_nanoseconds(column: pyarrow.Array) -> bool:
     """Whether a column of `exact_times` has more than microseconds."""
-    return any(one.type.unit == "ns" for one in _times(column)) or kinds.is_string(column.type)
-
-
-def _times(column: pyarrow.Array) -> Iterator[pyarrow.Array]:
-    """Yield the columns of times within a column."""
-    if kinds.is_timestamp(column.type):
-        yield column
-    elif kinds.is_map(column.type):
-        yield from _times(column.keys)
-        yield from _times(column.items)
-    elif kinds.is_struct(column.type):
-        for one in column.flatten():
-            yield from _times(one)
-    elif kinds.is_nested(column.type):
-        yield from _times(column.flatten())
+    return any(one.type.unit == "ns" for one in parts_in(column, kinds.is_timestamp)) or kinds.is_string(column.type)
 
 
 def _rest(coarse: pyarrow.Array, fine: pyarrow.Array) -> tuple[pyarrow.Array, pyarrow.Array]:

@@ -30,6 +30,8 @@ import org.apache.hadoop.hive.ql.exec.vector.StructColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.TimestampColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.UnionColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.VectorizedRowBatch;
+import org.apache.orc.CompressionKind;
+import org.apache.orc.OrcConf;
 import org.apache.orc.OrcFile;
 import org.apache.orc.TypeDescription;
 
@@ -72,9 +74,19 @@ class Write {
         TimeZone.setDefault(TimeZone.getTimeZone("America/Los_Angeles"));
         write(out, "times-los-angeles.orc", true, both, times);
         TimeZone.setDefault(TimeZone.getTimeZone("UTC"));
-        // By default the calendar has no 5 to 14 October 1582; pyarrow reads earlier dates of such a file as other days.
+        // By default earlier dates are Julian, as the footer says, which is compressed like the rest of the file.
         write(out, "hybrid.orc", false, "struct<id:bigint,day:date>",
             row(0L, LocalDate.of(1582, 10, 15)), row(1L, LocalDate.of(9999, 12, 31)), row(2L, (Object) null));
+        StringBuilder wide = new StringBuilder("struct<id:bigint,day:date"); // a footer that is worth compressing
+        for (int i = 0; i < 20; i++) {
+            wide.append(",column").append(i).append(":int");
+        }
+        for (var codec : List.of(CompressionKind.NONE, CompressionKind.ZLIB, CompressionKind.SNAPPY, CompressionKind.LZ4)) {
+            OrcConf.COMPRESS.setString(CONF, codec.name());
+            write(out, "dates-" + codec.name().toLowerCase() + ".orc", true, wide + ">",
+                Arrays.copyOf(row(0L, LocalDate.of(1, 1, 1)), 22), Arrays.copyOf(row(1L, LocalDate.of(1582, 10, 4)), 22),
+                Arrays.copyOf(row(2L, LocalDate.of(2024, 2, 29)), 22));
+        }
 
         ObjectMapper json = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
         Files.writeString(out.resolve("expected.json"), json.writeValueAsString(EXPECTED) + "\n");
