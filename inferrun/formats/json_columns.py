@@ -195,7 +195,7 @@ def _time(value: int, per_second: int) -> bytes:
     return b'"%02d:%02d:%02d%b"' % (seconds // 3600, seconds // 60 % 60, seconds % 60, fraction)
 
 
-def _zone(name: str | None) -> tzinfo | None:
+def _zone(name: str) -> tzinfo:
     """Return a zone; UTC for one that is not known here."""
     try:
         zone: tzinfo = pyarrow.scalar(0, pyarrow.timestamp("s", name)).as_py().tzinfo
@@ -204,18 +204,14 @@ def _zone(name: str | None) -> tzinfo | None:
     return zone
 
 
-def _moment(value: int, per_second: int, zone: tzinfo | None) -> bytes:
+def _moment(value: int, per_second: int, zone: tzinfo) -> bytes:
     seconds, part = divmod(value, per_second)
     moment = _EPOCH + timedelta(seconds=seconds)
-    if zone is None:
-        moment = moment.replace(tzinfo=None)
-    else:
-        with suppress(OverflowError):  # at the ends of the years 1 and 9999
-            local = moment.astimezone(zone)
-            has_seconds = (local.utcoffset() or _NONE) % timedelta(
-                minutes=1
-            )  # as before 1930, which ISO 8601 does not have
-            moment = moment if has_seconds else local
+    with suppress(OverflowError):  # at the ends of the years 1 and 9999
+        local = moment.astimezone(zone)
+        # Before 1930, offsets may have seconds, which ISO 8601 does not have.
+        if not (local.utcoffset() or _NONE) % timedelta(minutes=1):
+            moment = local
     text = moment.isoformat().encode()
     return b'"%b%b%b"' % (text[:19], _fraction(part, per_second), text[19:])
 

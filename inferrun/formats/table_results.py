@@ -120,7 +120,7 @@ class TableWriter:
         out: BinaryIO,
         errors: BinaryIO,
         *,
-        place: "Place | None" = None,
+        place: Place | None = None,
     ) -> None:
         self._schema = ResultSchema(schema)
         self._place = place
@@ -166,7 +166,7 @@ class TableWriter:
 class _Piece:
     """Consecutive rows of which one column after the other is converted."""
 
-    def __init__(self, held: Sequence[tuple[Batch, Results]], schema: ResultSchema, place: "Place | None") -> None:
+    def __init__(self, held: Sequence[tuple[Batch, Results]], schema: ResultSchema, place: Place | None) -> None:
         self._held = held
         self._schema = schema
         self._place = place

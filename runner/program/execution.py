@@ -230,7 +230,7 @@ async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: Err
         budget.check_committed(counts.failed)
     elif counts.total > 0 and counts.completed == 0:
         error = budget.first_error
-        detail = f": {error.message}" if error else "; the column error, or the files in errors, say why"
+        detail = f": {error.message}" if error else "; the error of each record is in the output"
         raise InferenceError(
             f"all {counts.total} records failed{detail}; the run was not committed", is_retryable=False
         )

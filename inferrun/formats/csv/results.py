@@ -166,11 +166,12 @@ def _bytes_in(records: Records) -> dict[str, list[bytes]]:
         return {}
     from pyarrow import types  # noqa: PLC0415  only runs with columns pay for the import of pyarrow
 
-    is_bytes = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    from inferrun.formats.json_columns import is_bytes  # noqa: PLC0415  as above
+
     found: dict[str, list[bytes]] = {}
     for name, column in zip(records.table.schema.names, records.table.columns, strict=True):
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-        if any(one(kind) for one in is_bytes):
+        if is_bytes(kind):
             found[name] = [_NULL if one is None else text_of(base64_of(one)) for one in column.to_pylist()]
     return found
 

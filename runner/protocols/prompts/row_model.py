@@ -121,7 +121,10 @@ def mounted_system(context: ModelContext) -> str:
 
 
 def rows_of(records: Records) -> list[Row | RecordError]:
-    """Return records as rows of Python values, because templates take nothing else; a number with more digits is a Decimal."""
+    """Return records as rows of Python values, because templates take nothing else.
+
+    A number of JSON with more digits than a float is a Decimal.
+    """
     if isinstance(records, JsonRecords):
         values = [_DECODER.decode(text.decode()) for text in records.texts]
         why = "the record must be an object with named columns"
@@ -134,18 +137,18 @@ def rows_of(records: Records) -> list[Row | RecordError]:
     return [_checked(row) for row in rows] if columns else [{} for _ in range(len(records))]
 
 
-_NONE: Final = object()
-"""In place of a value that is none of Python, and none of JSON either."""
+_UNAVAILABLE: Final = object()
+"""In place of a value that neither Python nor JSON can represent."""
 
 
 def _checked(row: Row) -> Row | RecordError:
-    name = next((name for name, value in row.items() if value is _NONE), None)
+    name = next((name for name, value in row.items() if value is _UNAVAILABLE), None)
     return row if name is None else not_sent(f"column {name!r} has a value that a template cannot take")
 
 
 def _values_in(column: "pyarrow.Array") -> list[Any]:  # Any: what Arrow has
-    """Return values of Python's types, or their form in JSON where these have fewer digits, or are less than a day or a year."""
-    if _is_pythons(column.type):
+    """Return a column as Python's values, or in the form of JSON if Python's types cannot represent all of them."""
+    if _fits_python(column.type):
         try:
             values: list[Any] = column.to_pylist()  # Any: as above
         except (ValueError, OverflowError):  # such as a time after the year 9999
@@ -155,18 +158,18 @@ def _values_in(column: "pyarrow.Array") -> list[Any]:  # Any: what Arrow has
             return values
     from inferrun.formats.json_columns import texts_in  # noqa: PLC0415  as above
 
-    return [_NONE if text is None else _DECODER.decode(text.decode()) for text in texts_in(column)]
+    return [_UNAVAILABLE if text is None else _DECODER.decode(text.decode()) for text in texts_in(column)]
 
 
-def _is_pythons(kind: "pyarrow.DataType") -> bool:
-    """Whether Python has all values of a type: it has neither nanoseconds nor floating-point numbers of 32 bits."""
+def _fits_python(kind: "pyarrow.DataType") -> bool:
+    """Whether Python's types represent a type: they have neither nanoseconds nor floating-point numbers of 32 bits."""
     from pyarrow import types  # noqa: PLC0415  as above
 
     if types.is_temporal(kind):
         return getattr(kind, "unit", "") != "ns" and not types.is_interval(kind)
     if types.is_map(kind) or (types.is_floating(kind) and not types.is_float64(kind)):
         return False
-    return all(_is_pythons(kind.field(at).type) for at in range(kind.num_fields))
+    return all(_fits_python(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _number(text: str) -> float | Decimal:
