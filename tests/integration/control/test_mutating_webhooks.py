@@ -198,6 +198,7 @@ async def test_a_verification_whose_start_was_lost_with_its_worker_is_started_ag
     first = await restart()
     of = await launched(api, ours(api, first), await make())
     lost = await verify(OutputVerifier(api, RunStore(api), installation=first), of)
+    await seen_by_the_job_controller(api, of.run)
 
     again = await verify(OutputVerifier(api, RunStore(api), installation=await restart()), of)
 
