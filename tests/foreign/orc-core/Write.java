@@ -47,6 +47,9 @@ class Write {
         CONF.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem"); // without files of checksums
 
         TimeZone.setDefault(TimeZone.getTimeZone("UTC"));
+        // Around 1970 readers take a second from a negative time with a fraction; the zone decides whether it is one.
+        write(out, "epoch-utc.orc", true, "struct<id:bigint,ts:timestamp>",
+            row(0L, LocalDateTime.of(1969, 12, 31, 12, 0, 0, 500_000_000)), row(1L, LocalDateTime.of(1970, 1, 1, 1, 0, 0, 500_000_000)));
         write(out, "types.orc", true,
             "struct<id:bigint,yes:boolean,tiny:tinyint,small:smallint,i:int,f:float,d:double,s:string,c:char(5),v:varchar(5),"
                 + "b:binary,big:decimal(38,10),money:decimal(9,2),day:date,l:array<struct<x:double,s:string>>,"
@@ -73,6 +76,10 @@ class Write {
         // The file names the zone of its writer.
         TimeZone.setDefault(TimeZone.getTimeZone("America/Los_Angeles"));
         write(out, "times-los-angeles.orc", true, both, times);
+        LocalDateTime half = LocalDateTime.of(1969, 12, 31, 23, 59, 59, 500_000_000);
+        write(out, "epoch-los-angeles.orc", true, both, row(0L, half, null), row(1L, half.minusNanos(500_000_000), null));
+        TimeZone.setDefault(TimeZone.getTimeZone("Asia/Tokyo"));
+        write(out, "epoch-tokyo.orc", true, both, row(0L, half.plusHours(2), null), row(1L, half.minusHours(1), null));
         TimeZone.setDefault(TimeZone.getTimeZone("UTC"));
         // By default earlier dates are Julian, as the footer says, which is compressed like the rest of the file.
         write(out, "hybrid.orc", false, "struct<id:bigint,day:date>",
