@@ -1,6 +1,7 @@
 """The results of a run as rows, record batches, or the tables of other packages. Each part is in memory, one at a time."""
 
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
@@ -84,7 +85,16 @@ class Results:
         return f"<{len(self)} {'results' if self._only is Only.ALL else self._only.value} in {self._store.location}>"
 
     def __iter__(self) -> Iterator[Row]:
-        """Yield the rows. Raises ResultsError."""
+        """Yield the rows. Integers of any size are exact, and other numbers the nearest of Python. Raises ResultsError."""
+        for row in self._wanted_rows():
+            yield _rounded(row)
+
+    def json_lines(self) -> Iterator[bytes]:
+        """Yield the rows as JSON texts without rounding a number. Raises ResultsError."""
+        dumps = load("orjson", extra="results").dumps
+        return (dumps(row, default=str) for row in self._wanted_rows())
+
+    def _wanted_rows(self) -> Iterator[Row]:
         for rows in self._rows():
             for row in rows:
                 error = row[_ERROR]
@@ -198,7 +208,8 @@ class Results:
 
 
 def _row_of(stored: StoredResult) -> Row:
-    loads = load("orjson", extra="results").loads
+    """Return the members with exact numbers; see `inferrun.formats.exact_json`."""
+    loads = load("inferrun.formats.exact_json", extra="results").exact_value
     error = stored.error
     return {
         _INDEX: stored.index,
@@ -207,6 +218,13 @@ def _row_of(stored: StoredResult) -> Row:
         _PREDICTION: None if error else loads(stored.prediction),
         _ERROR: {name: getattr(error, name) for name in _PARTS_OF_ERROR} if error else None,
     }
+
+
+def _rounded(row: Row) -> Row:
+    if not load("inferrun.formats.exact_json", extra="results").is_rounded(row):
+        return row
+    found: Row = json.loads(load("orjson", extra="results").dumps(row, default=str))
+    return found
 
 
 def _joined_row(stored: StoredResult, given: InputRow) -> Row:

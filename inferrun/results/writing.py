@@ -1,21 +1,21 @@
 """Results as a file: JSON lines, CSV, Parquet or Arrow, by the name of the file. Takes the memory of a part."""
 
-import csv
-import io
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from inferrun.results.access import load
 from inferrun.results.errors import ResultsError
-from inferrun.results.table import Results, Row
+from inferrun.results.table import Results
 
 if TYPE_CHECKING:
     import pyarrow
 
 SUFFIXES: Final = (".jsonl", ".csv", ".parquet", ".arrow")
+_IN_QUOTES: Final = re.compile('[",\r\n]')
 
 
 def write_results(results: Results, path: Path) -> None:
@@ -24,7 +24,7 @@ def write_results(results: Results, path: Path) -> None:
         raise ResultsError(f"{path.name!r} has no known extension; allowed: {', '.join(SUFFIXES)}")
     with _replaced(path) as out:
         if path.suffix == ".jsonl":
-            out.writelines(_dumps(row) + b"\n" for row in results)
+            out.writelines(line + b"\n" for line in results.json_lines())
             return
         with _writer(out, results.schema, suffix=path.suffix) as write:
             for batch in results.batches():
@@ -53,22 +53,24 @@ def _writer(
         with load("pyarrow", extra="results").ipc.new_file(out, schema) as batches:
             yield batches.write_batch
     else:
-        text = io.TextIOWrapper(out, encoding="utf-8", newline="")
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(schema.names)
+        out.write(_line(map(_quoted, schema.names)))
         texts_in = load("inferrun.formats.json_columns", extra="results").texts_in
-        yield lambda batch: lines.writerows(zip(*(map(_cell, texts_in(one)) for one in batch.columns), strict=True))
-        text.flush()
-        text.detach()
+        yield lambda batch: out.writelines(
+            map(_line, zip(*(map(_cell, texts_in(one)) for one in batch.columns), strict=True))
+        )
+
+
+def _line(cells: Iterable[str]) -> bytes:
+    return (",".join(cells) + "\n").encode()
 
 
 def _cell(text: bytes | None) -> str:
-    """Return the JSON text of a value as it is written: a string without its quotes, and null as nothing."""
+    """Return the JSON text of a value as it is written: null as nothing, and a string with its quotes only where CSV needs them."""
     if text is None or text == b"null":
         return ""
-    return str(load("orjson", extra="results").loads(text)) if text.startswith(b'"') else text.decode()
+    return _quoted(str(load("orjson", extra="results").loads(text)) if text.startswith(b'"') else text.decode())
 
 
-def _dumps(row: Row) -> bytes:
-    found: bytes = load("orjson", extra="results").dumps(row, default=str)
-    return found
+def _quoted(text: str) -> str:
+    """Return a cell that is not null: an empty text is in quotes (RFC 4180)."""
+    return '"' + text.replace('"', '""') + '"' if not text or _IN_QUOTES.search(text) else text

@@ -86,3 +86,33 @@ def test_a_file_with_commas_has_bytes_in_the_form_of_json(tmp_path: Path) -> Non
     write_results(read_results(parse_run(run), directory=tmp_path), tmp_path / "results.csv")
     with (tmp_path / "results.csv").open(newline="") as file:
         assert [json.loads(row["prediction"]) for row in csv.DictReader(file)] == [one["prediction"] for one in lines]
+
+
+def test_no_number_is_rounded_and_an_empty_text_is_not_null(tmp_path: Path) -> None:
+    lines = [
+        b'{"index":0,"wide":1267650600228229401496703205376,"price":0.1000000000000000000001,"text":"","prediction":1}\n',
+        b'{"index":1,"wide":null,"price":2,"text":null,"prediction":2}\n',
+    ]
+    status = commit_folder(
+        tmp_path / "out", [(b"".join(lines), 2, 0)], output={"file": {"claimName": "data", "path": "out"}}
+    )
+    run = {"metadata": {"name": "run"}, "spec": {"configRef": {"name": "config"}}, "status": status}
+    results = read_results(parse_run(run), directory=tmp_path)
+    for suffix in ("csv", "jsonl", "parquet"):
+        write_results(results, tmp_path / f"results.{suffix}")
+
+    assert next(iter(results))["wide"] == 2**100
+    table = parquet.read_table(tmp_path / "results.parquet").drop_columns(["error"])
+    assert table.to_pylist()[0] | {"prediction": 1} == {
+        "index": 0,
+        "wide": str(2**100),
+        "price": "0.1000000000000000000001",
+        "text": "",
+        "prediction": 1,
+    }
+    assert lines[0][10:-2] in (tmp_path / "results.jsonl").read_bytes().splitlines()[0]
+    assert (tmp_path / "results.csv").read_text().splitlines() == [
+        "index,wide,price,text,prediction,error",
+        f'0,{2**100},0.1000000000000000000001,"",1,',
+        "1,,2,,2,",
+    ]
