@@ -62,9 +62,7 @@ NO_ARGUMENT = RawValue(Payload())
 """Stands for an argument that was not given."""
 
 
-# With two arguments, a TypeError is raised before any of this code runs. It must count as a failure of the workflow,
-# because the server would otherwise retry the workflow task forever.
-@workflow.defn(name=WORKFLOW_TYPE, failure_exception_types=[TypeError])
+@workflow.defn(name=WORKFLOW_TYPE)
 class SubmitInferenceRun(RunControls):
     def __init__(self) -> None:
         self._has_news = False

@@ -8,6 +8,7 @@ texts that are not are truncated here, because every payload and failure of our 
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import UnsandboxedWorkflowRunner
 
 from inferrun.submission import MAX_PAYLOAD_BYTES
+from inferrun.temporal.argument_check import ArgumentCheck, undecodable
 from inferrun.text import one_line
 
 FAILURE_MESSAGE_LIMIT: Final = 2048
@@ -76,6 +78,19 @@ class BoundedPayloadConverter(CompositePayloadConverter):
     def __init__(self) -> None:
         super().__init__(*_CONVERTERS)
 
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:  # Any: as in the base class
+        """The values. Without hints, which the SDK omits where their number is another one, they come from any client: raises
+        ApplicationError, because the SDK would try to decode them again for ever.
+        """
+        try:
+            return super().from_payloads(payloads, type_hints)
+        except Exception as error:
+            if type_hints:
+                raise
+            raise undecodable(error) from error
+
 
 class BoundedFailureConverter(DefaultFailureConverter):
     """The default failures, with bounded texts and a bounded number of causes."""
@@ -108,7 +123,12 @@ def inferrun_plugin() -> SimplePlugin:
         failures = BoundedFailureConverter if given.payload_codec is None else EncodedFailureConverter
         return replace(given, payload_converter_class=BoundedPayloadConverter, failure_converter_class=failures)
 
-    return SimplePlugin("inferrun", data_converter=bounded, workflow_runner=UnsandboxedWorkflowRunner())
+    return SimplePlugin(
+        "inferrun",
+        data_converter=bounded,
+        interceptors=[ArgumentCheck()],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    )
 
 
 def shorten(data: bytes) -> bytes:

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+)
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, CancelledError
 
@@ -20,6 +25,8 @@ from tests.workflow.conftest import CONTINUE_AS_NEW_AFTER
 from tests.workflow.submissions import REQUEST, WAIT_SECONDS, Runs, result_for, served, start, until
 from workflows import messages
 from workflows.messages import SubmissionState, SubmissionStatus
+
+SEALED = RawValue(Payload(metadata={"encoding": b"binary/sealed"}, data=b"?"))
 
 
 async def failure_of(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
@@ -115,24 +122,61 @@ async def test_an_argument_that_is_wrong_fails_the_workflow_and_names_the_field(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "kind", "text"),
-    [([], "RequestRefused", "must be a JSON object"), ([REQUEST, REQUEST], "TypeError", "arguments")],
+    ("arguments", "text"),
+    [
+        ([], "must be a JSON object"),
+        ([REQUEST, REQUEST], "takes one argument (2 given)"),
+        ([REQUEST, SEALED], "not JSON: KeyError: 'Unknown payload encoding binary/sealed'"),
+    ],
 )
 async def test_more_or_less_than_one_argument_fails_the_workflow(
-    temporal: Client, task_queue: str, arguments: list[object], kind: str, text: str
+    temporal: Client, task_queue: str, arguments: list[object], text: str
 ) -> None:
     async with served(temporal, task_queue, Runs()):
         key = f"args-{uuid.uuid4().hex[:8]}"
         handle = await temporal.start_workflow(WORKFLOW_TYPE, args=arguments, id=key, task_queue=task_queue)
         error = await failure_of(handle)
-    assert error.type == kind
+    assert error.type == "RequestRefused"
     assert text in str(error)
 
 
-async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: Client, task_queue: str) -> None:
-    sealed = RawValue(Payload(metadata={"encoding": b"binary/sealed"}, data=b"?"))
+@pytest.mark.parametrize("argument", [None, "now"])
+async def test_what_an_update_is_given_is_left_out(temporal: Client, task_queue: str, argument: object) -> None:
+    """As Java's `stub.update("suspend", Map.class, (Object) null)` sends it."""
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
+        handle = await start(temporal, task_queue, REQUEST)
+        await handle.execute_update("suspend", argument)
+        await handle.terminate()
+    assert runs.suspended == {handle.id: True}
+
+
+async def test_an_update_in_an_unknown_encoding_is_refused(temporal: Client, task_queue: str) -> None:
     async with served(temporal, task_queue, Runs()):
-        error = await failure_of(await start(temporal, task_queue, sealed))
+        handle = await start(temporal, task_queue, REQUEST)
+        with pytest.raises(WorkflowUpdateFailedError) as refused:
+            await handle.execute_update("suspend", SEALED)
+        await handle.terminate()
+    assert isinstance(refused.value.cause, ApplicationError)
+    assert refused.value.cause.type == "RequestRefused"
+    assert "not JSON" in refused.value.cause.message
+
+
+async def test_what_a_signal_is_given_is_left_out(temporal: Client, task_queue: str) -> None:
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
+        handle = await start(temporal, task_queue, REQUEST)
+        await handle.signal(messages.LOOK_AGAIN_SIGNAL, "x")
+        await until(lambda: handle.id in runs.made)
+        run = runs.made[handle.id]
+        runs.results[run.uid] = result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
+        await handle.signal(messages.LOOK_AGAIN_SIGNAL)
+        assert (await handle.result())["phase"] == "Succeeded"
+
+
+async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: Client, task_queue: str) -> None:
+    async with served(temporal, task_queue, Runs()):
+        error = await failure_of(await start(temporal, task_queue, SEALED))
     assert error.type == "RequestRefused"
     assert "not JSON" in str(error)
 
