@@ -125,9 +125,10 @@ class Submission(_SubmittedPart):
     resources: Annotated[ResourceRequirements | None, _only("requests", "limits")] = None
     dry_run: StrictBool | None = None
     retry_of: ResourceName | None = None
-    labels: dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] = Field(
-        default_factory=dict, max_length=MAX_LABELS
-    )
+    labels: Annotated[
+        dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=63)]] | None,
+        Field(max_length=MAX_LABELS),
+    ] = None
     parent: KnownRun | None = None
     """The scheduled InferenceRun for which a Temporal schedule submits; its spec determines the run."""
 
@@ -147,7 +148,7 @@ class Submission(_SubmittedPart):
             wrong = f"parameters: {reserved[0]!r} is reserved; reserved names: {', '.join(RESERVED_PARAMETERS)}"
         if self.interval is not None and (problem := next(interval_problems(self.interval, field="interval"), None)):
             wrong = str(problem)
-        if label := next((key for key in self.labels if key.startswith(f"{wellknown.DOMAIN}/")), ""):
+        if label := next((key for key in self.labels or () if key.startswith(f"{wellknown.DOMAIN}/")), ""):
             wrong = f"labels: {label!r} is reserved; labels under {wellknown.DOMAIN}/ are set by the product"
         if wrong:
             raise ValueError(wrong)

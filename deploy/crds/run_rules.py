@@ -10,6 +10,7 @@ from deploy.crds.config_rules import RESOURCE_RULES
 from deploy.crds.rules import ERROR_THRESHOLD, ROOT, Rule, either, text, unchanged
 from inferrun.reasons import Phase
 from inferrun.resources.cron import MACROS
+from inferrun.resources.interval import FRACTION, WHOLE_SECONDS
 from inferrun.resources.parameters import RESERVED_PARAMETERS
 
 MONTHS: Final = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
@@ -90,6 +91,12 @@ NO_INTERVAL_OF_SCHEDULE: Final = Rule(
         """since the last scheduled one'"""
     ),
     field=".interval",
+)
+
+
+_WHOLE_SECONDS: Final = Rule(
+    holds=f"!self.matches({text(FRACTION)})",
+    message=f"""'the time is "' + self + '"; it {WHOLE_SECONDS}'""",
 )
 
 
@@ -220,6 +227,7 @@ def run_rules(spec_fields: tuple[str, ...]) -> dict[str, tuple[Rule, ...]]:
             NO_RETRY_BY_SCHEDULE,
             NO_INTERVAL_OF_SCHEDULE,
         ),
+        **{f"spec.{field}.{end}": (_WHOLE_SECONDS,) for field in ("interval", "backfill") for end in ("start", "end")},
         "spec.interval": (_period("interval", relation="<", allowed="an end after the start"),),
         "spec.interval.timeZone": (TIME_ZONE,),
         "spec.schedule": (SCHEDULE,),

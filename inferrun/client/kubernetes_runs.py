@@ -36,7 +36,7 @@ class KubernetesRuns:
 
     async def start(self, submission: Submission, *, name: str) -> InferenceRun:
         """Create the InferenceRun of a submission. Raises ConfigNotFound: a run would wait for its config, perhaps forever."""
-        metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels}
+        metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels or {}}
         run = parse_run({"metadata": metadata, "spec": submission.run_spec()})
         try:
             await self.config(run.config_namespace, run.config_name)

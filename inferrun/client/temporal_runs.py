@@ -142,7 +142,7 @@ class TemporalRuns:
 
 def _run(submission: Submission, name: str) -> InferenceRun:
     """What a submission says about its run."""
-    metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels}
+    metadata = {"name": name, "namespace": submission.namespace, "labels": submission.labels or {}}
     metadata["annotations"] = {wellknown.ANNOTATION_WORKFLOW_ID: name}
     return parse_run({"metadata": metadata, "spec": submission.run_spec(), "status": {"phase": Phase.PENDING}})
 

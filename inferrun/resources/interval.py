@@ -15,14 +15,24 @@ from inferrun.resources.scalars import Instant
 from inferrun.timestamps import rfc3339
 
 _RFC3339: Final = (
-    r"^(19[7-9][0-9]|2[0-9]{3})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+    r"^(19[7-9][0-9]|2[0-9]{3})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?"
+    r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
 )
+"""A fraction is matched so that it can be refused with its own message. Zeros are none: JavaScript's Date always writes `.000`,
+.NET seven digits."""
+
+FRACTION: Final = "[.][0-9]*[1-9]"
+"""Matches in a time that is not in whole seconds."""
+
+WHOLE_SECONDS: Final = "must be in whole seconds, such as 2026-11-21T00:00:00Z"
 
 
 def _with_offset(value: object) -> object:
     """Of a text only what the API server accepts: pydantic would also take a number of seconds."""
     if not isinstance(value, datetime) and not (isinstance(value, str) and re.fullmatch(_RFC3339, value)):
         raise ValueError("must be a time in the years from 1970 to 2999 with an offset, such as 2026-11-21T00:00:00Z")
+    if value.microsecond if isinstance(value, datetime) else re.search(FRACTION, value):
+        raise ValueError(WHOLE_SECONDS)
     return value
 
 
@@ -31,7 +41,7 @@ Moment = Annotated[
     AwareDatetime,
     BeforeValidator(_with_offset),
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "maxLength": 32, "pattern": _RFC3339}, mode="validation"),
+    WithJsonSchema({"type": "string", "maxLength": 35, "pattern": _RFC3339}, mode="validation"),
 ]
 """A point in time in whole seconds."""
 

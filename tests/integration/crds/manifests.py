@@ -316,6 +316,17 @@ REJECTED: Final = (
     run("the reserved job_uid", parameters={"job_uid": "x"}, field="parameters", value="job_uid"),
     run("the reserved pod_uid", parameters={"pod_uid": "x"}, field="parameters", value="pod_uid"),
     run("the reserved predictions", parameters={"predictions": "x"}, field="parameters", value="predictions"),
+    *(
+        run(
+            f"an {field} that {end}s in the middle of a second",
+            **{field: {**more, **DAY, end: time}},
+            configRef=ref,
+            field=f"{field}.{end}",
+            value="must be in whole seconds",
+        )
+        for field, more, ref in (("interval", {}, {"name": "iris"}), ("backfill", {"schedule": "nightly"}, None))
+        for end, time in (("start", "2026-11-21T00:00:00.001Z"), ("end", "2026-11-22T00:00:00.000000001+00:00"))
+    ),
     run("an interval without an end", interval={"start": DAY["start"]}, field="interval.end"),
     *(
         run(f"an interval with {title}", interval={**DAY, key: value}, field="interval", value=said)

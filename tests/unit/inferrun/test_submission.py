@@ -1,11 +1,81 @@
 """The argument of a submission: what is accepted, what is rejected, and the error messages."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from inferrun.submission import InvalidSubmission, Submission, parse_submission
+from inferrun.resources import Interval
+from inferrun.resources.interval import WHOLE_SECONDS
+from inferrun.submission import INTERNAL_FIELDS, InvalidSubmission, Submission, parse_submission
 
 REQUEST = {"namespace": "team", "configRef": "iris"}
 DAY = {"start": "2026-11-21T00:00:00Z", "end": "2026-11-22T00:00:00Z"}
+
+
+SCHEMA = Submission.model_json_schema(by_alias=True)
+NESTED = {
+    "configRef": {"name": "iris"},
+    "interval": DAY,
+    "resources": {},
+}
+
+
+def optional_members() -> list[str]:
+    """The members of a submission, and of its objects as `object.member`, that a program may leave out."""
+    found = sorted(set(SCHEMA["properties"]) - {"namespace", "configRef"})
+    for name in NESTED:
+        [reference] = [one["$ref"] for one in SCHEMA["properties"][name]["anyOf"] if "$ref" in one]
+        part = SCHEMA["$defs"][reference.rsplit("/", 1)[-1]]
+        found += [f"{name}.{member}" for member in part["properties"] if member not in part.get("required", ())]
+    return found
+
+
+def nulls(members: list[str]) -> dict[str, object]:
+    """A request in which these members are null, as clients in Java and Go send what is not set."""
+    asked: dict[str, object] = dict(REQUEST)
+    for name in members:
+        outer, _, inner = name.partition(".")
+        before = asked.get(outer)
+        known = before if isinstance(before, dict) else NESTED.get(outer, {})
+        asked[outer] = {**known, inner: None} if inner else None
+    return asked
+
+
+@pytest.mark.parametrize("members", [*([name] for name in optional_members()), optional_members()], ids=",".join)
+def test_a_member_that_may_be_left_out_may_be_null(members: list[str]) -> None:
+    asked = parse_submission(nulls(members))
+    without = {key: value for key, value in nulls(members).items() if value is not None}
+    for name in NESTED:
+        if isinstance(part := without.get(name), dict):
+            without[name] = {key: value for key, value in part.items() if value is not None}
+    assert asked.request_hash == parse_submission(without).request_hash
+
+
+def test_what_may_be_null_is_found_in_the_schema() -> None:
+    found = optional_members()
+    assert {"labels", "parameters", "configRef.namespace", "interval.timeZone", "resources.limits"} <= set(found)
+    assert set(INTERNAL_FIELDS) <= set(found)
+
+
+@pytest.mark.parametrize("zeros", [".0", ".000", ".0000000", ".000000000"])
+@pytest.mark.parametrize("offset", ["Z", "+00:00"])
+def test_a_fraction_of_zeros_is_none(zeros: str, offset: str) -> None:
+    day = {key: text.replace("Z", f"{zeros}{offset}") for key, text in DAY.items()}
+    assert parse_submission({**REQUEST, "interval": day}).request_hash == (
+        parse_submission({**REQUEST, "interval": DAY}).request_hash
+    )
+
+
+@pytest.mark.parametrize("start", ["2026-11-21T00:00:00.001Z", "2026-11-21T00:00:00.000000001+01:00"])
+def test_another_fraction_is_refused_for_what_it_is(start: str) -> None:
+    with pytest.raises(InvalidSubmission, match=f"interval.start: {WHOLE_SECONDS}"):
+        parse_submission({**REQUEST, "interval": {**DAY, "start": start}})
+
+
+def test_so_is_a_fraction_of_a_datetime() -> None:
+    end = datetime(2026, 11, 22, microsecond=1, tzinfo=UTC)
+    with pytest.raises(ValueError, match=WHOLE_SECONDS):
+        Interval(start=end.replace(microsecond=0, day=21), end=end)
 
 
 def test_a_config_is_named_by_a_string_or_an_object() -> None:
