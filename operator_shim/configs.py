@@ -70,7 +70,7 @@ class ConfigStatuses:
         One is about an edit since the last status was written. The others are about what is valid and should be changed: they
         show where the config was applied, unlike a condition.
         """
-        metadata, observed = item["metadata"], (item.get("status") or {}).get("observedGeneration")
+        metadata, observed = item["metadata"], _status_of(item).observed_generation
         subject = Subject(wellknown.CONFIG_KIND, metadata["namespace"], metadata["name"], metadata["uid"])
         if observed is not None and observed < metadata.get("generation", 0):
             runs = await self._active_runs((metadata["namespace"], metadata["name"]))
@@ -87,10 +87,7 @@ class ConfigStatuses:
             reason, message = verdict.reason, verdict.message
         status = ConditionStatus.TRUE if reason is Reason.READY else ConditionStatus.FALSE
         generation = item["metadata"].get("generation")
-        try:
-            before = InferenceConfigStatus.model_validate(item.get("status") or {}).condition("Ready")
-        except ValidationError:
-            before = None
+        before = _status_of(item).condition("Ready")
         is_same = before is not None and before.status == status
         condition = Condition(
             type="Ready",
@@ -106,3 +103,11 @@ class ConfigStatuses:
         if status is ConditionStatus.FALSE:  # `Stalled` is present only if true, as kstatus defines it
             conditions.append(condition.model_copy(update={"type": "Stalled", "status": ConditionStatus.TRUE}))
         return InferenceConfigStatus(conditions=tuple(conditions), observed_generation=generation)
+
+
+def _status_of(item: Object) -> InferenceConfigStatus:
+    """The status; an empty one in place of one that cannot be read."""
+    try:
+        return InferenceConfigStatus.model_validate(item.get("status") or {})
+    except ValidationError:
+        return InferenceConfigStatus()

@@ -110,7 +110,7 @@ class Executions:
         is_wanted = wellknown.ANNOTATION_CANCEL_REQUESTED not in (metadata.get("annotations") or {})
         is_wanted = is_wanted and metadata["uid"] in self._ensured and not metadata.get("deletionTimestamp")
         # Most changes are of the status alone: then there is nothing to reconcile.
-        if not is_wanted or metadata.get("generation", 1) > status.get("observedGeneration", 1):
+        if not is_wanted or metadata.get("generation", 1) > max(1, status.get("observedGeneration", 1)):
             self._queue.add(key, background=background)
 
     def recheck(self, key: Key, *, background: bool = False) -> None:

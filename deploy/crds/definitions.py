@@ -17,6 +17,7 @@ from inferrun.resources import (
     InferenceRunSpec,
     InferenceRunStatus,
 )
+from inferrun.resources.status import NOT_OBSERVED
 from inferrun.resources.storage import SCHEMA_LABELS
 
 KEEP_UNKNOWN_KEYS: Final = "x-kubernetes-preserve-unknown-fields"
@@ -152,6 +153,8 @@ def _definition(
     # its hundred fields with each write, and store them with the object, of whose size they were a third.
     status = schema["properties"]["status"]
     status["x-kubernetes-map-type"] = "atomic"
+    # Without a status, kstatus (which Flux and kapp use) takes an object for done: nothing has read its spec yet.
+    status["default"] = {"observedGeneration": NOT_OBSERVED}
     status["properties"]["conditions"] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

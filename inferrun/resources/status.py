@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from inferrun.reasons import Phase
 from inferrun.resources.interval import IntervalStatus
@@ -27,6 +27,14 @@ TERMS_LIMIT: Final = 10
 
 ShortText = Annotated[str, Field(max_length=256)]
 LongText = Annotated[str, Field(max_length=4096)]
+
+
+NOT_OBSERVED: Final = -1
+"""The observed generation of an object that nothing has written a status to: its definition's default."""
+
+ObservedGeneration = Annotated[
+    int | None, BeforeValidator(lambda generation: None if generation == NOT_OBSERVED else generation)
+]
 
 
 class ConditionStatus(StrEnum):
@@ -290,8 +298,8 @@ class InferenceRunStatus(ResourceModel):
     """Conditions: Succeeded, Finished, Ready and Synced, and the stages ContractWritten, ModelReady, JobComplete and
     OutputCommitted."""
 
-    observed_generation: int | None = None
-    """Generation of the spec on which this status is based."""
+    observed_generation: ObservedGeneration = None
+    """Generation of the spec on which this status is based; -1: nothing has read the spec yet."""
 
     interval: IntervalStatus | None = None
     """The interval whose data the run processes; only if spec.interval is set."""
@@ -407,8 +415,8 @@ class InferenceConfigStatus(ResourceModel):
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
     """Conditions: Ready is True if runs can use the config; otherwise its message explains what is invalid."""
 
-    observed_generation: int | None = None
-    """Generation of the spec on which this status is based."""
+    observed_generation: ObservedGeneration = None
+    """Generation of the spec on which this status is based; -1: nothing has read the spec yet."""
 
     def condition(self, kind: str, /) -> Condition | None:
         """The condition of this type, or None."""

@@ -136,6 +136,8 @@ PROMETHEUS = GoModule(
 """For the tests of alerts and dashboards only; without the discovery of clouds and without its user interface."""
 COLLECTOR = GoModule(name="collector", targets=(("collector", "."),), cost=120)
 """An OpenTelemetry collector, for the tests of traces only."""
+KSTATUS = GoModule(name="kstatus", targets=(("kstatus", "."),), cost=25)
+"""What Flux concludes from an object, for the tests of definitions and statuses only."""
 
 
 def module_folder(module: GoModule, path: str) -> Path:

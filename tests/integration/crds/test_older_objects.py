@@ -91,4 +91,4 @@ def test_the_status_of_an_object_that_violates_later_rules_can_be_written(
     apply_definition(client, definition)
     wait_until(lambda: not accepts(server, kind, spec), what="the rules to be served")
     stored = server.patch_status(kind, "old", status)
-    assert (stored["status"], stored["spec"]) == (status, spec)
+    assert (stored["status"], stored["spec"]) == ({**status, "observedGeneration": -1}, spec)

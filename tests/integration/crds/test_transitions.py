@@ -29,6 +29,9 @@ CHANGES = {
     "output": {"location": "elsewhere"},
 }
 
+UNREAD: Json = {"observedGeneration": -1}
+"""What the definition adds to a status."""
+
 
 @pytest.fixture
 def create(server: Server) -> Callable[..., str]:
@@ -58,7 +61,7 @@ def test_an_outcome_cannot_be_removed_changed_or_added_to(
     for change in changes:
         with pytest.raises(Rejected, match=rf"status\.phase is {phase}, which is final"):
             server.patch_status(RUN, name, change)
-    assert server.get(RUN, name)["status"] == outcome
+    assert server.get(RUN, name)["status"] == {**outcome, **UNREAD}
     server.patch_status(RUN, name, {"message": "corrected wording", "workflow": {"url": "http://ui/x"}})
     for field in ("records", "exitCode", "output"):
         name = create(status={key: value for key, value in outcome.items() if key != field})
@@ -70,7 +73,7 @@ def test_the_status_of_an_unfinished_run_may_change(server: Server, create: Call
     name = create(status={"phase": "Running", "records": {"completed": 5}})
     server.patch_status(RUN, name, {"phase": "Pending", "records": None})
     server.patch_status(RUN, name, OUTCOME)
-    assert server.get(RUN, name)["status"] == OUTCOME
+    assert server.get(RUN, name)["status"] == {**OUTCOME, **UNREAD}
 
 
 @pytest.mark.parametrize(
@@ -161,4 +164,4 @@ def test_the_api_server_keeps_one_owner_of_a_status_and_not_one_of_each_field(
     stored = server.get(RUN, name)
     owned = [entry["fieldsV1"] for entry in stored["metadata"]["managedFields"] if entry.get("subresource") == "status"]
     assert owned == [{"f:status": {}}]
-    assert stored["status"] == {"phase": "Running", "records": {"completed": 5}, "attempt": 1}
+    assert stored["status"] == {"phase": "Running", "records": {"completed": 5}, "attempt": 1, **UNREAD}
