@@ -58,6 +58,9 @@ ROOM = 512
 SCHEDULED_START_TIME = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
 """Set by the server on workflows that a schedule starts: the nominal time, however late the start is."""
 
+CRON = "refusedCronSchedule"
+"""The memo that passes on the cron schedule with which the workflow was started."""
+
 NO_ARGUMENT = RawValue(Payload())
 """Stands for an argument that was not given."""
 
@@ -81,6 +84,7 @@ class SubmitInferenceRun(RunControls):
     @workflow.run
     async def run(self, request: RawValue = NO_ARGUMENT) -> RunResult | None:
         """The run's result; None if the schedule's InferenceRun no longer exists. Fails with the run's reason as type."""
+        _refuse_cron(request)
         submission = _parse(request)
         status = await self._submit(submission)
         if status.standing is SubmissionState.NO_PARENT:
@@ -162,6 +166,21 @@ class SubmitInferenceRun(RunControls):
                 status = await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
             seconds = min(seconds * 2, MAX_RECHECK_SECONDS)
         return status
+
+
+def _refuse_cron(request: RawValue) -> None:
+    """All executions of a cron schedule have one id, and would be one run: all but the first would succeed without executing
+    anything.
+
+    A failure would not show: Temporal continues such a workflow as new, each time, and says why only where the next one
+    starts. What continues itself as new has no cron schedule any more, and can fail.
+    """
+    if cron := workflow.info().cron_schedule:
+        workflow.continue_as_new(request, memo={CRON: cron})
+    if cron := workflow.memo_value(CRON, ""):
+        schedules = "a Temporal schedule, which gives each execution its own, or spec.schedule of an InferenceRun"
+        text = f"cronSchedule {cron!r}: all executions would have this id, and an id always refers to one run; use {schedules}"
+        _reject(text, None)
 
 
 def _parse(request: RawValue) -> Submission:

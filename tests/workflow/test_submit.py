@@ -3,17 +3,19 @@
 import asyncio
 import time
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.client import (
     Client,
+    WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowUpdateFailedError,
 )
-from temporalio.common import RawValue
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from inferrun.reasons import Phase, Reason
@@ -172,6 +174,58 @@ async def test_what_a_signal_is_given_is_left_out(temporal: Client, task_queue: 
         runs.results[run.uid] = result_for(run, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
         await handle.signal(messages.LOOK_AGAIN_SIGNAL)
         assert (await handle.result())["phase"] == "Succeeded"
+
+
+async def test_a_workflow_with_a_cron_schedule_is_refused_once(temporal: Client, task_queue: str) -> None:
+    runs = Runs()
+    async with served(temporal, task_queue, runs):
+        handle = await temporal.start_workflow(
+            WORKFLOW_TYPE, REQUEST, id=f"cron-{task_queue}", task_queue=task_queue, cron_schedule="@every 1s"
+        )
+        error = await failure_of(handle)
+        found = await handle.describe()
+    assert error.type == "RequestRefused"
+    assert "cronSchedule '@every 1s'" in error.message
+    assert "use a Temporal schedule" in error.message
+    assert "spec.schedule of an InferenceRun" in error.message
+    assert (found.status, runs.asked) == (WorkflowExecutionStatus.FAILED, [])
+
+
+async def test_a_retry_policy_of_the_start_does_not_repeat_a_run(temporal: Client, task_queue: str) -> None:
+    runs = Runs()
+    policy = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_attempts=3)
+    async with served(temporal, task_queue, runs):
+        handle = await temporal.start_workflow(
+            WORKFLOW_TYPE, REQUEST, id=f"retried-{task_queue}", task_queue=task_queue, retry_policy=policy
+        )
+        await until(lambda: handle.id in runs.made)
+        await report(handle, runs, result_for(runs.made[handle.id], phase=Phase.FAILED, reason=Reason.INPUT_FAILED))
+        assert (await failure_of(handle)).type == "InputFailed"
+        found = [one async for one in temporal.list_workflows(f"WorkflowId = '{handle.id}'")]
+    assert len(runs.asked) == 1
+    assert len(found) <= 1
+
+
+async def test_a_run_timeout_with_a_retry_policy_goes_on_with_the_same_run(temporal: Client, task_queue: str) -> None:
+    runs = Runs()
+    policy = RetryPolicy(initial_interval=timedelta(milliseconds=100))
+    async with served(temporal, task_queue, runs):
+        handle = await temporal.start_workflow(
+            WORKFLOW_TYPE,
+            REQUEST,
+            id=f"timed-out-{task_queue}",
+            task_queue=task_queue,
+            retry_policy=policy,
+            run_timeout=timedelta(seconds=3),
+        )
+        await until(lambda: len(runs.asked) == 2)
+        [made] = runs.made.values()
+        await report(
+            temporal.get_workflow_handle(handle.id),
+            runs,
+            result_for(made, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED),
+        )
+        assert (await asyncio.wait_for(handle.result(), WAIT_SECONDS))["uid"] == made.uid
 
 
 async def test_an_argument_in_an_unknown_encoding_fails_the_workflow(temporal: Client, task_queue: str) -> None:
