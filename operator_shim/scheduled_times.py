@@ -14,7 +14,14 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-from activities.submitting.child_runs import DueTime, due_times, is_nominal_time, later_time, missed_because
+from activities.submitting.child_runs import (
+    DueTime,
+    due_times,
+    is_nominal_time,
+    late_seconds,
+    later_time,
+    missed_because,
+)
 from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun
 from inferrun.resources.cron import DEFAULT_TIME_ZONE
@@ -123,13 +130,18 @@ def settle(
         return STARTED
     if submission.state is TimeSubmissionState.UNDER_WAY:
         return Unsettled.WAIT
+    text = f"the run due at {rfc3339(due.time)} was not created"
+    if submission.state is TimeSubmissionState.PAUSED:
+        # It keeps its time for as long as that delays nothing: a worker creates no run for a time that is accounted for.
+        is_late = now - due.time > timedelta(seconds=late_seconds(schedule))
+        is_late = is_late or later_time(schedule, due.time, until=now - PATIENCE) is not None
+        return Settled(TimeOutcome.MISSED, f"{text}: {submission.message}") if is_late else Unsettled.WAIT
     if submission.state is TimeSubmissionState.REFUSED:
         known = (outcome for reason, outcome in OUTCOMES.items() if reason == submission.reason)
         return Settled(next(known, TimeOutcome.REJECTED), submission.message)
     outcome, why = _why_absent(due, schedule, children=children, is_valid=is_valid, now=now)
     if outcome is None:
         return Unsettled.START
-    text = f"the run due at {rfc3339(due.time)} was not created"
     return Settled(outcome, why if why.startswith(text) else f"{text}: {why}")
 
 

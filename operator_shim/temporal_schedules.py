@@ -26,7 +26,6 @@ from temporalio.client import (
     ScheduleState,
     ScheduleUpdate,
     ScheduleUpdateInput,
-    WorkflowExecutionStatus,
     WorkflowFailureError,
 )
 from temporalio.common import Priority, TypedSearchAttributes
@@ -40,6 +39,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
+from inferrun.temporal.executions import describe, unpause_command
 from inferrun.timestamps import rfc3339
 from operator_shim.schedule_spec import RunSchedule, spans_of
 
@@ -67,6 +67,8 @@ class TimeSubmissionState(Enum):
     ABSENT = auto()
     """No submission was started, or somebody terminated it."""
     UNDER_WAY = auto()
+    PAUSED = auto()
+    """It is open and does nothing until somebody resumes it."""
     STARTED = auto()
     """It has had a run, which may have been deleted since."""
     REFUSED = auto()
@@ -74,7 +76,7 @@ class TimeSubmissionState(Enum):
 
 @dataclass(frozen=True)
 class TimeSubmission:
-    """The submission of a scheduled time; `reason` and `message` say why it was refused."""
+    """The submission of a scheduled time; `reason` and `message` say why it was refused, or that it is paused."""
 
     state: TimeSubmissionState
     reason: str = ""
@@ -129,20 +131,22 @@ class TemporalSchedules:
 
     async def submission(self, schedule: str, due: datetime) -> TimeSubmission:
         """What Temporal knows about a scheduled time. Only workflows that this installation executes count."""
-        handle = self._client.get_workflow_handle(f"{schedule}-{rfc3339(due)}", result_type=RunResult)
-        found = None
+        workflow_id, found = f"{schedule}-{rfc3339(due)}", None
         with ignore_not_found():
             async with call_deadline():
-                found = await handle.describe()
+                found = await describe(self._client, workflow_id)
         is_ours = found is not None and (found.workflow_type, found.task_queue) == (WORKFLOW_TYPE, self._task_queue)
-        if found is None or not is_ours or found.status is WorkflowExecutionStatus.TERMINATED:
+        if found is None or not is_ours or found.closed_as == "Terminated":
             return TimeSubmission(TimeSubmissionState.ABSENT)
-        if found.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW):
-            return TimeSubmission(TimeSubmissionState.UNDER_WAY)
-        if found.status is not WorkflowExecutionStatus.FAILED:
+        if found.is_open or found.closed_as == "ContinuedAsNew":
+            text = f"its submission is {found.pause}: {unpause_command(workflow_id)}" if found.pause else ""
+            state = TimeSubmissionState.PAUSED if text else TimeSubmissionState.UNDER_WAY
+            return TimeSubmission(state, message=text)
+        if found.closed_as != "Failed":
             return TimeSubmission(
                 TimeSubmissionState.STARTED
             )  # one that is cancelled before it has a run gets one first
+        handle = self._client.get_workflow_handle(workflow_id, result_type=RunResult)
         try:
             async with call_deadline():
                 await handle.result()

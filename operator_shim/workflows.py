@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -26,6 +26,7 @@ from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
+from inferrun.temporal.executions import HELD, OPEN, describe, list_executions
 from inferrun.text import code_span, shell_command
 from inferrun.timestamps import rfc3339
 from workflows import messages
@@ -52,6 +53,9 @@ class OpenWorkflow:
     events: int
     is_ours: bool = True
     """Whether this installation executes it."""
+
+    pause: str = ""
+    """That it is paused, and by whom; empty if it is not."""
 
 
 class RunWorkflows:
@@ -129,11 +133,12 @@ class RunWorkflows:
         for workflow_id in reversed(workflow_ids(run)):
             with ignore_not_found():
                 async with call_deadline():
-                    found = await self._client.get_workflow_handle(workflow_id).describe()
-                if found.status is WorkflowExecutionStatus.RUNNING:
-                    pending = found.raw_description.pending_workflow_task
+                    found = await describe(self._client, workflow_id)
+                if found.is_open:
                     is_ours = (found.workflow_type, found.task_queue) == (messages.RUN_WORKFLOW, self._task_queue)
-                    return OpenWorkflow(workflow_id, found.run_id, pending.attempt, found.history_length, is_ours)
+                    return OpenWorkflow(
+                        workflow_id, found.run_id, found.task_attempt, found.events, is_ours, found.pause
+                    )
         return None
 
     async def terminate(self, workflow: OpenWorkflow, *, reason: str) -> None:
@@ -145,10 +150,14 @@ class RunWorkflows:
 
     async def list_open(self) -> list[RunRef]:
         """The runs with an open workflow. Temporal lists a new workflow with a short delay."""
-        return await self._list("ExecutionStatus = 'Running'")
+        return await self._list(OPEN)
+
+    async def list_held(self) -> list[RunRef]:
+        """Those whose open workflow does not run: it is paused."""
+        return await self._list(HELD)
 
     async def count_open(self) -> int:
-        """The number of open workflows of runs on our task queue."""
+        """The number of workflows of runs on our task queue that are open and not held: for this filter a server has an index."""
         query = f"{self._of_ours} AND ExecutionStatus = 'Running'"
         return (await self._client.count_workflows(query, rpc_timeout=LIST_TIMEOUT)).count
 
@@ -158,7 +167,8 @@ class RunWorkflows:
     async def _list(self, condition: str) -> list[RunRef]:
         """Filters by attributes that every server has, because ours may be missing; the memo names the installation."""
         found = []
-        async for item in self._client.list_workflows(f"{self._of_ours} AND {condition}", rpc_timeout=LIST_TIMEOUT):
+        query = f"{self._of_ours} AND {condition}"
+        async for item in list_executions(self._client, query, page_timeout=LIST_TIMEOUT):
             run = await read_run(item, installation=self._installation)
             if run is not None:
                 found.append(run)

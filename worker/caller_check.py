@@ -37,6 +37,7 @@ from inferrun.names import (
 from inferrun.resources.fire_times import EPOCH
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
+from inferrun.temporal.executions import describe
 from inferrun.timestamps import parse
 from workflows import activity_options, messages
 from workflows.messages import (
@@ -98,7 +99,7 @@ class CallerCheck(Interceptor):
             run_id = info.workflow_run_id or ""
             if run_id not in self._known:
                 async with call_deadline():
-                    found = await self._temporal.get_workflow_handle(caller, run_id=run_id).describe()
+                    found = await describe(self._temporal, caller, run_id=run_id)
                 if found.task_queue != self._task_queue:
                     raise refused(f"workflow {caller!r} is not executed by this installation")
                 self._known[run_id] = None

@@ -9,6 +9,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from control.temporal_calls import call_deadline
+from inferrun.temporal.executions import describe
 from workflows import activity_options
 from workflows.messages import OriginInput, OriginResult
 
@@ -24,10 +25,9 @@ class OriginChecker:
     async def check_origin(self, request: OriginInput) -> OriginResult:
         """Whether the execution before the calling one was on our task queue. One that was deleted proves nothing."""
         info = activity.info()
-        handle = self._temporal.get_workflow_handle(info.workflow_id or "", run_id=request.continued_run_id)
         try:
             async with call_deadline():
-                found = await handle.describe()
+                found = await describe(self._temporal, info.workflow_id or "", run_id=request.continued_run_id)
         except RPCError as error:
             if error.status not in _UNKNOWN:
                 raise

@@ -13,13 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from temporalio.client import (
-    Client,
-    WorkflowContinuedAsNewError,
-    WorkflowExecution,
-    WorkflowExecutionStatus,
-    WorkflowFailureError,
-)
+from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -29,6 +23,7 @@ from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
+from inferrun.temporal.executions import CLOSED, Execution, list_executions
 from inferrun.timestamps import rfc3339
 from workflows.messages import RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
 
@@ -38,7 +33,7 @@ PAUSE_SECONDS = 1.0
 IDS_LIMIT = 100
 """Workflow ids in a request; each has at most 1,000 characters."""
 
-Executions = Mapping[str, list[WorkflowExecution]]
+Executions = Mapping[str, list[Execution]]
 """By workflow id, the latest first."""
 
 
@@ -79,13 +74,12 @@ class SubmissionHistory:
         )
         gone = None
         with _ignore_refusal():
-            async for execution in self._temporal.list_workflows(query):
+            async for execution in list_executions(self._temporal, query):
                 run = await read_run(execution, installation=self._installation)
                 if run is None or run.name != name:
                     continue
                 gone = status_of(run, None)
-                is_open = execution.status is WorkflowExecutionStatus.RUNNING
-                result = None if is_open else await self._result(execution.id, execution.run_id)
+                result = None if execution.is_open else await self._result(execution.id, execution.run_id)
                 if result is not None:
                     return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return gone
@@ -104,7 +98,7 @@ class SubmissionHistory:
                 return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return None
 
-    async def _closed(self, workflow_id: str) -> list[WorkflowExecution]:
+    async def _closed(self, workflow_id: str) -> list[Execution]:
         if len(self._batch.ids) >= IDS_LIMIT:
             self._batch = _Batch()
         batch = self._batch
@@ -120,9 +114,9 @@ class SubmissionHistory:
             self._batch = _Batch()  # ids that arrive from now on are asked for next
         escaped = (one.replace("\\", "\\\\").replace("'", "\\'") for one in sorted(batch.ids))
         ids = ", ".join(f"'{one}'" for one in escaped)
-        query = f"WorkflowType = '{WORKFLOW_TYPE}' AND ExecutionStatus != 'Running' AND WorkflowId IN ({ids})"
-        found: dict[str, list[WorkflowExecution]] = defaultdict(list)
-        async for execution in self._temporal.list_workflows(query):
+        query = f"WorkflowType = '{WORKFLOW_TYPE}' AND {CLOSED} AND WorkflowId IN ({ids})"
+        found: dict[str, list[Execution]] = defaultdict(list)
+        async for execution in list_executions(self._temporal, query):
             if execution.task_queue == self._task_queue:
                 found[execution.id].append(execution)
         return found

@@ -25,6 +25,7 @@ from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
 from inferrun.run_result import Progress, RunResult
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
+from inferrun.temporal.executions import describe, result_of, unpause_command
 
 POLL_SECONDS: Final = 2.0
 """Between two queries for progress, of which a run's status has a new one every five seconds."""
@@ -82,10 +83,9 @@ class TemporalRuns:
         """Cancel the workflow, which cancels the run."""
         with _temporal_errors(name):
             run, handle = await self._find(namespace, name), self._client.get_workflow_handle(name)
-            found = await handle.describe()
-            if found.close_time is not None:  # the server accepts the request then, and ignores it
-                status = found.status.name.title().replace("_", " ") if found.status else ""
-                raise RunEnded(f"run {run.ref} has ended: its workflow is {status}")
+            found = await describe(self._client, name)
+            if not found.is_open:  # the server accepts the request then, and ignores it
+                raise RunEnded(f"run {run.ref} has ended: its workflow is {found.closed_as}")
             await handle.cancel()
 
     async def close(self) -> None:
@@ -109,20 +109,23 @@ class TemporalRuns:
         raise RunNotFound(f"the workflow {name} has not submitted a run")
 
     async def _progress(self, handle: Handle, run: InferenceRun) -> InferenceRun:
-        """The run with its progress; as it is if no worker answers."""
+        """The run with its progress; as it is if no worker answers, or with the pause that keeps its workflow from answering."""
         try:
             found = Progress.model_validate(await handle.query(PROGRESS_QUERY, rpc_timeout=QUERY_TIMEOUT))
-        except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+        except (RPCError, WorkflowQueryFailedError):
             return run
+        except (WorkflowQueryRejectedError, ValueError):  # the latter with a status that the SDK does not know
+            pause = (await describe(self._client, handle.id)).pause
+            text = f"its workflow is {pause}; to resume it: {unpause_command(handle.id)}" if pause else ""
+            return _with_status(run, run.status.model_copy(update={"message": text})) if pause else run
         if found.phase.is_terminal:  # the workflow closes after it, with the result
             return run
-        status = InferenceRunStatus.model_validate(found.model_dump(exclude=_IDENTITY))
-        return run.model_copy(update={"status": status})
+        return _with_status(run, InferenceRunStatus.model_validate(found.model_dump(exclude=_IDENTITY)))
 
     async def _end(self, handle: Handle, run: InferenceRun) -> InferenceRun:
         """The run as it is after its workflow has closed."""
         try:
-            result = RunResult.model_validate(await handle.result())
+            result = RunResult.model_validate(await result_of(handle))
         except WorkflowFailureError as failure:
             cause = failure.cause
             if isinstance(cause, ApplicationError) and cause.details:
@@ -133,11 +136,14 @@ class TemporalRuns:
                     reason, text = Reason.CANCELLED, "the run was cancelled"
                 elif isinstance(cause, ApplicationError):
                     reason, text = known_reason(cause.type), cause.message
-                status = InferenceRunStatus(phase=Phase.FAILED, reason=str(reason), message=text)
-                return run.model_copy(update={"status": status})
+                return _with_status(run, InferenceRunStatus(phase=Phase.FAILED, reason=str(reason), message=text))
         status = InferenceRunStatus.model_validate(result.model_dump(exclude=_IDENTITY))
         metadata = run.metadata.model_copy(update={"uid": result.uid})
         return run.model_copy(update={"metadata": metadata, "status": status})
+
+
+def _with_status(run: InferenceRun, status: InferenceRunStatus) -> InferenceRun:
+    return run.model_copy(update={"status": status})
 
 
 def _run(submission: Submission, name: str) -> InferenceRun:

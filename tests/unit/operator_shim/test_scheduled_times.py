@@ -213,3 +213,23 @@ def test_there_is_one_event_for_each_outcome() -> None:
             "2 runs due from 2026-11-21T09:00:00Z to 2026-11-21T09:03:00Z were not created; the last one: it was late",
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "every", "is_missed"),
+    [(0.9, "* * * * *", False), (1.3, "* * * * *", True), (20, "0 9 * * *", False), (61, "0 9 * * *", True)],
+    ids=["alone", "holds up the next one", "in time", "past its deadline"],
+)
+def test_the_time_of_a_paused_submission_is_kept_for_as_long_as_that_delays_nothing(
+    *, minutes: float, every: str, is_missed: bool
+) -> None:
+    paused = TimeSubmission(TimeSubmissionState.PAUSED, message="its submission is paused")
+    run = schedule(schedule=every, startingDeadlineSeconds=3600)
+    [first, *_] = due(opened(schedule=every), now=at(minutes))
+    found = settle(first, run, children=(), submission=paused, is_valid=True, now=at(minutes))
+    if not is_missed:
+        assert found is Unsettled.WAIT
+        return
+    assert isinstance(found, Settled)
+    assert found.outcome is TimeOutcome.MISSED
+    assert "its submission is paused" in found.message

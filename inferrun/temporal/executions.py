@@ -1,0 +1,151 @@
+"""Workflow executions as the Temporal server reports them.
+
+The set of an execution's statuses is open: servers from 1.30 have PAUSED, and later ones may have others. The SDK takes it for
+closed (temporalio 1.35: `describe`, `list_workflows` and a rejected query raise ValueError for a status that it does not know), so
+executions are read from the server's own messages here. One is open unless its status is one with which executions close: what
+is unknown is open.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest, ListWorkflowExecutionsRequest
+from temporalio.client import Client, WorkflowHandle
+
+from inferrun.text import one_line, shell_command
+from inferrun.timestamps import rfc3339
+
+_CLOSED: Final = {
+    WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_COMPLETED: "Completed",
+    WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_FAILED: "Failed",
+    WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CANCELED: "Canceled",
+    WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED: "Terminated",
+    WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW: "ContinuedAsNew",
+    WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TIMED_OUT: "TimedOut",
+}
+"""The statuses with which executions close, as list filters name them."""
+
+
+def _filter(*, names: tuple[str, ...], is_negated: bool) -> str:
+    listed = ", ".join(f"'{name}'" for name in names)
+    return f"ExecutionStatus {'NOT ' * is_negated}IN ({listed})"
+
+
+CLOSED: Final = _filter(names=tuple(_CLOSED.values()), is_negated=False)
+OPEN: Final = _filter(names=tuple(_CLOSED.values()), is_negated=True)
+HELD: Final = _filter(names=("Running", *_CLOSED.values()), is_negated=True)
+"""List filters: closed, open, and open without running. A server rejects a filter with the name of a status that it does not know
+(1.29: "invalid ExecutionStatus value 'Paused'"), so none of them names one that came later.
+"""
+
+PAUSED_POLL_SECONDS: Final = 2.0
+
+PAGE: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """One execution of a workflow, as it was described or listed."""
+
+    id: str
+    run_id: str
+    workflow_type: str
+    task_queue: str
+    status: int
+    """The number of the server's `WorkflowExecutionStatus`, which this SDK may not know."""
+
+    closed_at: datetime | None = None
+    events: int = 0
+    """The length of its history."""
+
+    task_attempt: int = 0
+    """How often its task was tried; 0 of one that was listed."""
+
+    pause: str = ""
+    """That it is paused, by whom, since when and why; empty unless it was described, and is."""
+
+    client: Client
+    info: WorkflowExecutionInfo
+
+    @property
+    def is_open(self) -> bool:
+        return self.status not in _CLOSED
+
+    @property
+    def closed_as(self) -> str:
+        """The name of the status with which it closed; empty while it is open."""
+        return _CLOSED.get(WorkflowExecutionStatus.ValueType(self.status), "")
+
+    async def memo(self) -> Mapping[str, object]:
+        """The memo, decoded. Raises what the data converter raises: any client may have written it."""
+        fields = self.info.memo.fields
+        return {name: (await self.client.data_converter.decode([fields[name]]))[0] for name in fields}
+
+
+async def describe(client: Client, workflow_id: str, *, run_id: str = "") -> Execution:
+    """That execution of a workflow, by default its latest one. Raises RPCError."""
+    execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
+    request = DescribeWorkflowExecutionRequest(namespace=client.namespace, execution=execution)
+    found = await client.workflow_service.describe_workflow_execution(request, retry=True)
+    info, text = found.workflow_execution_info, ""
+    if info.status == WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_PAUSED:
+        given = found.workflow_extended_info.pause_info
+        since = f" since {rfc3339(given.paused_time.ToDatetime(tzinfo=UTC))}" if given.HasField("paused_time") else ""
+        by = f" by {one_line(given.identity, limit=80)}" if given.identity else ""
+        why = f" ({one_line(given.reason, limit=200)})" if given.reason else ""
+        text = f"paused in Temporal{since}{by}{why}"
+    return _execution(client, info, task_attempt=found.pending_workflow_task.attempt, pause=text)
+
+
+def unpause_command(workflow_id: str) -> str:
+    """The command of Temporal's CLI that resumes a paused workflow."""
+    return shell_command("temporal", "workflow", "unpause", "--workflow-id", workflow_id)
+
+
+async def list_executions(
+    client: Client, query: str, *, page_timeout: timedelta | None = None
+) -> AsyncIterator[Execution]:
+    """The executions that match a list filter. Raises RPCError, also if a page takes longer than the time limit."""
+    request = ListWorkflowExecutionsRequest(namespace=client.namespace, page_size=PAGE, query=query)
+    while True:
+        page = await client.workflow_service.list_workflow_executions(request, retry=True, timeout=page_timeout)
+        for info in page.executions:
+            yield _execution(client, info)
+        if not page.next_page_token:
+            return
+        request.next_page_token = page.next_page_token
+
+
+async def result_of(handle: WorkflowHandle[Any, Any]) -> Any:  # Any: as the SDK has them
+    """The result of a workflow once it has closed, whatever pauses it in the meantime. Raises as `handle.result` does."""
+    while True:
+        try:
+            return await handle.result()
+        except RuntimeError as error:
+            # While an execution is not RUNNING, the server answers the wait for its last event at once, with another event
+            # (1.32.1, service/history/api/getworkflowexecutionhistory); the SDK then has no error of its own.
+            if "No completion event found" not in str(error):
+                raise
+        await asyncio.sleep(PAUSED_POLL_SECONDS)
+
+
+def _execution(client: Client, info: WorkflowExecutionInfo, *, task_attempt: int = 0, pause: str = "") -> Execution:
+    return Execution(
+        id=info.execution.workflow_id,
+        run_id=info.execution.run_id,
+        workflow_type=info.type.name,
+        task_queue=info.task_queue,
+        status=info.status,
+        closed_at=info.close_time.ToDatetime(tzinfo=UTC) if info.HasField("close_time") else None,
+        events=info.history_length,
+        task_attempt=task_attempt,
+        pause=pause,
+        client=client,
+        info=info,
+    )
