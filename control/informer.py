@@ -16,9 +16,10 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import aclosing
 
+from control.survival import surviving
 from inferrun.kube.client import SILENCE_SECONDS, KubeClient
 from inferrun.kube.decoding import MALFORMED, Page
-from inferrun.kube.errors import Forbidden, Gone, Invalid, KubeError, PageTooLarge
+from inferrun.kube.errors import Forbidden, Gone, Invalid, PageTooLarge
 from inferrun.kube.objects import Object, Resource, unreadable_because
 
 logger = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class Informer:
                     async with self._list_slots:
                         await self._list()
                 await self._watch()
-            except (KubeError, ServerWentBack, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 -- nothing that one list or one event says may end all watches
                 self._failures += 1
                 # A restored server knows no later versions.
                 is_unusable = isinstance(error, Gone | Invalid) or "too large resource version" in str(error).lower()
@@ -233,10 +234,12 @@ class Informer:
         self._failures = 0 if kind != "BOOKMARK" else self._failures
 
     def _skip_malformed(self, item: Object) -> Key | None:
-        key = _key_of(item) if item else None
-        self._skip(key, reason=unreadable_because(item))
-        if key is not None and self._keeps_stubs:
-            self._cache(key, item)
+        key = None
+        with surviving("the processing of an object that was not parsed"):
+            key = _key_of(item) if item else None
+            self._skip(key, reason=unreadable_because(item))
+            if key is not None and self._keeps_stubs:
+                self._cache(key, item)
         return key
 
     def _put(self, item: Object, *, accepts_older: bool = False) -> Key | None:
@@ -277,10 +280,8 @@ class Informer:
         else:
             self._objects[key] = after
         if self._listener is not None:
-            try:
+            with surviving("what follows from a change of an object", about=key):
                 self._listener(key, before, after)
-            except Exception:  # one bad object must not affect the others
-                logger.exception("a listener failed", extra={"plural": self._resource.plural, "object": key})
 
     def _skip(self, key: Key | None, *, reason: str) -> None:
         self.skipped += 1

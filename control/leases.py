@@ -119,7 +119,7 @@ class LeaderElection:
                 try:
                     async with asyncio.timeout(self._timing.request):
                         wait = min(wait, await self._try_to_acquire())
-                except (KubeError, TimeoutError) as error:
+                except Exception as error:  # noqa: BLE001 -- anybody may edit a Lease
                     self._warn("cannot take part in the election", error)
                 await (self._keep() if self.is_leader else asyncio.sleep(wait))
         finally:
@@ -169,7 +169,7 @@ class LeaderElection:
                         async with asyncio.timeout(self._timing.request):
                             await self._renew()
                         self._warned = None
-                    except (KubeError, TimeoutError) as error:
+                    except Exception as error:  # noqa: BLE001 -- as above
                         self._warn("cannot renew the lease", error)
                         pause = self._timing.retry
                     deadline.reschedule(self._leads_until)

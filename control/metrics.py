@@ -178,6 +178,12 @@ RECONCILE_DURATION: Final = Metric(
     meaning="Time that the reconcile of an object took: success, or error, after which it is tried again",
     question="Which part of the shim is slow or fails?",
 )
+SURVIVED: Final = Metric(
+    name="inferrun_survived_errors_total",
+    labels=("doing",),
+    meaning="Errors about one object, or in one round of what is done periodically, after which the program went on; the log has each",
+    question="Which part of the shim or the worker fails again and again, outside its queues?",
+)
 API_REQUESTS: Final = Metric(
     name="inferrun_api_request_duration_seconds",
     labels=("verb", "resource", "code"),

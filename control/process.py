@@ -15,8 +15,9 @@ from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from control.log_subjects import add_subject
-from control.metrics import Metrics
+from control.metrics import SURVIVED, Metrics
 from control.settings import ControlSettings
+from control.survival import count_survived
 from inferrun.kube.errors import KubeError, Unreachable
 from inferrun.logs import log_as_json
 from inferrun.text import one_line
@@ -100,6 +101,7 @@ async def _serve(settings: ControlSettings, start: Start[P]) -> None:
         return web.Response(status=200 if is_ready else 503, text=text)
 
     metrics = Metrics(temporal_port=settings.temporal_metrics_port)
+    count_survived(lambda doing: metrics.record(SURVIVED, 1, doing))
     health = web.Application()
     health.add_routes([web.get("/livez", live), web.get("/readyz", ready)])
     health.add_routes([web.get("/metrics", make_aiohttp_handler(metrics.registry))])

@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 from control.log_subjects import set_level
+from control.survival import surviving
 from inferrun.run_defaults import Defaults, parse_defaults, read_folder
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,5 @@ class DefaultsFolder:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(REREAD_SECONDS)
-            try:
+            with surviving("the reading of the settings"):
                 self.reread()
-            except OSError as error:
-                logger.warning("cannot read settings", extra={"error": str(error)})

@@ -14,6 +14,7 @@ from temporalio.client import Client
 from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from control.survival import surviving
 from control.temporal_calls import call_deadline
 from inferrun.temporal.connection import attributes, register_search_attributes
 
@@ -41,11 +42,9 @@ class SearchAttributes:
     async def run(self) -> None:
         """Register the search attributes now and periodically until cancelled."""
         while True:
-            try:
+            with surviving("the registration of search attributes"):
                 async with self._lock:
                     await self._register()
-            except (RPCError, TimeoutError) as error:
-                logger.info("search attributes could not be registered yet", extra={"error": str(error)[:500]})
             await asyncio.sleep(REGISTRATION_INTERVAL)
 
     async def send(self, send: Callable[[TypedSearchAttributes], Awaitable[T]], *, run: str, config: str) -> T:

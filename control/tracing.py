@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from control.settings import ControlSettings
+from control.survival import surviving
 from inferrun.run_ref import RunRef
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,8 @@ class Traces:
         """Deliver spans until cancelled."""
         while True:
             await asyncio.sleep(DELIVERY_SECONDS)
-            await self.deliver()
+            with surviving("the delivery of spans"):
+                await self.deliver()
 
     def variables(self, uid: str, *, launch: int) -> dict[str, str]:
         """The environment with which programs in the Pods of a launch add to the trace, as OpenTelemetry names it."""

@@ -8,7 +8,6 @@ something else, the run's workflow is signalled. So it does not matter which of 
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,19 +17,17 @@ from typing import Final
 from control.informer import Key
 from control.kserve_kinds import missing, not_installed, served_kinds, too_large
 from control.namespaced_informers import NamespacedInformers
+from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.contract import ServiceRef
 from inferrun.kserve import Answer, NotYet, Wanted, resolve
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import KubeError
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource, unreadable_because
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.text import one_line
-
-logger = logging.getLogger(__name__)
 
 DISCOVERY_SECONDS: Final = 20.0
 """Between two questions about the kinds that are served, while runs wait."""
@@ -164,11 +161,8 @@ class ModelWatches:
         while True:
             await self._is_wanted.wait()
             self._is_wanted.clear()
-            try:
+            with surviving("the discovery of KServe's kinds"):
                 self._served = await served_kinds(self._api)
-            except KubeError as error:
-                logger.warning("KServe's kinds cannot be discovered", extra={"error": str(error)})
-            else:
                 self._adjust(tasks, self._served)
             asyncio.get_running_loop().call_later(DISCOVERY_SECONDS, self._discover_again)
 
@@ -219,12 +213,13 @@ class ModelWatches:
             return
         state, wait = found
         for key in runs:
-            run = self._read(key)
-            if run is None or self._sent.get(key) == state:
-                continue
-            if wait is None or (run.get("status") or {}).get("message") != wait:
-                self._sent[key] = state
-                self._recheck(key)
+            with surviving("the check of a run that waits for its model", about=key):
+                run = self._read(key)
+                if run is None or self._sent.get(key) == state:
+                    continue
+                if wait is None or (run.get("status") or {}).get("message") != wait:
+                    self._sent[key] = state
+                    self._recheck(key)
 
     def _state_of(self, service: ServiceRef) -> tuple[str, str | None] | None:
         """What identifies the object's state, and the message of a launch that would wait for it; None if unknown."""

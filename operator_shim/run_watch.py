@@ -6,22 +6,19 @@ and `observedGeneration`. Runs are found by terms, so that no event costs more b
 """
 
 import json
-import logging
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from activities.watching.trimming import Share, interned, unshared
 from control.informer import Key, Listener
-from control.log_subjects import fields_of_object
 from control.namespaced_informers import NamespacedInformers
+from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import RUNS, Object
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
-
-logger = logging.getLogger(__name__)
 
 CONTRACT: Final = "e30="
 """Replaces a contract in the cache: the shim asks only whether there is one. Equal before and after, it is never written."""
@@ -221,12 +218,11 @@ class RunWatch(NamespacedInformers):
         cached = self.get(metadata["namespace"], metadata["name"])
         before = cached if cached is not None and cached["metadata"]["uid"] == metadata["uid"] else None
         for inspector in self._inspectors if self.has_listed(metadata["namespace"]) else ():
-            try:
+            with surviving("the inspection of a run", about=run):  # which must be cached whatever becomes of this
                 inspector(before, run)
-            except Exception:  # the run must be cached whatever becomes of this
-                logger.exception("a run cannot be inspected", extra=fields_of_object(run))
         return trim_run(run, share=self._share)
 
     def _tell(self, key: Key, before: Object | None, after: Object | None) -> None:
         for listener in self._listeners:
-            listener(key, before, after)
+            with surviving("what follows from a change of a run", about=after or before):
+                listener(key, before, after)

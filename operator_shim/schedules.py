@@ -15,6 +15,7 @@ from activities.submitting.child_runs import DueTime, due_times
 from control.informer import Key
 from control.log_subjects import fields_of_object, log_about
 from control.metrics import Metrics
+from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun import wellknown
 from inferrun.kube.runs import RunStore
@@ -193,7 +194,10 @@ class Schedules:
         if notice := cancellation_notice(run):
             await self._events.record(run.ref, reason=Reason.CANCELLATION_IGNORED, message=notice, is_warning=True)
         created = created_by(run.metadata.namespace, run.metadata.uid)
-        children = [parse_run(child) for _, child in self._watch.find(created)]
+        children = []
+        for child_key, child in self._watch.find(created):
+            with surviving("the reading of a schedule's run", about=child_key):
+                children.append(parse_run(child))
         if action.kind is ActionKind.REJECT:
             wait = await self.reject(run, children=children, reason=action.reason, message=action.message)
         else:

@@ -10,7 +10,6 @@ import logging
 from typing import Final
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import Object, Resource
 
 logger = logging.getLogger(__name__)
@@ -31,13 +30,11 @@ class ApiServers:
     async def read(self) -> None:
         """Read them again; a failure leaves them as they are, and is logged once."""
         try:
-            found = await self._api.get(ENDPOINT_SLICES, "default", "kubernetes")
-        except KubeError as error:
+            self.addresses = addresses_of(await self._api.get(ENDPOINT_SLICES, "default", "kubernetes"))
+        except Exception as error:  # noqa: BLE001 -- it may be forbidden, or edited by anybody
             if not self._has_warned:
                 logger.warning("the API server's own addresses are not known", extra={"error": str(error)[:500]})
             self._has_warned = True
-            return
-        self.addresses = addresses_of(found)
 
     async def run(self) -> None:
         while True:

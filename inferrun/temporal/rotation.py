@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
-from temporalio.service import RPCError, ServiceClient
+from temporalio.service import ServiceClient
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class CredentialRotation:
                 self._on_change()
                 self._settings = settings
                 logger.info("connected to Temporal with changed credentials")
-            except (RuntimeError, OSError, ValueError, RPCError) as error:  # tried again with the next interval
+            except Exception as error:  # noqa: BLE001 -- tried again with the next interval
                 text = f"{type(error).__name__}: {error}"[:500]
                 logger.warning("cannot connect to Temporal with the changed credentials", extra={"error": text})
 

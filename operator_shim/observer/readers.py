@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from activities.watching.trimming import trim_events
 from control.informer import Key
+from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import Object
@@ -92,9 +93,11 @@ class EventReader:
             return
         by_subject: dict[str, list[Object]] = {}
         for event in found:
-            by_subject.setdefault(str((event.get("involvedObject") or {}).get("uid", "")), []).append(event)
+            with surviving("the reading of an Event", about=namespace):
+                by_subject.setdefault(str((event.get("involvedObject") or {}).get("uid", "")), []).append(event)
         for key, (subject_uid, on_events) in requests.items():
-            on_events(key, trim_events(by_subject.get(subject_uid, ())))
+            with surviving("the reading of an object's Events", about=key):
+                on_events(key, trim_events(by_subject.get(subject_uid, ())))
 
     async def _list(self, namespace: str, subject_uid: str) -> list[Object] | None:
         try:
