@@ -181,7 +181,7 @@ RECONCILE_DURATION: Final = Metric(
 SURVIVED: Final = Metric(
     name="inferrun_survived_errors_total",
     labels=("doing",),
-    meaning="Errors about one object, or in one round of what is done periodically, after which the program went on; the log has each",
+    meaning="Errors about one object, or in one round of what is periodic, after which the program went on; the log has each",
     question="Which part of the shim or the worker fails again and again, outside its queues?",
 )
 API_REQUESTS: Final = Metric(

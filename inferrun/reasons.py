@@ -37,6 +37,7 @@ class Reason(StrEnum):
     MODEL_NAMESPACE_NOT_ALLOWED = "ModelNamespaceNotAllowed"
     WAITING_FOR_RUN = "WaitingForRun"
     WORKFLOW_STUCK = "WorkflowStuck"
+    WORKFLOW_PAUSED = "WorkflowPaused"
     SCHEDULE_NOT_FOUND = "ScheduleNotFound"
 
     # Running and succeeded.

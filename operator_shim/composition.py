@@ -80,6 +80,7 @@ class ShimProcess:
             runner_account=settings.runner_account,
             events=events,
             metrics=metrics,
+            note_pause=lambda run, text: self._watch.note_pause(run, text),  # noqa: PLW0108 -- it is created below
         )
         self._watch = WorkloadWatch(api, runs=self._runs, namespaces=settings.watched, installation=installation)
         self._key = SigningKey()

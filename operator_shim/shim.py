@@ -19,6 +19,7 @@ from activities.objects.events import EventRecorder
 from control.informer import Key
 from control.metrics import Metrics
 from control.namespaced_informers import NamespacedInformers
+from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -28,6 +29,7 @@ from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults
+from inferrun.run_ref import RunRef
 from operator_shim.acceptance import Acceptance
 from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import REJECTIONS, digest_config
@@ -72,7 +74,9 @@ class Shim:
         runner_account: str,
         events: EventRecorder,
         metrics: Metrics,
+        note_pause: Callable[[RunRef, str], None] = lambda _run, _text: None,
     ) -> None:
+        """`note_pause` hears which workflow is paused, as in `operator_shim.stuck_workflows`."""
         runs = RunStore(api)
         self._resync_seconds = resync_seconds
         self._run_watch = run_watch
@@ -134,6 +138,7 @@ class Shim:
             watch=self._run_watch,
             ensure_again=self._executions.ensure_again,
             namespaces=namespaces,
+            note_pause=note_pause,
         )
 
     @property
@@ -153,10 +158,11 @@ class Shim:
         while True:
             await asyncio.sleep(self._resync_seconds)
             for key, item in self._run_watch.find(UNFINISHED):
-                if _is_schedule(item):
-                    self._schedules.add(key, background=True)
-                else:
-                    self._executions.ensure_again(key, item["metadata"]["uid"])
+                with surviving("the resync of a run", about=item):
+                    if _is_schedule(item):
+                        self._schedules.add(key, background=True)
+                    else:
+                        self._executions.ensure_again(key, item["metadata"]["uid"])
                 await asyncio.sleep(1 / RESYNC_PER_SECOND)
             for key in self._config_watch.keys():  # noqa: SIM118 -- not a dict
                 self._config_queue.add(key, background=True)
@@ -169,7 +175,8 @@ class Shim:
             self._executions.end(key, before["metadata"]["uid"])
             with suppress(ValidationError):
                 self._deletions.add(parse_run(before))
-        self._models.observe(key, after)
+        with surviving("the search for the model that a run waits for", about=key):
+            self._models.observe(key, after)
         self._recheck_readers(key, after)
         if after is not None:
             self._on_change(key, after)
@@ -193,8 +200,9 @@ class Shim:
         if not self._run_watch.has_listed(key[0]):
             return  # all waiting runs look again when the shim starts
         for reader, waiting in self._run_watch.find(reading(*key)):
-            if sees_change(waiting, item):
-                self._executions.recheck(reader)
+            with surviving("the check of a run that waits for another", about=waiting):
+                if sees_change(waiting, item):
+                    self._executions.recheck(reader)
         name = awaited_run(item) if item is not None else None
         if item is not None and name is not None and sees_change(item, self._read_run((key[0], name))):
             self._executions.recheck(key)
@@ -223,8 +231,9 @@ class Shim:
         if before and after and before["metadata"].get("generation") == after["metadata"].get("generation"):
             return
         for run_key, item in self._run_watch.find(unfinished_with(*key)):
-            if _waits_for_config(item):
-                self._executions.recheck(run_key, background=is_listed)
+            with surviving("the check of a run that waits for its config", about=item):
+                if _waits_for_config(item):
+                    self._executions.recheck(run_key, background=is_listed)
 
     async def _active_runs(self, config: Key) -> list[str]:
         """The runs in progress that started with that config; those of another namespace with its name."""

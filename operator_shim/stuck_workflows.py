@@ -1,6 +1,10 @@
 """Finds workflows that do not execute their run, and replaces them by recovery workflows: those whose task fails again and again,
 and those of other programs, which anybody with access to Temporal can start under the id of a run whose workflow they ended.
 
+A workflow that somebody has paused (`temporal workflow pause`) does not execute its run either, on purpose: the status of the run
+says so, and how to resume it. It is replaced once the run must end, because a paused workflow accepts a cancellation and lets a
+timer fire, but acts on neither.
+
 A workflow whose task fails does nothing: its history cannot be replayed by the workers that exist, for instance after a
 downgrade. Temporal reports this per workflow only, so each round asks about a bounded number of them, in turn; runs for
 which something is overdue come first.
@@ -11,10 +15,12 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from control.informer import Key
 from control.log_subjects import fields_of_run
+from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
@@ -23,8 +29,10 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.run_ref import RunRef
 from inferrun.run_status import status_after
+from inferrun.temporal.executions import unpause_command
 from operator_shim.decisions import CORRECTABLE
 from operator_shim.workflows import OpenWorkflow, RunWorkflows
+from workflows.run_clock import timeout_of
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +58,9 @@ class _Check:
 
 
 class StuckWorkflows:
-    """Call `repair` once per sweep. `ensure_again` queues a run to make sure that a workflow executes it, by its key and UID."""
+    """Call `repair` once per sweep. `ensure_again` queues a run to make sure that a workflow executes it, by its key and UID.
+    `note_pause` hears of each run that its workflow is paused, in words, and with no words that it is not.
+    """
 
     def __init__(
         self,
@@ -60,37 +70,65 @@ class StuckWorkflows:
         ensure_again: Callable[[Key, str], None],
         clock: Callable[[], float],
         stuck_seconds: float = STUCK_SECONDS,
+        note_pause: Callable[[RunRef, str], None] = lambda _run, _text: None,
     ) -> None:
         self._runs = runs
         self._workflows = workflows
         self._ensure_again = ensure_again
         self._clock = clock
         self._stuck_seconds = stuck_seconds
+        self._note_pause = note_pause
         self._checks: dict[str, _Check] = {}
 
     async def repair(self, watched: Iterable[tuple[Key, Object]]) -> None:
         """Ask about the workflows whose turn it is, and replace those that are stuck."""
-        unfinished = {item["metadata"]["uid"]: (key, item) for key, item in watched if may_have_workflow(item)}
-        self._checks = {uid: self._checks.get(uid) or _Check() for uid in unfinished}
+        unfinished: dict[str, tuple[Key, Object]] = {}
+        checks, ranks = dict[str, _Check](), dict[str, tuple[bool, float]]()
 
-        def rank(uid: str) -> tuple[bool, float]:
+        def rank(check: _Check, item: Object) -> tuple[bool, float]:
             """Those whose workflow fails, or seems to do nothing, then those that were asked about longest ago."""
-            check, (_, item) = self._checks[uid], unfinished[uid]
             metadata, status = item["metadata"], item.get("status") or {}
             is_cancelled = wellknown.ANNOTATION_CANCEL_REQUESTED in (metadata.get("annotations") or {})
             is_accepted = (status.get("phase"), status.get("reason")) == (Phase.PENDING, Reason.ACCEPTED)
             return check.failing is None and not is_cancelled and not is_accepted, check.asked_at
 
-        for uid in sorted(unfinished, key=rank)[:CHECKS_PER_ROUND]:
-            await self._check(unfinished[uid][0], uid, self._checks[uid])
+        for key, item in watched:
+            with surviving("the choice of a workflow to check", about=item):
+                if may_have_workflow(item):
+                    uid = item["metadata"]["uid"]
+                    checks[uid] = self._checks.get(uid) or _Check()
+                    ranks[uid], unfinished[uid] = rank(checks[uid], item), (key, item)
+        self._checks = checks
+        for uid in sorted(unfinished, key=ranks.__getitem__)[:CHECKS_PER_ROUND]:
+            await self.check(*unfinished[uid])
             await asyncio.sleep(1 / CHECKS_PER_SECOND)
 
-    async def _check(self, key: Key, uid: str, check: _Check) -> None:
-        run = RunRef(namespace=key[0], name=key[1], uid=uid)
+    async def check(self, key: Key, item: Object) -> None:
+        """Ask about the workflow of one run, and deal with it."""
+        with surviving("the check of a workflow", about=item):
+            await self._check(key, item)
+
+    async def end_paused(self, run: RunRef) -> None:
+        """End the workflow of a run that is gone or has ended, if it is paused: a cancellation has no effect on it."""
+        found = await self._workflows.find_open(run)
+        if found is not None and found.pause:
+            logger.warning("ending a paused workflow whose run has ended", extra=fields_of_run(run))
+            await self._workflows.terminate(found, reason=f"InferenceRun {run} has ended or no longer exists")
+
+    async def _check(self, key: Key, item: Object) -> None:
+        uid = item["metadata"]["uid"]
+        run, check = RunRef(namespace=key[0], name=key[1], uid=uid), self._checks.setdefault(uid, _Check())
         check.asked_at = self._clock()
         found = await self._workflows.find_open(run)
         before, check.failing = check.failing, None
-        if found is not None and not found.is_ours:
+        is_paused = found is not None and found.is_ours and bool(found.pause)
+        if not is_paused:
+            self._note_pause(run, "")
+            if is_said_to_be_paused(item):
+                await self._workflows.recheck(run)  # its next step says in the status what the run waits for
+        if found is not None and is_paused:
+            await self._attend(key, run, found)
+        elif found is not None and not found.is_ours:
             fields = {**fields_of_run(run), "workflow": found.id}
             logger.warning("another program's workflow has the id of a run", extra=fields)
             reason = f"the id is that of the workflow that executes InferenceRun {run}"
@@ -103,14 +141,38 @@ class StuckWorkflows:
             is_repaired = check.asked_at - check.repaired_at < REPAIR_PAUSE
             if check.asked_at - check.failing_since >= self._stuck_seconds and not is_repaired:
                 check.repaired_at = check.asked_at
-                await self._replace(key, run, found)
+                why = f"the task of workflow {found.id} failed {found.task_attempt} times in a row"
+                fix = (
+                    "If this recurs, upgrade the workers to the version of the shim; their log says why the task fails"
+                )
+                await self._replace(key, run, found, why=why, fix=fix)
 
-    async def _replace(self, key: Key, run: RunRef, stuck: OpenWorkflow) -> None:
+    async def _attend(self, key: Key, run: RunRef, paused: OpenWorkflow) -> None:
+        stored = await self._runs.read(run)
+        if stored is None or stored.status.is_terminal:
+            return
+        if due := must_end_because(stored, now=self._runs.now()):
+            why = f"workflow {paused.id} is {paused.pause}, and {due}"
+            await self._replace(key, run, paused, why=why, fix="A pause keeps no run from ending")
+            return
+        text = pause_text(paused)
+        self._note_pause(run, text)
+
+        def decide(current: InferenceRun) -> InferenceRunStatus | None:
+            status, said = current.status, current.status.message or ""
+            if status.reason == Reason.WORKFLOW_PAUSED and said.endswith(text):
+                return None
+            message = "; ".join(filter(None, (said.partition(f"; {PAUSED}")[0], text)))
+            phase = status.phase or Phase.PENDING
+            return status_after(
+                current, phase=phase, reason=Reason.WORKFLOW_PAUSED, message=message, now=self._runs.now()
+            )
+
+        await self._runs.update_status(run, decide, read=stored)
+
+    async def _replace(self, key: Key, run: RunRef, stuck: OpenWorkflow, *, why: str, fix: str) -> None:
         recovery = recover_workflow_id(run_workflow_id(run))
-        message = (
-            f"the task of workflow {stuck.id} failed {stuck.task_attempt} times in a row; {recovery} replaces it. If this "
-            "recurs, upgrade the workers to the version of the shim; their log says why the task fails"
-        )
+        message = f"{why}; {recovery} replaces it. {fix}"
         logger.warning("replacing a workflow that is stuck", extra={**fields_of_run(run), "workflow": stuck.id})
 
         def decide(current: InferenceRun) -> InferenceRunStatus:
@@ -122,6 +184,31 @@ class StuckWorkflows:
         await self._runs.update_status(run, decide)
         await self._workflows.terminate(stuck, reason=message)
         self._ensure_again(key, run.uid)
+
+
+PAUSED: Final = "its workflow is paused"
+
+
+def pause_text(paused: OpenWorkflow) -> str:
+    """What the status of a run says about its paused workflow, after what it says about the run itself."""
+    return f"its workflow is {paused.pause}: nothing follows until it is resumed with {unpause_command(paused.id)}"
+
+
+def is_said_to_be_paused(item: Object) -> bool:
+    """Whether the status of a run says that its workflow is paused."""
+    return bool((item.get("status") or {}).get("reason") == Reason.WORKFLOW_PAUSED)
+
+
+def must_end_because(run: InferenceRun, *, now: datetime) -> str:
+    """Why a run must end although its workflow is paused; empty if it need not."""
+    if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true":
+        return "the run is to be cancelled"
+    limit, since = timeout_of(run.spec), run.status.running_since
+    if limit and since is not None:
+        used = (run.status.seconds_used or 0) + (now - since).total_seconds()
+        if used >= limit:
+            return f"the run has used the {limit} s of its timeoutSeconds"
+    return ""
 
 
 def has_workflow(item: Object) -> bool:

@@ -6,6 +6,7 @@
 - Open workflows whose run has been gone, or ended, for a while: cancelled, after which they close on their own.
 - Schedules whose run is gone: deleted.
 - Workflows whose task fails again and again: replaced by recovery workflows.
+- Workflows that somebody has paused: named in the statuses of their runs, and replaced once a run must end.
 - Finished runs whose deletion is overdue: a new clean-up is started.
 
 Temporal allows only a few list requests per second, so each list is requested at most once per period. Each request has a time
@@ -20,18 +21,17 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pydantic import ValidationError
-from temporalio.service import RPCError
 
 from control.informer import Key
 from control.log_subjects import fields_of_object, fields_of_run
-from inferrun.kube.errors import KubeError
+from control.survival import surviving
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339
 from operator_shim.run_watch import TO_DELETE, UNFINISHED, RunWatch, has_ended
-from operator_shim.stuck_workflows import StuckWorkflows, has_workflow
+from operator_shim.stuck_workflows import StuckWorkflows, has_workflow, is_said_to_be_paused
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
 
@@ -73,7 +73,9 @@ class Sweep:
         watch: RunWatch,
         ensure_again: Callable[[Key, str], None],
         namespaces: Namespaces,
+        note_pause: Callable[[RunRef, str], None] = lambda _run, _text: None,
     ) -> None:
+        """`note_pause` hears which workflow is paused, as in `StuckWorkflows`."""
         self._runs = runs
         self._workflows = workflows
         self._schedules = schedules
@@ -84,7 +86,9 @@ class Sweep:
         """The runs whose open workflows were cancelled: Temporal remembers that until they close."""
         self._gone: set[str] = set()
         """The runs that were gone at the last sweep and had an open workflow."""
-        self._stuck = StuckWorkflows(runs, workflows, ensure_again=ensure_again, clock=time.monotonic)
+        self._stuck = StuckWorkflows(
+            runs, workflows, ensure_again=ensure_again, clock=time.monotonic, note_pause=note_pause
+        )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -96,82 +100,104 @@ class Sweep:
         while True:
             await asyncio.sleep(FIRST_SWEEP_SECONDS if is_soon else SWEEP_SECONDS)
             is_soon = True
-            try:
+            with surviving("the sweep"):
                 is_soon = await self.sweep()
-            except (RPCError, KubeError, TimeoutError) as error:
-                logger.warning("the sweep failed", extra={"error": str(error)[:500]})
 
     async def _repeat_restarts(self) -> None:
         since = self._runs.now()
         while True:
             await asyncio.sleep(RESTART_SECONDS)
             now = self._runs.now()  # compared with Temporal's clock, from which it may differ by LISTING_DELAY
-            try:
+            with surviving("the search for terminated workflows"):
                 await self.restart_terminated(since=since)
-                await self.restart_missing(created_before=now - LISTING_DELAY)
-            except (RPCError, TimeoutError) as error:
-                logger.warning("terminated and missing workflows could not be found", extra={"error": str(error)[:500]})
-            else:
                 since = now - LISTING_DELAY
+            with surviving("the search for missing and paused workflows"):
+                await self.restart_missing(created_before=now - LISTING_DELAY)
 
     async def sweep(self) -> bool:
-        """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon."""
-        # Schedules whose InferenceRun was deleted while no shim was watching, in the watched namespaces
-        for identity, run in (await self._schedules.list_owned()).items():
-            may_be_gone = run.namespace in self._namespaces and self._watch.seen(run) is None
-            if may_be_gone and await self._runs.read(run) is None:
-                logger.info("deleting a schedule whose InferenceRun no longer exists", extra=fields_of_run(run))
-                await self._schedules.delete(identity)
-        await self._cancel_left_over()
+        """Cancel workflows and delete schedules that are left over; returns whether to sweep again soon.
+
+        A step that fails, as for lack of a permission, keeps none of the others from being done.
+        """
+        is_complete = False
+        with surviving("the search for schedules without a run"):
+            await self._delete_schedules()
+        with surviving("the search for workflows without a run"):
+            await self._cancel_left_over()
+            is_complete = True
         # Finished runs whose time is long over: the workflow that should have deleted them is lost.
         now = self._runs.now()
         for _, item in self._watch.find(TO_DELETE):
-            is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
-            if is_overdue and not item["metadata"].get("deletionTimestamp"):
-                logger.info("deleting a finished run that is overdue", extra=fields_of_object(item))
-                await self._workflows.clean_up(RunRef.of(item))
+            with surviving("the deletion of a finished run", about=item):
+                is_overdue = now - parse(str(item["status"]["deleteAfter"])) > DELETION_TIME
+                if is_overdue and not item["metadata"].get("deletionTimestamp"):
+                    logger.info("deleting a finished run that is overdue", extra=fields_of_object(item))
+                    await self._workflows.clean_up(RunRef.of(item))
         await self._stuck.repair(self._watch.find(UNFINISHED))
-        return bool(self._gone)
+        return bool(self._gone) or not is_complete
+
+    async def _delete_schedules(self) -> None:
+        """Those whose InferenceRun was deleted while no shim was watching, in the watched namespaces."""
+        for identity, run in (await self._schedules.list_owned()).items():
+            with surviving("the deletion of a schedule", about=run):
+                may_be_gone = run.namespace in self._namespaces and self._watch.seen(run) is None
+                if may_be_gone and await self._runs.read(run) is None:
+                    logger.info("deleting a schedule whose InferenceRun no longer exists", extra=fields_of_run(run))
+                    await self._schedules.delete(identity)
 
     async def _cancel_left_over(self) -> None:
         opened = await self._workflows.list_open()
         self._cancelled &= {run.uid for run in opened}
         gone_before, self._gone = self._gone, set()
         for run in opened:
-            watched = self._watch.seen(run)
-            if run.uid in self._cancelled or not await self._is_left_over(run, watched):
-                continue
-            if watched is None and run.uid not in gone_before:
-                self._gone.add(run.uid)
-            else:
-                logger.info("cancelling a workflow that is left over", extra=fields_of_run(run))
-                await self._workflows.cancel(run)
-                self._cancelled.add(run.uid)
-                await asyncio.sleep(CANCELLATION_PAUSE)
+            with surviving("the cancellation of a workflow without a run", about=run):
+                watched = self._watch.seen(run)
+                if run.uid in self._cancelled:
+                    await self._stuck.end_paused(run)
+                elif not await self._is_left_over(run, watched):
+                    pass
+                elif watched is None and run.uid not in gone_before:
+                    self._gone.add(run.uid)
+                else:
+                    logger.info("cancelling a workflow that is left over", extra=fields_of_run(run))
+                    await self._workflows.cancel(run)
+                    self._cancelled.add(run.uid)
+                    await asyncio.sleep(CANCELLATION_PAUSE)
 
     async def restart_terminated(self, *, since: datetime) -> None:
         """Make sure that a workflow executes each run whose workflow was terminated since that time."""
         for run in await self._workflows.list_terminated(since=since):
-            watched = self._watch.seen(run)
-            if watched is not None and not has_ended(watched):
-                logger.info("the workflow of an unfinished run was terminated", extra=fields_of_object(watched))
-                self._ensure_again((run.namespace, run.name), run.uid)
+            with surviving("the replacement of a terminated workflow", about=run):
+                watched = self._watch.seen(run)
+                if watched is not None and not has_ended(watched):
+                    logger.info("the workflow of an unfinished run was terminated", extra=fields_of_object(watched))
+                    self._ensure_again((run.namespace, run.name), run.uid)
 
     async def restart_missing(self, *, created_before: datetime) -> None:
-        """Make sure that a workflow executes each accepted run that was created before that time and has no open workflow.
+        """Make sure that a workflow executes each accepted run that was created before that time and has no open workflow, and deal
+        with those that are paused.
 
-        They are listed only if fewer workflows are open than there should be, because counting is cheap.
+        They are listed only if fewer workflows are running than there should be, because counting is cheap.
         """
-        before = rfc3339(created_before)
-        executed = {
-            item["metadata"]["uid"]: key
-            for key, item in self._watch.find(UNFINISHED)
-            if has_workflow(item) and item["metadata"]["creationTimestamp"] < before
-        }
-        if not executed or await self._workflows.count_open() >= len(executed):
+        before, executed, told = rfc3339(created_before), dict[str, tuple[Key, Object]](), set[str]()
+        for key, item in self._watch.find(UNFINISHED):
+            with surviving("the search for a missing workflow", about=item):
+                uid = item["metadata"]["uid"]
+                if has_workflow(item) and item["metadata"]["creationTimestamp"] < before:
+                    executed[uid] = key, item
+                    if is_said_to_be_paused(item):
+                        told.add(uid)
+        if not executed:
+            return
+        running, held = await self._workflows.count_open(), set[str]()
+        if running < len(executed):
+            held = {run.uid for run in await self._workflows.list_held()} & executed.keys()
+        for uid in held | told:
+            await self._stuck.check(*executed[uid])
+        if running + len(held) >= len(executed):
             return
         found = {run.uid for run in await self._workflows.list_open()}
-        missing = {uid: key for uid, key in executed.items() if uid not in found}
+        missing = {uid: key for uid, (key, _) in executed.items() if uid not in found}
         if missing:
             logger.warning("unfinished runs have no workflow", extra={"runs": len(missing)})
         for uid, key in missing.items():

@@ -16,6 +16,7 @@ from activities.watching.job_objects import list_events, read_log
 from activities.watching.trimming import slim_event
 from control.leases import LeaderElection
 from control.metrics import Metrics
+from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge
@@ -88,11 +89,13 @@ class Observer:
             server_time=self._client.now,
             sign=partial(write_ends, key=self._key),
             metrics=self._metrics,
+            pause_of=self._watch.pause_of,
         )
 
         async def wake_next(namespace: str) -> None:
             for run in self._watch.runs_without_room(namespace)[:AT_ONCE]:
-                await self._signals.look_again(run)
+                with surviving("a signal that there may be room in a quota", about=run):
+                    await self._signals.look_again(run)
 
         room: WorkQueue[str] = WorkQueue(wake_next, workers=2)
         self._watch.subscribe(reconciler.wake, on_room=room.add)

@@ -136,6 +136,8 @@ class View:
     warm_up: str = ""
     written: ShownProgress | None = None
     news: News = NO_NEWS
+    pause: str = ""
+    """What the run's status says about its paused workflow; empty if that is not paused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,8 @@ def _plan_missing(view: View, memory: Memory) -> Plan:
     is_over = question.is_gone and observe_absent(view.pods) is not None
     wanted = WantedSignal(Doing.GONE) if is_over else None
     memory = replace(memory, question=question, progress=None, wait_reason=None, log=None)
+    if is_over and view.pause and view.run is not None:
+        memory = _reporting(memory, _unfollowed(view.run, "its Job is gone"), view, view.run)
     return _scheduled(_wanting(memory, wanted, now=now), commands, now=now)
 
 
@@ -296,10 +300,20 @@ def _plan_present(view: View, job: Object, run: Object, memory: Memory) -> Plan:
         return _scheduled(memory, commands, now=now, recheck=recheck, subject=subject)
     pending = WantedSignal(seen.doing, pod_uid=seen.pod_uid) if seen.doing.needs_judgement else None
     memory = replace(_wanting(memory, pending, now=now), progress=None)
+    if view.pause and seen.doing is not Doing.TAKEN:
+        text = "its Pod can do no more" if seen.doing is Doing.STUCK else "its Pod has completed"
+        memory = _reporting(memory, _unfollowed(run, text), view, run)
     replaced = memory.changed_at + REPLACEMENT_SECONDS
     if seen.doing is Doing.ENDING and replaced > now:
         recheck = min(recheck, replaced)
     return _scheduled(memory, now=now, recheck=recheck)
+
+
+def _unfollowed(run: Object, message: str) -> ShownProgress:
+    """What has become of a launch that nothing follows, because the run's workflow is paused."""
+    status = run.get("status") or {}
+    phase, since = Phase(status.get("phase") or Phase.PENDING), str(status.get("runningSince") or "")
+    return ShownProgress(phase, Reason.WORKFLOW_PAUSED, message, started_at=since)
 
 
 def _genuine_ends(ends: Iterable[PodEnd], job: Object) -> tuple[PodEnd, ...]:
@@ -325,7 +339,8 @@ def _plan_running(view: View, job: Object, run: Object, memory: Memory, seen: Ob
     status = run.get("status") or {}
     text = status.get("message") or ""  # more may have been added to it since
     is_said = text == message or text.startswith(f"{message}; ")
-    is_said = is_said and (status.get("phase"), status.get("reason")) == (Phase.RUNNING, Reason.RUNNING)
+    is_said = is_said and status.get("phase") == Phase.RUNNING
+    is_said = is_said and status.get("reason") in (Reason.RUNNING, Reason.WORKFLOW_PAUSED)
     if not has_clock or (not is_known and is_said) or is_another_shard:
         memory = replace(memory, announced=seen.pod_uid)
     if memory.announced != seen.pod_uid:
@@ -395,6 +410,8 @@ def _wanting(memory: Memory, signal: WantedSignal | None, *, now: float) -> Memo
 
 def _reporting(memory: Memory, progress: ShownProgress, view: View, run: Object) -> Memory:
     """Plan a write of the status, unless it says this already or is not, or no longer, about this launch."""
+    if view.pause:
+        progress = replace(progress, reason=Reason.WORKFLOW_PAUSED, message=f"{progress.message}; {view.pause}")
     status = run.get("status") or {}
     is_ours = (status.get("jobStatus") or {}).get("uid") == memory.launch.job_uid
     is_written = (status.get("phase"), status.get("reason")) == (progress.phase, progress.reason)

@@ -14,13 +14,16 @@ from typing import Final
 
 from activities.judging.pod_end import PodEnd
 from activities.launching.manifests import CONTAINER
+from activities.objects.object_metadata import uid_of
 from activities.watching import job_state
 from activities.watching.observation import Doing, Launch, is_concluded
 from control.informer import Key
-from control.log_subjects import fields_of_object, fields_of_run, log_about
+from control.log_subjects import fields_of_run, log_about
 from control.metrics import Metrics
+from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.kube.objects import Object
+from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, WarmUp, latest_line
 from operator_shim.observer.cluster_jobs import ClusterJobs
 from operator_shim.observer.plan import NEVER, NO_NEWS, Command, Memory, News, View, plan
@@ -66,8 +69,9 @@ class Reconciler:
         server_time: Callable[[], datetime],
         sign: Callable[[Iterable[PodEnd]], str],
         metrics: Metrics,
+        pause_of: Callable[[RunRef], str] = lambda _run: "",
     ) -> None:
-        """`sign` writes how Pods have ended in a form that workers trust."""
+        """`sign` writes how Pods have ended in a form that workers trust; `pause_of` is as in the watch of workloads."""
         self._workloads = workloads
         self._signals = signals
         self._writer = writer
@@ -77,6 +81,7 @@ class Reconciler:
         self._node_lost_seconds = node_lost_seconds
         self._server_time = server_time
         self._sign = sign
+        self._pause_of = pause_of
         self._followed: dict[Key, _Followed] = {}
         self._queue: WorkQueue[Key] = WorkQueue(
             self._plan, workers=1, group=lambda key: key[0], metrics=metrics, name="plans"
@@ -102,9 +107,10 @@ class Reconciler:
         thousands of Jobs, most go on.
         """
         for key in self._workloads.job_keys():
-            job = self._workloads.job(key)
-            has_ended = job is None or job_state.is_finished(job) or not self._workloads.pods_of(job["metadata"]["uid"])
-            self._queue.add(key, background=not has_ended)
+            with surviving("the first look at a Job", about=key):
+                job = self._workloads.job(key)
+                has_ended = job is None or job_state.is_finished(job) or not self._workloads.pods_of(uid_of(job))
+                self._queue.add(key, background=not has_ended)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._queue.run())
             for lane in set(self._lanes.values()):
@@ -113,11 +119,10 @@ class Reconciler:
 
     async def _sweep(self) -> None:
         while True:
-            for run in self._workloads.all_runs():
-                try:
-                    self._compare(run)
-                except Exception:  # one bad object must not affect the others
-                    logger.exception("a run cannot be compared", extra=fields_of_object(run))
+            with surviving("the comparison of runs with Jobs"):
+                for run in self._workloads.all_runs():
+                    with surviving("the comparison of a run with its Job", about=run):
+                        self._compare(run)
             await asyncio.sleep(SWEEP_SECONDS)
 
     def _compare(self, run: Object) -> None:
@@ -172,6 +177,7 @@ class Reconciler:
             warm_up=followed.warm_up,
             written=followed.written,
             news=news,
+            pause=self._pause_of(launch.run),
         )
         planned = plan(view, memory)
         if planned.memory is None:

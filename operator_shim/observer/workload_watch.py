@@ -52,6 +52,8 @@ class WorkloadWatch:
         self._subscriber: tuple[Wake, OnRoom] | None = None
         self._without_room: dict[str, dict[Key, None]] = {}
         """The runs that wait for a quota, by namespace, in the order in which they began to."""
+        self._pauses: dict[str, str] = {}
+        """What the statuses of runs say about their paused workflows, by the runs' UIDs."""
         self._share = SharedParts()
         self._jobs = NamespacedInformers(
             client,
@@ -115,6 +117,21 @@ class WorkloadWatch:
     def remembered_ends(self, job_uid: str) -> tuple[PodEnd, ...]:
         """How Pods of the Job ended, as far as it was seen in the last minutes."""
         return self._ends.of(job_uid)
+
+    def note_pause(self, run: RunRef, text: str) -> None:
+        """Its workflow is paused, as the text says; without a text, it is not."""
+        if text == self.pause_of(run):
+            return
+        if text:
+            self._pauses[run.uid] = text
+        else:
+            self._pauses.pop(run.uid, None)
+        if (seen := self._runs.seen(run)) is not None and (name := job_name_of(seen)):
+            self._wake((run.namespace, name))
+
+    def pause_of(self, run: RunRef) -> str:
+        """What the status of the run says about its paused workflow; empty if that is not paused."""
+        return self._pauses.get(run.uid, "")
 
     def runs_without_room(self, namespace: str) -> list[RunRef]:
         """The runs whose Job a quota rejects, those first that have waited longest. Of a Job whose Pod is rejected, Kubernetes'
@@ -187,6 +204,8 @@ class WorkloadWatch:
             waiting.pop(key, None)
             if not waiting:
                 del self._without_room[key[0]]
+        if before is not None and after is None:
+            self._pauses.pop(before["metadata"]["uid"], None)
         for name in {job_name_of(run) for run in (before, after) if run is not None} - {""}:
             self._wake((key[0], name))
 

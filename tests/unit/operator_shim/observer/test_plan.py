@@ -103,3 +103,37 @@ def test_the_number_of_failed_requests_is_written_unless_the_status_has_it(faile
     stored = live_run(phase=wanted.phase, reason=wanted.reason, message=wanted.message, records=records, pace=pace)
     run = trim_run(stored)
     assert (Command.WRITE in plan(replace(seen, run=run), known).commands) is (failed != 5)
+
+
+RUNNING_TEXT = f"attempt 1 is running in Pod {STARTED['metadata']['name']}"
+PAUSE = "its workflow is paused in Temporal: nothing follows until it is resumed"
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (view(STARTED), RUNNING_TEXT),
+        (view(job=kept(trim_job(live_job(condition="Complete")))), "its Pod has completed"),
+    ],
+    ids=["running", "completed"],
+)
+def test_what_becomes_of_a_launch_is_said_along_with_the_pause_of_its_workflow(seen: View, said: str) -> None:
+    run = trim_run(live_run(phase="Running", reason="Running", message=RUNNING_TEXT))
+    known = replace(memory(), announced="pod-a")
+    planned = plan(replace(seen, run=run, pause=PAUSE), known)
+    progress = remembered(planned).progress
+    assert progress is not None
+    assert (progress.phase, progress.reason) == ("Running", "WorkflowPaused")
+    assert progress.message == f"{said}; {PAUSE}"
+    run = trim_run(live_run(phase=progress.phase, reason=progress.reason, message=progress.message))
+    assert remembered(plan(replace(seen, run=run, pause=PAUSE), known)).progress is None
+
+
+def test_a_run_is_shown_as_running_again_once_its_workflow_is_resumed() -> None:
+    message = f"{RUNNING_TEXT}; {PAUSE}"
+    run = trim_run(live_run(phase="Running", reason="WorkflowPaused", message=message))
+    planned = plan(replace(view(STARTED), run=run), memory())
+    assert Command.SIGNAL not in planned.commands, "the start is known"
+    progress = remembered(planned).progress
+    assert progress is not None
+    assert (progress.reason, progress.message) == ("Running", RUNNING_TEXT)
