@@ -20,6 +20,7 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     QUOTA_EXCEEDED = "QuotaExceeded"
     POD_REJECTED = "PodRejected"
+    POD_CHANGED = "PodChanged"
     QUEUED = "Queued"
     IMAGE_PULLING = "ImagePulling"
     IMAGE_PULL_FAILED = "ImagePullFailed"

@@ -91,5 +91,8 @@ ANNOTATION_STOPPED: Final = f"{DOMAIN}/stopped"
 """Set to "true" on a Job of a custom image that was stopped: it is kept until its Pods have ended, because its status
 counts how they ended."""
 
+ANNOTATION_IMAGE: Final = f"{DOMAIN}/image"
+"""On a Job: the image that its run asked for. The Job may have another one, because admission has changed it."""
+
 ANNOTATION_SECRET_NAMESPACES: Final = f"{DOMAIN}/secret-namespaces"
 """On a Job: JSON object from the name of a Secret to the namespace that its reference named, if that is not the run's."""

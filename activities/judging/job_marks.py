@@ -99,12 +99,15 @@ async def mark_limited(api: KubeClient, job: Object, *, seconds_left: int) -> No
 async def _patch(api: KubeClient, namespace: str, name: str, body: Object, *, must_be_admitted: bool = False) -> None:
     """A conflict is raised: the condition is the UID alone, so the same patch succeeds once the server is less busy.
 
-    So is a denial of what `must_be_admitted`; the end of a run waits for no mark that a policy denies.
+    So is a refusal of what `must_be_admitted`; the end of a run waits for no mark that a policy denies.
     """
     try:
         await api.patch(JOBS, namespace, name, body)
-    except (NotFound, Invalid):  # gone, or another Job has its name: another UID is rejected as invalid
+    except NotFound:
         return
+    except Invalid as error:  # another Job has its name: another UID is rejected as invalid
+        if must_be_admitted and "metadata.uid" not in str(error):
+            raise
     except Forbidden:
         if must_be_admitted:
             raise
@@ -129,8 +132,11 @@ async def make_room(api: KubeClient, run: RunRef, rejection: object, *, launch: 
             if job_state.is_finished(job)
         ]
         ended = [min(dated)[1:]] if dated else []
-    for name, uid in ended:
-        await delete_if_present(api, JOBS, run.namespace, name, uid=uid)
+    try:
+        for name, uid in ended:
+            await delete_if_present(api, JOBS, run.namespace, name, uid=uid)
+    except Forbidden:  # a policy keeps them: the run waits for the quota
+        return False
     return bool(ended)
 
 

@@ -28,6 +28,9 @@ MAX_ENDS: Final = 100
 IsSigner = Callable[[str], Awaitable[bool]]
 """Whether a public key is that of a process of the installation. May raise KubeError."""
 
+INIT_MESSAGE: Final = 300
+"""Characters that are kept of what an init container said."""
+
 EARLIER = "1970-01-01T00:00:00Z"
 """When a Pod was deleted whose container ended at an unknown time."""
 
@@ -51,6 +54,10 @@ class PodEnd:
     disruption_reason: str = ""
     disruption_message: str = ""
     node_name: str = ""
+    memory_limit: str = ""
+    failed_init: tuple[str, int, str, str] | None = None
+    """Name, exit code, reason and message of the init container because of which no other container started."""
+
     shape: str = ""
     """What the Pod executed (`activities.watching.pod_shape`)."""
 
@@ -66,6 +73,7 @@ class PodEnd:
         """The end of a Pod that is terminal, or that was deleted as it is."""
         metadata, end = pod["metadata"], pod_state.container_end(pod)
         disruption = pod_state.condition(pod, "DisruptionTarget") or {}
+        init = pod_state.failed_init(pod) if end is None else None
         return cls(
             pod_uid=metadata["uid"],
             pod_name=metadata["name"],
@@ -81,6 +89,8 @@ class PodEnd:
             disruption_reason=sys.intern(str(disruption.get("reason", ""))),
             disruption_message=one_line(str(disruption.get("message", ""))),
             node_name=sys.intern(pod_state.node_of(pod)),
+            memory_limit=sys.intern(pod_state.memory_limit(pod)),
+            failed_init=_init_end(init) if init is not None else None,
             message=end.message if end is not None else "",
             is_deleted=bool(metadata.get("deletionTimestamp")),
             was_removed=pod_state.was_removed(pod),
@@ -105,7 +115,12 @@ class PodEnd:
         conditions = [{"type": "DisruptionTarget", "status": "True", **disruption}] if self.is_disrupted else []
         is_over = self.exit_code is not None or self.phase == "Failed"
         deleted = {"deletionTimestamp": self.finished_at or EARLIER} if self.was_removed and is_over else {}
-        status = {"containerStatuses": [{"name": CONTAINER, "state": state}], "conditions": conditions}
+        limits = {"resources": {"limits": {"memory": self.memory_limit}}} if self.memory_limit else {}
+        status = {"containerStatuses": [{"name": CONTAINER, "state": state, **limits}], "conditions": conditions}
+        if self.failed_init is not None:
+            name, code, why, message = self.failed_init
+            ended = {"exitCode": code, "reason": why, "message": message}
+            status["initContainerStatuses"] = [{"name": name, "state": {"terminated": ended}}]
         return {
             "metadata": {
                 "name": self.pod_name,
@@ -117,6 +132,12 @@ class PodEnd:
             "spec": {"nodeName": self.node_name},
             "status": {"phase": self.phase, "reason": self.reason, **status},
         }
+
+
+def _init_end(status: Object) -> tuple[str, int, str, str]:
+    ended = status["state"]["terminated"]
+    message = one_line(str(ended.get("message") or ""), limit=INIT_MESSAGE)
+    return str(status.get("name", "")), int(ended["exitCode"]), str(ended.get("reason") or ""), message
 
 
 _ENDS: Final = TypeAdapter(tuple[PodEnd, ...])
@@ -142,7 +163,7 @@ def write_ends(ends: Iterable[PodEnd], *, key: SigningKey) -> str:
     for kept in (
         latest,
         [end.without_message() for end in latest],
-        [replace(end, message="") for end in latest],
+        [replace(end, message="", failed_init=None) for end in latest],
     ):
         statement = json.dumps([asdict(end) for end in kept], separators=(",", ":"))
         text = f"{key.sign(statement.encode())} {statement}"

@@ -76,7 +76,7 @@ class LaunchStopper:
             now, pod = self._api.now(), pod_state.newest(objects.pods)
             subject = event_subject(objects.job, objects.pods)
             events = await list_events(self._api, request.run.namespace, subject) if subject is not None else []
-            wait = diagnose(objects.job, pod, events, now=now)
+            wait = diagnose(objects.job, pod, events, now=now, changed=objects.changed)
             report = report.model_copy(update={"wait_message": wait.message})
         counting = None  # the Job of a custom image whose container runs and may end by itself counts how its Pods end
         is_custom = snapshot is not None and not snapshot.is_our_runner

@@ -10,12 +10,14 @@ from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
 from activities.launching.snapshot import Snapshot
 from activities.objects.object_metadata import name_of
 from activities.watching import job_state, pod_state
+from activities.watching.pod_shape import fix_of_image, set_aside
 from activities.watching.pod_state import ContainerEnd
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
+from inferrun.resources.validation import amount
 from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
-from inferrun.text import one_line
+from inferrun.text import one_line, shell_command
 from inferrun.timestamps import parse
 from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
@@ -31,8 +33,8 @@ class Evidence:
     job: Object
     pods: list[Object]
     snapshot: Snapshot
-    is_contested: bool = False
-    """Whether the Job controls a Pod that does not execute its template: it counts towards the Job's conditions."""
+    changed: tuple[Object, ...] = ()
+    """Pods that the Job controls and that do not execute its template, oldest first: they count towards its conditions."""
 
 
 def judge_finished_job(evidence: Evidence) -> Verdict:
@@ -58,16 +60,16 @@ def judge_lost_node(pod: Object, *, after_seconds: int, now: datetime) -> Verdic
     )
 
 
-def judge_stuck_pod(pod: Object) -> Verdict | None:
+def judge_stuck_pod(pod: Object, job: Object) -> Verdict | None:
     """The verdict on a Pod that can never start although its Job stays active; None for any other Pod."""
     (waits_for, message), image = pod_state.waiting_reason(pod), pod_state.image_of(pod)
     if waits_for == "InvalidImageName":
         reason = Reason.INVALID_IMAGE_NAME
-        text = f"image {image!r} is not a valid image name; fix spec.image in the InferenceConfig"
+        text = f"image {image!r} is not a valid image name; {fix_of_image(pod, job)}"
     elif waits_for == "ErrImageNeverPull":
         reason = Reason.IMAGE_NEVER_PULL
         text = (
-            f"image {image!r} is not on the node and spec.imagePullPolicy is Never; load the image onto the node "
+            f"image {image!r} is not on the node and its imagePullPolicy is Never; load the image onto the node "
             "or set spec.imagePullPolicy: IfNotPresent in the InferenceConfig"
         )
     else:
@@ -89,10 +91,8 @@ def judge_success(evidence: Evidence) -> Verdict | None:
 def _judge_completion(evidence: Evidence) -> Verdict:
     pod = _completed_pod(evidence)
     end = pod_state.container_end(pod) if pod is not None else None
-    if end is None and evidence.is_contested:
-        message = (
-            "the Job is complete, but because of a Pod that another client created, or whose image a webhook changed"
-        )
+    if end is None and evidence.changed:
+        message = f"the Job is complete, but because of another Pod: {set_aside(evidence.changed[-1], evidence.job)}"
         return _verdict(VerdictKind.FAILED, Reason.RESULT_UNREADABLE, message)
     result = _result_of(evidence.snapshot, end)
     reports_success = result is not None and result.reason is evidence.snapshot.success
@@ -120,17 +120,27 @@ def _completed_pod(evidence: Evidence) -> Object | None:
 
 def _judge_failure(evidence: Evidence) -> Verdict:
     """A process that is stopped may exit with any code: a Go program without a handler for SIGTERM exits with 2 as process 1.
-    So what happened to its Pod counts first.
+    So what happened to its Job and its Pod counts first.
     """
-    pod = _failed_pod(evidence)
+    pod, failed = _failed_pod(evidence), job_state.condition(evidence.job, "Failed") or {}
+    end = pod_state.container_end(pod) if pod is not None else None
+    detail = one_line(f"{failed.get('reason', '')} {failed.get('message', '')}")
+    if failed.get("reason") == "DeadlineExceeded":  # its Pod was deleted for it
+        limit = (evidence.job.get("spec") or {}).get("activeDeadlineSeconds", "unknown")
+        message = f"the Job was stopped by an activeDeadlineSeconds ({limit}) that something else has set: {detail}"
+        return _verdict(VerdictKind.FAILED, Reason.STOPPED, message, end)
+    if pod is None and evidence.changed:
+        message = f"the Job reports: {detail}; {set_aside(evidence.changed[-1], evidence.job)}"
+        return _verdict(VerdictKind.FAILED, Reason.POD_CHANGED, message)
     if pod is None:
-        failed = job_state.condition(evidence.job, "Failed") or {}
-        detail = one_line(f"{failed.get('reason', '')} {failed.get('message', '')}")
         message = f"the Pod no longer exists; the Job reports: {detail}"
         return _verdict(VerdictKind.FAILED, Reason.POD_LOST, message)
-    end, name, status = pod_state.container_end(pod), name_of(pod), pod.get("status") or {}
+    name, status = name_of(pod), pod.get("status") or {}
     warm_up = pod_state.warm_up_state(pod).get("terminated") or {}
-    if status.get("reason") == "DeadlineExceeded" and pod_state.started_at(pod) is None:
+    if status.get("reason") == "DeadlineExceeded" and (limit := _limit_of_others(evidence, pod)):
+        kind, reason = VerdictKind.FAILED, Reason.STOPPED
+        message = f"Pod {name} was stopped by an activeDeadlineSeconds ({limit}) that something else has set"
+    elif status.get("reason") == "DeadlineExceeded" and pod_state.started_at(pod) is None:
         kind, reason, end = VerdictKind.NEVER_RAN, Reason.CONTAINER_NOT_STARTED, None
         message = f"Pod {name} waited longer than its time limit and is being replaced"
     elif status.get("reason") == "DeadlineExceeded":
@@ -139,7 +149,8 @@ def _judge_failure(evidence: Evidence) -> Verdict:
     elif pod_state.was_removed(pod):
         kind, reason = VerdictKind.DISRUPTED, Reason.DISRUPTED
         exited = f" and its container exited with {end.exit_code}" if end is not None else ""
-        message = f"Pod {name} was deleted or evicted{exited}"
+        why = one_line(f"{status.get('reason') or ''} {status.get('message') or ''}", limit=400)
+        message = f"Pod {name} was deleted or evicted{exited}{f': {why}' if why else ''}"
     elif pod_state.was_rejected(pod):
         kind, reason = VerdictKind.DISRUPTED, Reason.DISRUPTED
         why = one_line(f"{status['reason']}: {status.get('message', '')}", limit=400)
@@ -152,17 +163,16 @@ def _judge_failure(evidence: Evidence) -> Verdict:
         message = one_line(str(warm_up.get("message", "")), limit=900) or f"its container exited with {code}"
     else:
         kind, reason = VerdictKind.FAILED, Reason.POD_LOST
-        detail = one_line(str(status.get("message", ""))) or "no reason was reported"
+        detail = init_failure(pod, evidence.job) or one_line(str(status.get("message", ""))) or "no reason was reported"
         message = f"Pod {name} failed before its container ended: {detail}"
     return _verdict(kind, reason, message, end)
 
 
 def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     result = _result_of(evidence.snapshot, end)
-    given = (evidence.job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, "")
+    allowed = _seconds_given(evidence.job)
     used = seconds_between(end.started_at, end.finished_at) if end.started_at and end.finished_at else 0.0
-    is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
-    if end.exit_code == ExitCode.DEADLINE and is_number and is_expired(int(given) - used):
+    if end.exit_code == ExitCode.DEADLINE and allowed is not None and is_expired(allowed - used):
         message = result.message if result else "the runner exited at the deadline"
         return _verdict(VerdictKind.OUT_OF_TIME, Reason.DEADLINE_EXCEEDED, message, end, result)
     if end.exit_code == ExitCode.INFERENCE and result is not None and result.reason is Reason.ERROR_THRESHOLD_EXCEEDED:
@@ -170,8 +180,7 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
         return _verdict(VerdictKind.FAILED, result.reason, one_line(result.message), end, result, may_retry=False)
     last_message = _last_message(evidence.snapshot, end, result)
     if end.reason == "OOMKilled" and result is None:
-        limit = evidence.snapshot.resources.get("limits", {}).get("memory", "the node's memory")
-        text = f"the container used more memory than {limit}; raise spec.resources.limits.memory in the InferenceConfig"
+        text = _memory_exceeded(pod, asked=evidence.snapshot.resources.get("limits", {}).get("memory", ""))
         return _verdict(VerdictKind.FAILED, Reason.OUT_OF_MEMORY, text, end, result)
     if end.reason in pod_state.NOT_STARTED:
         text = f"the container of image {pod_state.image_of(pod)!r} could not be started: {one_line(end.message)}"
@@ -183,6 +192,7 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
     text = f"{text}: {last_message}" if last_message else text
     snapshot = evidence.snapshot
     lacks_token = not snapshot.is_our_runner and snapshot.endpoints and not snapshot.service_account
+    lacks_token = lacks_token and not (pod.get("spec") or {}).get("automountServiceAccountToken")
     if end.exit_code == ExitCode.INPUT and lacks_token:
         text += (
             "; this image reads its endpoint Secret through the API server, but its Pod has no token: "
@@ -190,6 +200,43 @@ def _judge_exit(evidence: Evidence, pod: Object, end: ContainerEnd) -> Verdict:
         )
     may_retry = end.exit_code != ExitCode.CONTRACT and (result is None or result.retryable)
     return _verdict(VerdictKind.FAILED, reason, text, end, result, may_retry=may_retry)
+
+
+def _seconds_given(job: Object) -> int | None:
+    """The time that the launch was given; None without a limit."""
+    given = str((job["metadata"].get("annotations") or {}).get(ANNOTATION_SECONDS_LEFT, ""))
+    is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
+    return int(given) if is_number else None
+
+
+def _limit_of_others(evidence: Evidence, pod: Object) -> int | None:
+    """The time limit of the Pod, if it is not ours, which is longer than what the launch was given; None if it may be ours."""
+    limit, given = (pod.get("spec") or {}).get("activeDeadlineSeconds"), _seconds_given(evidence.job)
+    return int(limit) if limit and (given is None or limit < given) else None
+
+
+def init_failure(pod: Object, job: Object) -> str:
+    """How an init container failed that something else has added, and where to read more; empty without one."""
+    init = pod_state.failed_init(pod)
+    if init is None:
+        return ""
+    name, ended = str(init.get("name", "")), init["state"]["terminated"]
+    why = one_line(f"{ended.get('reason') or ''} {ended.get('message') or ''}", limit=300)
+    command = shell_command(
+        "kubectl", "-n", str(job["metadata"].get("namespace", "")), "logs", name_of(pod), "-c", name
+    )
+    return (
+        f"init container {one_line(name)}, which is not ours, exited with {ended['exitCode']}{f' ({why})' if why else ''}; see "
+        f"{command}"
+    )
+
+
+def _memory_exceeded(pod: Object, *, asked: str) -> str:
+    limit, fix = pod_state.memory_limit(pod), "raise spec.resources.limits.memory in the InferenceConfig"
+    if amount(limit) != amount(asked):
+        said = f"the config says {asked or 'none'}"
+        fix = f"this limit was set by something else, such as a LimitRange, a webhook or a resize: {said}"
+    return f"the container used more memory than {limit or 'its node has'}; {fix}"
 
 
 def _result_of(snapshot: Snapshot, end: ContainerEnd | None) -> RunnerResult | None:

@@ -7,18 +7,19 @@ under way; a later one, after the observer's signal, names it by its UID and rea
 from temporalio import activity
 
 from activities.judging.job_marks import make_room, make_room_for_pod, mark_ended, start_job
+from activities.judging.verdict import init_failure
 from activities.launching import manifests
 from activities.launching.config_maps import ConfigMaps
 from activities.launching.launch_blocked import LaunchBlocked
 from activities.launching.snapshot import CompiledRun, Snapshot
 from activities.objects.installation import Installation
-from activities.objects.object_metadata import delete_if_present, get_if_present, name_of, uid_of
+from activities.objects.object_metadata import controller_of, delete_if_present, get_if_present, name_of, uid_of
 from activities.objects.signatures import Signatures
 from activities.watching import job_state, pod_state
 from activities.watching.job_objects import list_pods_and_others
-from activities.watching.pod_shape import shape_of_job
+from activities.watching.pod_shape import set_aside, shape_of_job
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
+from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
@@ -74,14 +75,7 @@ class OutputVerifier:
             if job is None or uid_of(job) != request.job_uid:
                 job = await self._create(request, body)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            rejection = one_line(f"the verifying Job was not admitted: {error}")
-            if isinstance(error, Invalid) or _is_time_up(request):
-                return VerifyResult(finding=_unknown(rejection))
-            current = (await self._publish(request, run, rejection=rejection)).run
-            if current is None or current.status.is_terminal:
-                return VerifyResult(gone=True)
-            await make_room(self._api, request.run, error, launch=request.launch, installation=self._installation.id)
-            raise  # the activity is tried again
+            return await self._refused(request, run, error)
         if job is None:
             return VerifyResult(finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run"))
         name, uid = name_of(job), uid_of(job)
@@ -96,9 +90,23 @@ class OutputVerifier:
         if finding is not None or has_ended:  # another container of its Pod runs on, or nobody would read what it finds
             await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
             return VerifyResult(gone=True) if has_ended else VerifyResult(finding=finding, job_uid=uid)
-        await start_job(self._api, job)
+        try:
+            await start_job(self._api, job)
+        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+            return await self._refused(request, run, error)
         await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
         return VerifyResult(job_uid=uid)
+
+    async def _refused(self, request: VerifyInput, run: InferenceRun, error: KubeError) -> VerifyResult:
+        """What follows if the API server does not admit the Job or its start: the error is raised again while that may change."""
+        rejection = one_line(f"the verifying Job was not admitted: {error}")
+        if isinstance(error, Invalid) or _is_time_up(request):
+            return VerifyResult(finding=_unknown(rejection))
+        current = (await self._publish(request, run, rejection=rejection)).run
+        if current is None or current.status.is_terminal:
+            return VerifyResult(gone=True)
+        await make_room(self._api, request.run, error, launch=request.launch, installation=self._installation.id)
+        raise error  # the activity is tried again
 
     async def _create(self, request: VerifyInput, body: Object) -> Object | None:
         """Create the Job, in place of one that a try created whose result did not arrive; None if another one has its name."""
@@ -115,7 +123,7 @@ class OutputVerifier:
         if not is_finished and not job_state.may_have_pods(job):
             return None
         namespace, shape = job["metadata"]["namespace"], shape_of_job(job)
-        pods, _ = await list_pods_and_others(self._api, namespace, uid_of(job), shape=shape)
+        pods, others = await list_pods_and_others(self._api, namespace, uid_of(job), shape=shape)
         ends = [end for pod in pods if (end := pod_state.container_end(pod)) is not None]
         for end in ends:
             finding = parse_report(OutputFinding, end.message) if end.exit_code == 0 else None
@@ -126,9 +134,15 @@ class OutputVerifier:
             for pod in filter(pod_state.is_held_open, pods):
                 await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod))
             return None
+        changed = pod_state.newest([pod for pod in others if controller_of(pod) == uid_of(job)])
+        why = (
+            [one_line(ends[-1].message, limit=256) or f"its container exited with {ends[-1].exit_code}"] if ends else []
+        )
+        why += filter(None, [init_failure(pod, job) for pod in pods[-1:] if not ends])
+        why += [set_aside(changed, job)] if changed is not None and not ends else []
         failed = job_state.condition(job, "Failed") or {}
-        last = ends[-1].message if ends else f"{failed.get('reason', '')} {failed.get('message', '')}"
-        return _unknown(f"Job {name_of(job)} could not find out: {one_line(last, limit=256)}")
+        why += filter(None, [one_line(f"{failed.get('reason', '')} {failed.get('message', '')}", limit=256)])
+        return _unknown(f"Job {name_of(job)} could not find out: {why[0] if why else 'its Pod is gone'}")
 
     async def _publish(self, request: VerifyInput, run: InferenceRun, *, rejection: str = "") -> Written:
         """Say that it is under way, or why it is not yet; the Job of the launch is done with."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 
 from activities.launching import manifests
-from activities.launching.launch_blocked import LaunchBlocked, creation_rejected, name_taken
+from activities.launching.launch_blocked import LaunchBlocked, name_taken, not_admitted
 from activities.launching.manifests import CONTAINER
 from activities.launching.snapshot import CONTRACT_KEY, SNAPSHOT_KEY, CompiledRun, Snapshot, hash_of, texts_of
 from activities.objects.object_metadata import controller_of, get_if_present
@@ -47,7 +47,7 @@ class ConfigMaps:
                 return _read(run, stored)
             raise name_taken("ConfigMap", name) from None
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            raise creation_rejected("ConfigMap", name, error) from error
+            raise not_admitted(f"ConfigMap {name}", error) from error
         return compiled
 
     async def find_signed(self, run: RunRef) -> CompiledRun | None:

@@ -38,18 +38,16 @@ class LaunchBlocked(Exception):
         self.input_run: InputRunStatus | None = None
 
 
-def creation_rejected(kind: str, name: str, error: KubeError, *, may_pass: bool = False) -> LaunchBlocked:
-    """The API server rejected an object: for good if it is invalid, for now if a quota or an admission plugin objects, or if an
-    admission webhook that must be asked does not answer.
+def not_admitted(what: str, error: KubeError, *, may_pass: bool = False) -> LaunchBlocked:
+    """The API server rejected an object, or the start of a Job: for good if it is invalid, for now if a quota or an admission
+    plugin objects, or if an admission webhook that must be asked does not answer.
     """
     detail = one_line(str(error))
     if isinstance(error, Invalid):
-        return LaunchBlocked(
-            Reason.INVALID_SPEC, f"the API server rejected {kind} {name}: {detail}", is_retryable=False
-        )
+        return LaunchBlocked(Reason.INVALID_SPEC, f"the API server rejected {what}: {detail}", is_retryable=False)
     reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in detail else Reason.POD_REJECTED
     may_pass |= isinstance(error, AdmissionUnavailable)
-    return LaunchBlocked(reason, f"{kind} {name} was not admitted: {detail}", may_pass=may_pass)
+    return LaunchBlocked(reason, f"{what} was not admitted: {detail}", may_pass=may_pass)
 
 
 def name_taken(kind: str, name: str) -> LaunchBlocked:

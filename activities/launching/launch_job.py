@@ -24,7 +24,7 @@ from activities.launching.config_maps import ConfigMaps, is_start_of, read_from_
 from activities.launching.config_reader import ConfigReader
 from activities.launching.input_run import input_reference, noting, pinned_input_run, seen_in
 from activities.launching.input_run_reader import InputRunReader
-from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked, creation_rejected, name_taken
+from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked, name_taken, not_admitted
 from activities.launching.model_reader import ModelReader
 from activities.launching.network_policy import NetworkPolicyCopier
 from activities.launching.public_contract import public_contract
@@ -218,7 +218,7 @@ class JobLauncher:
             has_room_soon = await make_room(
                 self._api, run.ref, error, launch=number, installation=self._installation.id
             )
-            raise creation_rejected("Job", name_of(body), error, may_pass=has_room_soon) from error
+            raise not_admitted(f"Job {name_of(body)}", error, may_pass=has_room_soon) from error
 
     async def _create(self, run: RunRef, body: Object) -> _Obtained:
         """Create the Job, in place of one that an earlier try of this launch created and the status does not name. That one has
@@ -263,7 +263,8 @@ class JobLauncher:
             return launch_results.ended(written)
         if other is not None:  # another try created it since the run was read
             job, is_adopted = launch_results.lost_job(name_of(job), other, run=run, now=self._api.now()), True
-        await start_job(self._api, job)
+        if not run.spec.suspend:
+            await self._start(job)
         workflow = run.status.workflow
         is_of_another = workflow is not None and workflow.run_id != activity.info().workflow_run_id
         return launch_results.launched(
@@ -276,6 +277,13 @@ class JobLauncher:
             is_recovered=is_adopted and is_of_another,
             now=self._api.now(),
         )
+
+    async def _start(self, job: Object) -> None:
+        """Start the Job. Raises LaunchBlocked if the API server does not accept that: the next try starts it."""
+        try:
+            await start_job(self._api, job)
+        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+            raise not_admitted(f"the start of Job {name_of(job)}", error) from error
 
     async def _publish_job(
         self, request: LaunchInput, run: InferenceRun, launch: _Launch, obtained: _Obtained

@@ -101,7 +101,11 @@ def job(
     snapshot = compiled.snapshot
     # What the observer needs to report progress and reasons for waiting. Users can edit it: it decides nothing else.
     kind = wellknown.RUNNER_BUILTIN if snapshot.is_our_runner else wellknown.RUNNER_CUSTOM
-    annotations = {**snapshot.annotations, wellknown.ANNOTATION_RUNNER: kind}
+    annotations = {
+        **snapshot.annotations,
+        wellknown.ANNOTATION_RUNNER: kind,
+        wellknown.ANNOTATION_IMAGE: snapshot.image,
+    }
     named = {item.secret: item.named_namespace for item in snapshot.endpoints}
     if snapshot.pull_secret:
         named[snapshot.pull_secret] = snapshot.pull_secret_namespace

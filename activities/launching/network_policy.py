@@ -2,7 +2,7 @@
 
 import time
 
-from activities.launching.launch_blocked import creation_rejected
+from activities.launching.launch_blocked import not_admitted
 from activities.objects.object_metadata import get_if_present
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -36,5 +36,5 @@ class NetworkPolicyCopier:
         try:
             await self._api.apply(NETWORK_POLICIES, namespace, body)
         except (Invalid, Forbidden, AdmissionUnavailable) as error:
-            raise creation_rejected("NetworkPolicy", self._name, error, may_pass=True) from error
+            raise not_admitted(f"NetworkPolicy {self._name}", error, may_pass=True) from error
         self._copied[namespace] = now

@@ -13,7 +13,7 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.launching.launch_blocked import LaunchBlocked, creation_rejected
+from activities.launching.launch_blocked import LaunchBlocked, not_admitted
 from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import delete_if_present, get_if_present, name_of
 from activities.submitting.child_runs import backfilled_run
@@ -218,7 +218,7 @@ class Backfiller:
                 except AlreadyExists:
                     step = Step.WAIT  # the deleted one still exists, or the schedule has just created its own
                 except (Forbidden, Invalid, AdmissionUnavailable) as error:
-                    blocker = creation_rejected(wellknown.RUN_KIND, name_of(wanted), error)
+                    blocker = not_admitted(f"{wellknown.RUN_KIND} {name_of(wanted)}", error)
                     if not blocker.is_retryable:
                         raise blocker from error
                     break

@@ -14,7 +14,7 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.launching.launch_blocked import PATIENT_TRIES, creation_rejected
+from activities.launching.launch_blocked import PATIENT_TRIES, not_admitted
 from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import delete_if_present, get_if_present, name_of
 from activities.submitting.child_runs import (
@@ -128,7 +128,7 @@ class RunSubmitter:
         try:
             created = await self._create(namespace, wanted)
         except (Forbidden, AdmissionUnavailable) as error:
-            blocker = creation_rejected(wellknown.RUN_KIND, name_of(wanted), error)
+            blocker = not_admitted(f"{wellknown.RUN_KIND} {name_of(wanted)}", error)
             if not blocker.may_pass or activity.info().attempt > PATIENT_TRIES:
                 await self._events.record(schedule.ref, reason=blocker.reason, message=blocker.message, is_warning=True)
             raise

@@ -5,11 +5,13 @@ costs a request, so they are read late, and the status takes precedence over the
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from activities.objects.object_metadata import name_of
 from activities.watching import job_state, pod_state
+from activities.watching.pod_shape import fix_of_image, set_aside
 from activities.watching.trimming import observed_time
 from inferrun import wellknown
 from inferrun.kube.objects import Object
@@ -51,12 +53,26 @@ class Wait:
     lacks_room: bool = False
 
 
-def diagnose(job: Object, pod: Object | None, events: list[Object], *, now: datetime, seen: str = "") -> Wait:
-    """Why the launch has no running container yet; `seen` is the latest answer to the probe of the model."""
+def diagnose(
+    job: Object,
+    pod: Object | None,
+    events: list[Object],
+    *,
+    now: datetime,
+    seen: str = "",
+    changed: Sequence[Object] = (),
+) -> Wait:
+    """Why the launch has no running container yet; `seen` is the latest answer to the probe of the model, and `changed` are Pods
+    that the Job controls and that do not execute what it says.
+    """
+    others = pod_state.newest([one for one in changed if pod_state.may_run(one)])
+    if pod is None and others is not None and not job_state.is_suspended(job):
+        return Wait(Reason.POD_CHANGED, set_aside(others, job), is_warning=True)
     if pod is None:
         return diagnose_missing_pod(job, events)
     return (
         _warm_up(pod, seen=seen)
+        or _init(pod, job)
         or _image(job, pod, events, now=now)
         or _scheduling(pod)
         or _mount(job, events)
@@ -108,6 +124,25 @@ def _warm_up(pod: Object, *, seen: str) -> Wait | None:
     return None
 
 
+def _init(pod: Object, job: Object) -> Wait | None:
+    """An init container that something else has added keeps ours from starting."""
+    status = pod_state.unfinished_init(pod)
+    state = (status or {}).get("state") or {}
+    waits_for = str((state.get("waiting") or {}).get("reason") or "PodInitializing")
+    if status is None or pod_state.started_at(pod) is not None:
+        return None
+    name = one_line(str(status.get("name", "")))
+    command = shell_command("kubectl", "-n", job["metadata"]["namespace"], "logs", name_of(pod), "-c", name)
+    if waits_for not in ("PodInitializing", "ContainerCreating"):
+        why = one_line(f"{waits_for}: {state['waiting'].get('message') or ''}", limit=300)
+        text = f"Pod {name_of(pod)} cannot start because of init container {name}, which is not ours ({why}); see {command}"
+        return Wait(Reason.CONTAINER_NOT_STARTED, text, is_warning=True)
+    if "running" not in state:
+        return None
+    text = f"Pod {name_of(pod)} waits for init container {name}, which is not ours; see {command}"
+    return Wait(Reason.POD_SCHEDULED, text)
+
+
 def _image(job: Object, pod: Object, events: list[Object], *, now: datetime) -> Wait | None:
     (reason, message), image = pod_state.waiting_reason(pod), pod_state.image_of(pod)
     if reason in ("ErrImagePull", "ImagePullBackOff"):
@@ -119,7 +154,7 @@ def _image(job: Object, pod: Object, events: list[Object], *, now: datetime) -> 
         messages = [str(one.get("message", "")) for one in events if one.get("reason") == "Failed"]
         failed = [one for one in messages if "pull" in one]
         text = f"image {image!r} cannot be pulled ({one_line(failed[-1] if failed else message, limit=300)})"
-        fix = "fix spec.image in the InferenceConfig, then delete and recreate the run (a started run keeps its image)"
+        fix = f"{fix_of_image(pod, job)}, then delete and recreate the run (a started run keeps its image)"
         return Wait(Reason.IMAGE_PULL_FAILED, f"{text}; {fix}", is_warning=True)
     pulling, age = _latest(events, "Pulling"), now - parse(pod["metadata"]["creationTimestamp"])
     if pulling is None or _latest(events, "Pulled") is not None or age.total_seconds() < SLOW_PULL_AFTER:

@@ -11,7 +11,7 @@ from temporalio import activity
 
 from activities.judging.job_marks import make_room_for_pod, mark_limited, start_job
 from activities.launching.config_maps import ConfigMaps
-from activities.launching.launch_blocked import LaunchBlocked
+from activities.launching.launch_blocked import LaunchBlocked, not_admitted
 from activities.launching.manifests import CONTAINER
 from activities.launching.snapshot import Snapshot
 from activities.objects.installation import Installation
@@ -22,9 +22,13 @@ from activities.watching.job_objects import read_log
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.launch_report import LaunchObjects
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import KubeError
+from inferrun.kube.errors import AdmissionUnavailable, Forbidden, Invalid, KubeError
+from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
+from inferrun.reasons import Phase
+from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.resources.status import LOG_LIMIT
+from inferrun.run_status import status_after
 from inferrun.runner_report import last_messages
 from inferrun.text import one_line
 from workflows import activity_options
@@ -62,7 +66,7 @@ class LaunchInspector:
             # The next Pod needs a Job that is started, room in a quota, and the run's ConfigMap. One that another client created in
             # its place is left alone.
             if objects.job is not None:
-                await start_job(self._api, objects.job)
+                await self._start(request, objects.job)
                 if not objects.pods:
                     await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
             run = await self._runs.read(request.run) if request.snapshot else None
@@ -70,6 +74,20 @@ class LaunchInspector:
                 with suppress(LaunchBlocked):
                     await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
         return await self._with_log_tail(request, objects, report, snapshot)
+
+    async def _start(self, request: InspectInput, job: Object) -> None:
+        """Start a Job that may have no Pod; what prevents that is published, and the activity is tried again."""
+        try:
+            await start_job(self._api, job)
+        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+            blocker = not_admitted(f"the start of Job {name_of(job)}", error)
+
+            def decide(run: InferenceRun) -> InferenceRunStatus:
+                now = self._api.now()
+                return status_after(run, phase=Phase.PENDING, reason=blocker.reason, message=blocker.message, now=now)
+
+            await self._runs.update_status(request.run, decide)
+            raise
 
     async def _with_log_tail(
         self, request: InspectInput, objects: LaunchObjects, report: LaunchReport, snapshot: Snapshot | None

@@ -48,8 +48,9 @@ class LaunchReader:
             shape = shape_of_job(job) if known is not None and known.uid == request.job_uid else ""
         pods, others = await list_pods_and_others(self._api, request.run.namespace, request.job_uid, shape=shape)
         ended, foreign = await self.ended_pods(request, shape=shape)
-        is_contested = bool(foreign or any(controller_of(pod) == request.job_uid for pod in others))
-        return LaunchObjects(job, pods, tuple(others), tuple(ended), is_contested)
+        controlled = [pod for pod in others if controller_of(pod) == request.job_uid]
+        changed = {uid_of(pod): pod for pod in (*foreign, *controlled)}
+        return LaunchObjects(job, pods, tuple(others), tuple(ended), tuple(changed.values()))
 
     async def snapshot(self, request: InspectInput) -> Snapshot | None:
         """The run's snapshot: as the workflow remembers it, else as the ConfigMap has it."""

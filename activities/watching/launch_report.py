@@ -15,6 +15,7 @@ from activities.judging.verdict import (
 from activities.launching.snapshot import Snapshot
 from activities.objects.object_metadata import name_of, uid_of
 from activities.watching import job_state, pod_state
+from activities.watching.pod_shape import set_aside
 from inferrun.kube.objects import Object
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, parse_report
@@ -31,14 +32,15 @@ counted must not be forgotten: its time would count twice.
 @dataclass(frozen=True)
 class LaunchObjects:
     """The objects of a launch: `job` is None if it is gone; `orphans` are Pods that were left behind by it;
-    `ended_pods` were seen to end but may be gone. `is_contested`: the Job controls Pods that are not of its making.
+    `ended_pods` were seen to end but may be gone. `changed` are Pods that the Job controls and that do not execute what it says,
+    those that are gone first; the others are among the orphans, too.
     """
 
     job: Object | None
     pods: list[Object]
     orphans: tuple[Object, ...] = ()
     ended_pods: tuple[Object, ...] = ()
-    is_contested: bool = False
+    changed: tuple[Object, ...] = ()
 
 
 def report_on(
@@ -71,7 +73,7 @@ def report_on(
         message = "its result cannot be read: the run's snapshot is missing"
         verdict = Verdict(kind=VerdictKind.FAILED, reason=Reason.RESULT_UNREADABLE, message=message)
         if snapshot is not None:
-            evidence = Evidence(job, pods or list(objects.ended_pods), snapshot, is_contested=objects.is_contested)
+            evidence = Evidence(job, pods or list(objects.ended_pods), snapshot, changed=objects.changed)
             verdict = judge_finished_job(evidence)
         verdict = _timed(_placed(verdict, objects), objects, snapshot)
     else:
@@ -130,7 +132,7 @@ def _left_result(pod: Object, snapshot: Snapshot | None) -> bool:
 def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> LaunchReport:
     pods, shards = objects.pods, job_state.shards_of(job)
     pod = pod_state.leading(pods, shards=shards, known=pod_uid)
-    stuck = judge_stuck_pod(pod) if pod is not None else None
+    stuck = judge_stuck_pod(pod, job) if pod is not None else None
     if stuck is not None:
         return LaunchReport(stage=LaunchStage.STUCK, verdict=stuck)
     if shards > 1 and pod is not None and pod_state.is_running(pod):
@@ -143,6 +145,10 @@ def _report_on_active(objects: LaunchObjects, job: Object, *, pod_uid: str) -> L
         replaced_at = str(pod["metadata"]["creationTimestamp"]) if pod is not None and pod is not known else None
         seen = known or next((one for one in objects.ended_pods if uid_of(one) == pod_uid), None)
         lost = _lost(seen, pod_uid=pod_uid, replaced_at=replaced_at, is_queued=is_queued)
+        changed = next((one for one in objects.changed if uid_of(one) == pod_uid), None)
+        if changed is not None:
+            text = one_line(set_aside(changed, job), limit=1024)
+            lost = lost.model_copy(update={"loss_reason": Reason.POD_CHANGED, "loss_message": text})
         return _last_of_shards(lost, seen, objects, is_queued=is_queued) if shards > 1 else lost
     started = pod_state.started_at(pod) if pod is not None and not pod_state.is_lost(pod) else None
     if pod is None or started is None:

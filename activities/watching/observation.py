@@ -122,8 +122,8 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a launch is doing. `wait` is set while it waits, the Pod and `started_at` while it runs; of a Pod that was
-    taken away or cannot start `pod_uid`, empty if unknown.
+    """What a launch is doing. `wait` is set while a Job that was started waits, the Pod and `started_at` while it runs; of a Pod
+    that was taken away or cannot start `pod_uid`, empty if unknown.
     """
 
     doing: Doing
@@ -148,11 +148,12 @@ def observe(
     quiet_seconds: float,
     node_lost_seconds: int,
     warm_up: str = "",
+    changed: Sequence[Object] = (),
 ) -> Observation:
     """What the launch of a Job that exists is doing; `warm_up` is the latest answer to the probe of its model.
 
-    `pods` are those that are not terminal, `ends` those that were; `quiet_seconds` is how long neither Job nor Pods
-    have changed.
+    `pods` are those that are not terminal, `changed` others of the Job that do not execute what it says,
+    `ends` those that were terminal; `quiet_seconds` is how long neither Job nor Pods have changed.
     """
     if job_state.is_finished(job) or any(is_success(end, job) for end in ends):
         return Observation(Doing.ENDED)
@@ -162,7 +163,9 @@ def observe(
     held = [one for one in pods if pod_state.is_held_open(one)]
     done = [one for one in held if (end := pod_state.container_end(one)) and end.exit_code == ExitCode.DONE]
     stuck = next(iter(done or (held if job_state.is_held_open(job, pods) else [])), None)
-    if pod is not None and (judge_stuck_pod(pod) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)):
+    if pod is not None and (
+        judge_stuck_pod(pod, job) or judge_lost_node(pod, after_seconds=node_lost_seconds, now=now)
+    ):
         stuck = pod
     if stuck is not None:
         return Observation(Doing.STUCK, pod_uid=uid_of(stuck), pod_name=name_of(stuck))
@@ -184,7 +187,10 @@ def observe(
         )
     if before.is_running:
         is_held = not job_state.may_have_pods(job)
-        return _after_running(pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_held=is_held)
+        is_changed = any(uid_of(one) == before.pod_uid for one in changed)
+        return _after_running(
+            pods, ends=ends, before=before, quiet_seconds=quiet_seconds, is_held=is_held, is_changed=is_changed
+        )
     # A container may have ended before anybody saw it run, and no other Pod has come since.
     if pods:
         is_ending = all(pod_state.container_end(one) and not pod_state.is_disrupted(one) for one in pods)
@@ -193,7 +199,10 @@ def observe(
     if is_ending and not job_state.is_suspended(job):
         return Observation(Doing.ENDING)
     lost_in = _lost_in(pod, node_lost_seconds=node_lost_seconds, now=now) if pod is not None else None
-    return Observation(Doing.WAITING, wait=diagnose(job, pod, list(events), now=now, seen=warm_up), lost_in=lost_in)
+    wait = None  # of a Job that has not been started, the launcher says what prevents it
+    if job_state.is_suspended(job) or job_state.may_have_pods(job):
+        wait = diagnose(job, pod, list(events), now=now, seen=warm_up, changed=changed)
+    return Observation(Doing.WAITING, wait=wait, lost_in=lost_in)
 
 
 def is_success(end: PodEnd, job: Object) -> bool:
@@ -301,7 +310,13 @@ def running_message(launch: Launch, pod_name: str) -> str:
 
 
 def _after_running(
-    pods: Sequence[Object], *, ends: Sequence[PodEnd], before: Before, quiet_seconds: float, is_held: bool
+    pods: Sequence[Object],
+    *,
+    ends: Sequence[PodEnd],
+    before: Before,
+    quiet_seconds: float,
+    is_held: bool,
+    is_changed: bool,
 ) -> Observation:
     """The container that was running is not running any more, and the Job is not finished. The Pod of a Job that a queue
     suspends, or whose parallelism is set to 0, is deleted without a DisruptionTarget.
@@ -317,5 +332,5 @@ def _after_running(
         is_disrupted = end is not None and end.is_disrupted
         is_lost = (end is None or end.exit_code is None) and quiet_seconds >= REPLACEMENT_SECONDS
     is_replaced = any(pod_state.may_run(pod) and pod is not held for pod in pods)
-    is_taken = is_disrupted or is_lost or is_replaced or (is_held and held is None)
+    is_taken = is_changed or is_disrupted or is_lost or is_replaced or (is_held and held is None)
     return Observation(Doing.TAKEN, pod_uid=pod_uid) if is_taken else Observation(Doing.ENDING)

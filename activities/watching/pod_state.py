@@ -38,16 +38,17 @@ class ContainerEnd:
 
 def container_state(pod: Object) -> Object:
     """The state object of container `inference`, empty before there is one."""
-    return _state_of(CONTAINER, (pod.get("status") or {}).get("containerStatuses"))
+    return _named(CONTAINER, (pod.get("status") or {}).get("containerStatuses")).get("state") or {}
 
 
 def warm_up_state(pod: Object) -> Object:
     """The state object of the init container that waits for the model, empty without one."""
-    return _state_of(WARM_UP_CONTAINER, (pod.get("status") or {}).get("initContainerStatuses"))
+    return _named(WARM_UP_CONTAINER, (pod.get("status") or {}).get("initContainerStatuses")).get("state") or {}
 
 
-def _state_of(name: str, statuses: Iterable[Object] | None) -> Object:
-    return next((one.get("state") or {} for one in statuses or () if one.get("name") == name), {})
+def _named(name: str, items: Iterable[Object] | None) -> Object:
+    """The container, or its status, of that name; empty without one."""
+    return next((one for one in items or () if one.get("name") == name), {})
 
 
 def is_warming_up(pod: Object) -> bool:
@@ -96,8 +97,40 @@ def waiting_reason(pod: Object) -> tuple[str, str]:
 
 def image_of(pod: Object) -> str:
     """The image of container `inference`, which need not be the first one: webhooks may put others before it."""
-    containers = (pod.get("spec") or {}).get("containers") or []
-    return next((str(one.get("image", "")) for one in containers if one.get("name") == CONTAINER), "")
+    return str(_named(CONTAINER, (pod.get("spec") or {}).get("containers")).get("image", ""))
+
+
+def memory_limit(pod: Object) -> str:
+    """The limit of container `inference` as the kubelet applies it, else as its spec or that of the Pod has it; empty without one.
+    Admission may have set another one than the Job's, and a resize may change it while the container runs.
+    """
+    spec, statuses = pod.get("spec") or {}, (pod.get("status") or {}).get("containerStatuses")
+    for part in (_named(CONTAINER, statuses), _named(CONTAINER, spec.get("containers")), spec):
+        if limit := ((part.get("resources") or {}).get("limits") or {}).get("memory"):
+            return str(limit)
+    return ""
+
+
+def failed_init(pod: Object) -> Object | None:
+    """The status of the init container because of which no other container of the Pod started; None without one."""
+    statuses: list[Object] = (pod.get("status") or {}).get("initContainerStatuses") or []
+    return next((one for one in statuses if ((one.get("state") or {}).get("terminated") or {}).get("exitCode")), None)
+
+
+def unfinished_init(pod: Object) -> Object | None:
+    """The status of the init container that the Pod waits for, if it is not ours; None without one.
+
+    The kubelet (1.34) reports `started` for each that runs, but `ready` only for one that has ended, or that is restartable.
+    """
+    statuses: list[Object] = (pod.get("status") or {}).get("initContainerStatuses") or []
+    begun = [one for one in statuses if {"running", "terminated"} & (one.get("state") or {}).keys()]
+    for one in statuses:
+        state = one.get("state") or {}
+        is_done = (state.get("terminated") or {}).get("exitCode") == 0 or ("running" in state and one.get("ready"))
+        is_passed = one in begun[:-1]  # the next one has begun
+        if one.get("name") != WARM_UP_CONTAINER and not is_done and not is_passed:
+            return one
+    return None
 
 
 def outlasting_containers(pod: Object) -> list[Object]:

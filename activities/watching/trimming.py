@@ -13,7 +13,7 @@ from typing import Final
 from activities.launching.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, NOT_STARTED, WARM_UP_CONTAINER
 from activities.objects.object_metadata import controller_of
 from activities.watching import job_state, pod_state
-from activities.watching.pod_shape import KEPT_SHAPE, shape_of_job, shape_of_pod
+from activities.watching.pod_shape import KEPT_SHAPE, program_of, shape_of_job, shape_of_pod
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 
@@ -40,6 +40,7 @@ _JOB_LABELS = (
 _JOB_ANNOTATIONS = (
     wellknown.ANNOTATION_RUN,
     wellknown.ANNOTATION_RUNNER,
+    wellknown.ANNOTATION_IMAGE,
     wellknown.ANNOTATION_SECRET_NAMESPACES,
     wellknown.ANNOTATION_STOPPED,
     ANNOTATION_SECONDS_LEFT,
@@ -62,7 +63,7 @@ LAUNCHED_KINDS = ("count/jobs.batch", "count/configmaps", "configmaps")
 _COUNT: Final = re.compile(r"([0-9]+)(k?)")
 
 
-def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
+def trim_job(job: Object, *, before: Object | None = None, share: Share = unshared) -> Object | None:
     """The Job as the observer needs it; None for one that is labelled as ended. `before` is the cached Job."""
     metadata, status = job["metadata"], job.get("status") or {}
     labels = _picked(metadata.get("labels"), _JOB_LABELS)
@@ -83,6 +84,9 @@ def trim_job(job: Object, *, before: Object | None = None) -> Object | None:
         spec["parallelism"] = NOT_STARTED
     if (shards := job_state.shards_of(job)) > 1:
         spec["completions"] = shards
+    template = (((before.get("spec") or {}).get("template")) or {}).get("spec") or {}
+    if program := program_of(template):
+        spec["template"] = share({"spec": {"containers": [program]}})
     if spec:
         trimmed["spec"] = spec
     parts = {
@@ -184,7 +188,13 @@ def _metadata(metadata: Object) -> Object:
 
 
 def _pod_spec(spec: Object) -> Object:
-    kept: Object = {"containers": [{"name": CONTAINER, "image": interned(pod_state.image_of({"spec": spec}))}]}
+    container = {"name": CONTAINER, "image": "", **program_of(spec)}
+    if limit := pod_state.memory_limit({"spec": spec}):
+        container["resources"] = {"limits": {"memory": limit}}
+    kept: Object = {"containers": [container]}
+    for field in ("activeDeadlineSeconds", "automountServiceAccountToken"):
+        if spec.get(field):
+            kept[field] = spec[field]
     if spec.get("nodeName"):
         kept["nodeName"] = interned(spec["nodeName"])
     if spec.get("imagePullSecrets"):
@@ -210,10 +220,17 @@ def _pod_status(status: Object, *, started_at: str | None) -> Object:
             state["running"]["startedAt"] = started_at  # the times by which it was moved are not kept
         outlasting = pod_state.outlasting_containers({"status": status})
         others = [{"name": interned(one.get("name", "")), "state": {}} for one in outlasting[:1]]
-        kept["containerStatuses"] = [{"name": CONTAINER, "state": state}, *others]
-    warm_up = [one for one in status.get("initContainerStatuses") or [] if one.get("name") == WARM_UP_CONTAINER]
-    if warm_up and started_at is None:
-        kept["initContainerStatuses"] = [{"name": WARM_UP_CONTAINER, "state": _state(warm_up[0].get("state") or {})}]
+        own = {"name": CONTAINER, "state": state}
+        if limit := pod_state.memory_limit({"status": status}):
+            own["resources"] = {"limits": {"memory": limit}}
+        kept["containerStatuses"] = [own, *others]
+    if started_at is None:
+        inits = [one for one in status.get("initContainerStatuses") or [] if one.get("name") == WARM_UP_CONTAINER]
+        inits += filter(None, [pod_state.unfinished_init({"status": status})])
+        if inits:
+            kept["initContainerStatuses"] = [
+                {"name": interned(one.get("name", "")), "state": _state(one.get("state") or {})} for one in inits
+            ]
     return kept
 
 

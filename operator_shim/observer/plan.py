@@ -289,6 +289,7 @@ def _plan_present(view: View, job: Object, run: Object, memory: Memory) -> Plan:
         quiet_seconds=now - memory.changed_at,
         node_lost_seconds=view.node_lost_seconds,
         warm_up=view.warm_up,
+        changed=planted,
     )
     memory = replace(memory, question=None, log=None, wait_reason=memory.wait_reason if seen.wait is not None else None)
     recheck = NEVER if seen.lost_in is None else now + seen.lost_in
@@ -379,7 +380,7 @@ def _plan_waiting(
     log = (pod["metadata"]["name"], WARM_UP_CONTAINER) if pod is not None and is_warming_up(pod) else None
     memory = replace(_wanting(memory, wanted, now=now), log=log)
     if wait is None:
-        return memory, ""
+        return replace(memory, progress=None), ""
     reads, subject_uid = memory.reads, ""
     if wait.reason != memory.wait_reason:
         reads = _read_soon(reads, now=now)

@@ -152,7 +152,8 @@ class WorkloadWatch:
     def _take_job(self, job: Object) -> Object | None:
         if not self._is_ours(job):
             return None
-        return trim_job(job, before=self._jobs.get(job["metadata"]["namespace"], job["metadata"]["name"]))
+        before = self._jobs.get(job["metadata"]["namespace"], job["metadata"]["name"])
+        return trim_job(job, before=before, share=self._share)
 
     def _is_ours(self, item: Object) -> bool:
         label = (item["metadata"].get("labels") or {}).get(wellknown.LABEL_INSTALLATION)

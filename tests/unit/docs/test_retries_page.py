@@ -79,6 +79,13 @@ def cold() -> Verdict:
     return verdict(FAILED, failed)
 
 
+def changed() -> Verdict:
+    objects = LaunchObjects(FAILED, [], changed=(pod(terminated(1), phase="Failed"),))
+    found = report_on(objects, snapshot=snapshot(), pod_uid="", node_lost_seconds=300, now=NOW).verdict
+    assert found is not None
+    return found
+
+
 def too_often() -> Verdict:
     found = check_disruptions(21, limit=20)
     assert found is not None
@@ -110,6 +117,11 @@ SITUATIONS: dict[str, tuple[Callable[[], Verdict], float | None]] = {
         None,
     ),
     "the Pod fails without the end of its container being known": (lambda: verdict(FAILED, pod(phase="Failed")), None),
+    "the Pod fails, and does not execute what its Job says": (changed, None),
+    "an `activeDeadlineSeconds` that something else has set ends the Job or the Pod": (
+        lambda: verdict(job(condition="Failed", reason="DeadlineExceeded"), deleted()),
+        None,
+    ),
     "somebody deletes the Job": (lambda: verdict(None), None),
     "a failure after which no time is left of `timeoutSeconds`": (lambda: exits(4), 0),
     "`timeoutSeconds` is over": (

@@ -9,6 +9,7 @@ from activities.judging.pod_end import PodEnd
 from activities.judging.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
 from activities.launching.snapshot import EndpointSecret, Snapshot
+from inferrun import wellknown
 from inferrun.reasons import Reason
 from inferrun.runner_report import Output, RecordCounts, RunnerResult, dump_result
 from inferrun.timestamps import rfc3339
@@ -321,11 +322,137 @@ def test_exit_code_6_is_the_deadline_only_when_the_time_was_used_up(
     assert (verdict.kind, verdict.reason) == (kind, reason)
 
 
-def test_a_container_out_of_memory_is_reported_with_its_limit() -> None:
-    verdict = judged(FAILED, failed(137, reason="OOMKilled"), by=snapshot(resources={"limits": {"memory": "64Mi"}}))
-    assert verdict.reason is Reason.OUT_OF_MEMORY
-    assert "more memory than 64Mi" in verdict.message
-    assert "spec.resources.limits.memory" in verdict.message
+def out_of_memory(limit: str = "", *, applied: str = "", of_pod: str = "") -> Json:
+    """A Pod whose spec has that limit; `applied` is what the kubelet says, which a resize may have changed."""
+    of, limits = failed(137, reason="OOMKilled"), {"limits": {"memory": limit}} if limit else {}
+    of["spec"]["containers"].insert(0, {"name": "proxy", "resources": {"limits": {"memory": "1Gi"}}})
+    of["spec"]["containers"][1]["resources"] = limits
+    if applied:
+        of["status"]["containerStatuses"][0]["resources"] = {"limits": {"memory": applied}}
+    if of_pod:
+        of["spec"]["resources"] = {"limits": {"memory": of_pod}}
+    return of
+
+
+ASKED = snapshot(resources={"limits": {"memory": "2Gi"}})
+
+
+@pytest.mark.parametrize("of", [out_of_memory("2Gi"), out_of_memory("2048Mi"), out_of_memory("40Mi", applied="2Gi")])
+def test_a_container_out_of_memory_is_reported_with_its_limit(of: Json) -> None:
+    for one in (of, remembered(of)):
+        verdict = judged(FAILED, one, by=ASKED)
+        assert verdict.reason is Reason.OUT_OF_MEMORY
+        assert verdict.message.endswith("; raise spec.resources.limits.memory in the InferenceConfig")
+        assert "more memory than 2" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("of", "asked", "words"),
+    [
+        (out_of_memory("40Mi"), ASKED, "more memory than 40Mi; this limit was set by something else"),
+        (out_of_memory("2Gi", applied="40Mi"), ASKED, "more memory than 40Mi; this limit was set by something else"),
+        (out_of_memory(of_pod="40Mi"), ASKED, "more memory than 40Mi; this limit was set by something else"),
+        (out_of_memory("40Mi"), snapshot(), "more memory than 40Mi; this limit was set by something else"),
+        (out_of_memory(), ASKED, "more memory than its node has"),
+    ],
+)
+def test_a_limit_that_is_not_the_configs_is_told_from_it(of: Json, asked: Snapshot, words: str) -> None:
+    for one in (of, remembered(of)):
+        message = judged(FAILED, one, by=asked).message
+        assert words in message
+        assert f"the config says {'2Gi' if asked is ASKED else 'none'}" in message
+        assert "raise" not in message
+
+
+def injected(code: int = 7) -> Json:
+    """A Pod whose injected init container has failed."""
+    of = pod(waiting("PodInitializing"), phase="Failed")
+    state = terminated(code, message="iptables: denied")
+    done = {"name": "warm-up", "state": terminated(0, reason="Completed")}
+    of["status"]["initContainerStatuses"] = [done, {"name": "istio-init", "state": state}]
+    return of
+
+
+def test_an_injected_init_container_that_failed_is_named_with_the_command_that_shows_its_log() -> None:
+    for one in (injected(), remembered(injected())):
+        verdict = judged(FAILED, one)
+        assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.POD_LOST)
+        assert verdict.message == (
+            "Pod inf-iris-abc failed before its container ended: init container istio-init, which is not ours, exited with 7 "
+            "(Error iptables: denied); see kubectl -n models logs inf-iris-abc -c istio-init"
+        )
+
+
+def test_a_warm_up_that_failed_is_known_when_its_pod_is_gone() -> None:
+    of = injected()
+    of["status"]["initContainerStatuses"] = [{"name": "warm-up", "state": terminated(1, message="status 503")}]
+    for one in (of, remembered(of)):
+        verdict = judged(FAILED, one)
+        assert (verdict.reason, verdict.message) == (Reason.WARM_UP_FAILED, "status 503")
+
+
+def test_a_job_that_a_deadline_of_others_has_ended_says_so_and_counts() -> None:
+    said = "Job was active longer than specified deadline"
+    limited = job(condition="Failed", reason="DeadlineExceeded", message=said, spec={"activeDeadlineSeconds": 8})
+    for pods in ([deleted(failed(143), after_end=-1)], []):
+        verdict = judged(limited, *pods)
+        assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.STOPPED, True)
+        assert verdict.message == (
+            f"the Job was stopped by an activeDeadlineSeconds (8) that something else has set: DeadlineExceeded {said}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "limit", "reason"),
+    [
+        (None, 8, Reason.STOPPED),
+        ("60", 8, Reason.STOPPED),
+        ("60", 660, Reason.DEADLINE_EXCEEDED),
+        ("60", None, Reason.DEADLINE_EXCEEDED),
+    ],
+)
+def test_a_time_limit_of_the_pod_that_is_not_ours_counts(given: str | None, limit: int | None, reason: Reason) -> None:
+    of = pod(terminated(137), phase="Failed", reason="DeadlineExceeded")
+    of["spec"]["activeDeadlineSeconds"] = limit
+    assert judged(deadline_job(given), of).reason is reason
+
+
+def test_a_pod_that_was_evicted_for_what_it_used_says_so() -> None:
+    words = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi."
+    verdict = judged(FAILED, failed(137, conditions=DISRUPTED), by=FOREIGN)
+    assert verdict.message == "Pod inf-iris-abc was deleted or evicted and its container exited with 137"
+    of = pod(terminated(137), phase="Failed", reason="Evicted", message=words, conditions=DISRUPTED)
+    assert judged(FAILED, of).message.endswith(f"exited with 137: Evicted {words}")
+
+
+@pytest.mark.parametrize("state", ["Complete", "Failed"])
+def test_a_job_that_ended_because_of_a_pod_that_executes_something_else_says_what(state: str) -> None:
+    of, other = job(condition=state, reason="BackoffLimitExceeded"), pod(terminated(0), name="inf-iris-xyz")
+    of["spec"] = {"template": {"spec": {"containers": [{"name": "inference", "image": "registry/own:1"}]}}}
+    other["spec"]["containers"][0]["image"] = "mirror/own:1"
+    verdict = judge_finished_job(Evidence(of, [], snapshot(), changed=(other,)))
+    reason = Reason.RESULT_UNREADABLE if state == "Complete" else Reason.POD_CHANGED
+    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, reason, True)
+    assert "Pod inf-iris-xyz does not execute what its Job says (image 'mirror/own:1' instead of 'registry/own:1')" in (
+        verdict.message
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotations", "fix"),
+    [
+        ({}, "fix spec.image in the InferenceConfig"),
+        ({wellknown.ANNOTATION_RUNNER: "builtin"}, "fix the chart value images.runner"),
+        ({wellknown.ANNOTATION_IMAGE: "registry/own:1"}, "fix spec.image in the InferenceConfig"),
+        ({wellknown.ANNOTATION_IMAGE: "own:1"}, "the run asked for 'own:1': fix the webhook or policy"),
+    ],
+)
+def test_an_image_that_something_else_has_set_is_told_from_the_configs(annotations: Json, fix: str) -> None:
+    of = job()
+    of["metadata"]["annotations"] = annotations
+    verdict = judge_stuck_pod(pod(waiting("InvalidImageName")), of)
+    assert verdict is not None
+    assert fix in verdict.message
 
 
 @pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
@@ -396,7 +523,7 @@ def test_a_container_that_exited_with_0_has_succeeded_before_its_job_reports_it(
 def test_a_pod_that_can_never_start_fails_the_run_with_the_image_and_the_fix(
     kubelets: str, reason: Reason, fix: str
 ) -> None:
-    verdict = judge_stuck_pod(pod(waiting(kubelets, "the kubelet's words")))
+    verdict = judge_stuck_pod(pod(waiting(kubelets, "the kubelet's words")), job())
     assert verdict is not None
     assert (verdict.reason, verdict.may_retry) == (reason, False)
     assert "'registry/own:1'" in verdict.message
@@ -406,14 +533,14 @@ def test_a_pod_that_can_never_start_fails_the_run_with_the_image_and_the_fix(
 
 @pytest.mark.parametrize("reason", ["", "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff"])
 def test_a_pod_that_may_still_start_is_not_stuck(reason: str) -> None:
-    assert judge_stuck_pod(pod(waiting(reason))) is None
+    assert judge_stuck_pod(pod(waiting(reason)), job()) is None
 
 
 @pytest.mark.parametrize("odd", [{}, {"status": None}, {"status": {"containerStatuses": None, "conditions": None}}])
 def test_malformed_pods_are_judged_without_an_error(odd: Json) -> None:
     strange = {"metadata": {"name": "p", "creationTimestamp": STARTED}, "spec": None, **odd}
     assert judged(FAILED, strange).reason is Reason.POD_LOST
-    assert judge_stuck_pod(strange) is None
+    assert judge_stuck_pod(strange, job()) is None
 
 
 def test_a_killed_runner_is_reported_with_its_record_counts_instead_of_its_log() -> None:

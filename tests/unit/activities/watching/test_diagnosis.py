@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from activities.watching.trimming import trim_events, trim_job, trim_pod
 from inferrun import wellknown
 from inferrun.reasons import Reason
 from inferrun.text import one_line
-from tests.unit.objects import NOW, STARTED, Json, at, event, job, pod, waiting
+from tests.unit.objects import NOW, STARTED, Json, at, event, job, pod, terminated, waiting
 
 UNSCHEDULED = "0/1 nodes are available: 1 Insufficient cpu."
 
@@ -22,6 +23,7 @@ def wait_of(
     named: dict[str, str] | str = "",
     by: Json | None = None,
     seen: str = "",
+    changed: Json | None = None,
 ) -> Wait:
     """Of untrimmed and trimmed objects: both must give the same. `named`: the namespaces that the references to Secrets name."""
     a_job, given = by or job(), events or []
@@ -33,10 +35,15 @@ def wait_of(
         of["metadata"]["ownerReferences"] = [{"uid": "job-uid", "controller": True}]
         kept_pod = trim_pod(of)
         assert kept_pod is not None
-    wait = diagnose(a_job, of, given, now=NOW, seen=seen)
+    others: list[Json] = []
+    kept_others: list[Json] = []
+    if changed is not None:
+        changed["metadata"]["ownerReferences"] = [{"uid": "job-uid", "controller": True}]
+        others, kept_others = [changed], list(filter(None, [trim_pod(changed)]))
+    wait = diagnose(a_job, of, given, now=NOW, seen=seen, changed=others)
     kept_job, kept_events = trim_job(a_job), list(trim_events(given))
     assert kept_job is not None
-    assert diagnose(kept_job, kept_pod, kept_events, now=NOW, seen=seen) == wait
+    assert diagnose(kept_job, kept_pod, kept_events, now=NOW, seen=seen, changed=kept_others) == wait
     return wait
 
 
@@ -263,6 +270,80 @@ def test_any_other_container_problem_is_reported_with_the_kubelets_message() -> 
         Reason.CONTAINER_NOT_STARTED,
         "CreateContainerError: context deadline exceeded",
     )
+
+
+def templated(**container: Any) -> Json:
+    """A Job whose template has that container."""
+    program = {"name": "inference", "image": "registry/own:1", **container}
+    return job(spec={"template": {"spec": {"containers": [program]}}})
+
+
+ATTEMPT = {"env": [{"name": "INFERRUN_ATTEMPT", "value": "1"}, {"name": "OTHER", "value": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("container", "words"),
+    [
+        ({"image": "mirror.invalid/own:1", **ATTEMPT}, "(image 'mirror.invalid/own:1' instead of 'registry/own:1')"),
+        ({"command": ["/vault/env", "python"], **ATTEMPT}, "(another command ['/vault/env', 'python'])"),
+        ({"command": ["python"], "args": ["--token=x"], **ATTEMPT}, "(another command ['python'] and another args)"),
+        ({"env": [{"name": "INFERRUN_ATTEMPT", "value": "2"}]}, "(another value of INFERRUN_ATTEMPT)"),
+        ({"env": [*ATTEMPT["env"], {"name": "INFERRUN_X", "value": "s3cret"}]}, "(another value of INFERRUN_X)"),
+        ({"livenessProbe": {"periodSeconds": 1}, **ATTEMPT}, "(another livenessProbe)"),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/data/input"}], **ATTEMPT}, "(other volumes)"),
+    ],
+)
+def test_a_pod_that_does_not_execute_what_its_job_says_is_reported_with_the_difference_and_the_fix(
+    container: Json, words: str
+) -> None:
+    other = pod({"running": {"startedAt": STARTED}}, phase="Running", name="inf-iris-xyz")
+    other["spec"]["containers"] = [{"name": "proxy"}, {"name": "inference", "image": "registry/own:1", **container}]
+    wait = wait_of(None, [event("FailedCreate", "old")], by=templated(**ATTEMPT), changed=other)
+    assert (wait.reason, wait.is_warning) == (Reason.POD_CHANGED, True)
+    assert wait.message.startswith(f"Pod inf-iris-xyz does not execute what its Job says {words}, so nothing")
+    assert "let the webhook change Jobs as well" in wait.message
+    assert wait.message.endswith("kubectl -n models delete pod inf-iris-xyz")
+    assert "secret" not in wait.message
+    assert "token" not in wait.message
+
+
+def test_a_pod_that_executes_something_else_explains_no_wait_of_another_pod() -> None:
+    other = pod(phase="Running", name="inf-iris-xyz")
+    assert wait_of(pod(waiting("ContainerCreating")), changed=other).reason is Reason.POD_SCHEDULED
+    assert wait_of(None, by=job(spec={"suspend": True}), changed=other).reason is Reason.QUEUED
+
+
+def with_init(*statuses: Json) -> Json:
+    of = pod(waiting("PodInitializing"))
+    done = {"name": "warm-up", "state": terminated(0)}
+    sidecar = {"name": "proxy", "state": {"running": {"startedAt": STARTED}}, "started": True, "ready": True}
+    of["status"]["initContainerStatuses"] = [sidecar, done, *statuses]
+    return of
+
+
+@pytest.mark.parametrize("reason", ["ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"])
+def test_an_injected_init_container_that_keeps_the_pod_from_starting_is_named(reason: str) -> None:
+    wait = wait_of(with_init({"name": "istio-init", "state": waiting(reason, "the kubelet's words")}))
+    assert (wait.reason, wait.is_warning) == (Reason.CONTAINER_NOT_STARTED, True)
+    assert f"init container istio-init, which is not ours ({reason}: the kubelet's words)" in wait.message
+    assert wait.message.endswith("kubectl -n models logs inf-iris-abc -c istio-init")
+
+
+def test_an_injected_init_container_that_takes_its_time_is_named() -> None:
+    wait = wait_of(with_init({"name": "istio-init", "state": {"running": {"startedAt": STARTED}}, "started": True}))
+    assert (wait.reason, wait.is_warning) == (Reason.POD_SCHEDULED, False)
+    assert "waits for init container istio-init, which is not ours" in wait.message
+    for done in ((), ({"name": "istio-init", "state": waiting("PodInitializing")},)):
+        assert "its node is preparing the container" in wait_of(with_init(*done)).message
+
+
+def test_an_image_that_something_else_has_set_is_reported_with_the_one_that_was_asked_for() -> None:
+    rewritten = job()
+    rewritten["metadata"]["annotations"][wellknown.ANNOTATION_IMAGE] = "asked:1"
+    wait = wait_of(pod(waiting("ErrImagePull", "no such host")), by=rewritten)
+    assert wait.reason is Reason.IMAGE_PULL_FAILED
+    assert "image 'registry/own:1' cannot be pulled" in wait.message
+    assert "the run asked for 'asked:1': fix the webhook or policy that has changed it" in wait.message
 
 
 @pytest.mark.parametrize("state", [None, waiting(""), waiting("ContainerCreating"), waiting("PodInitializing")])

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from activities.watching.observation import Launch
+from activities.launching.manifests import NOT_STARTED
+from activities.watching.observation import Doing, Launch
 from activities.watching.trimming import trim_job, trim_pod
 from inferrun.kube.objects import Object
+from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Pace, ProgressLine, RecordCounts, TokenUsage
 from operator_shim.observer.plan import (
     EVENTS_FIRST_SECONDS,
@@ -137,3 +139,48 @@ def test_a_run_is_shown_as_running_again_once_its_workflow_is_resumed() -> None:
     progress = remembered(planned).progress
     assert progress is not None
     assert (progress.reason, progress.message) == ("Running", RUNNING_TEXT)
+
+
+def changed(**metadata: Any) -> Json:
+    """A running Pod of the Job whose image was changed."""
+    other = live_pod(running(at(0)), phase="Running", **metadata)
+    other["spec"]["containers"][0]["image"] = "mirror/own:1"
+    return other
+
+
+def test_a_pod_that_executes_something_else_is_reported_at_once() -> None:
+    planned = plan(view(changed()), memory())
+    progress = remembered(planned).progress
+    assert progress is not None
+    assert (progress.phase, progress.reason, progress.is_warning) == (Phase.PENDING, Reason.POD_CHANGED, True)
+    assert "image 'mirror/own:1' instead of 'registry/own:1'" in progress.message
+    assert Command.WRITE in planned.commands
+
+
+def test_a_running_pod_whose_image_is_changed_is_taken_at_once_and_then_reported() -> None:
+    known = replace(memory(), announced="pod-a")
+    planned = plan(view(changed()), known)
+    signal = remembered(planned).signal
+    assert signal is not None
+    assert (signal.doing, signal.pod_uid) == (Doing.TAKEN, "pod-a")
+    progress = remembered(plan(view(changed()), replace(remembered(planned), announced="", signal=None))).progress
+    assert progress is not None
+    assert progress.reason is Reason.POD_CHANGED
+
+
+def test_a_pod_that_executes_something_else_does_not_hide_one_that_runs() -> None:
+    progress = remembered(plan(view(STARTED, changed(uid="pod-b")), replace(memory(), announced="pod-a"))).progress
+    assert progress is not None
+    assert progress.reason is Reason.RUNNING
+
+
+def test_nothing_is_said_of_a_job_that_has_not_been_started() -> None:
+    """The launcher says what prevents it, and that must last."""
+    held = live_job()
+    held["spec"]["parallelism"] = NOT_STARTED
+    refused = trim_run(live_run(reason="PodRejected", message="the start of the Job was not admitted"))
+    seen = view(job=kept(trim_job(held)), run=refused)
+    planned = plan(seen, memory())
+    for now in (0.0, 30.0, 300.0):
+        planned = plan(replace(seen, now=now), remembered(planned))
+        assert Command.WRITE not in planned.commands
