@@ -19,6 +19,7 @@ from pathlib import Path
 from benchmarks.processes import Launch, Process, free_port, listens, serve, serves_temporal
 from benchmarks.temporal_postgresql import Database, temporal_database
 from inferrun.temporal.connection import ATTRIBUTES
+from tools.devcluster.binaries import chosen_temporal
 from tools.devcluster.components import GO_RUNTIME
 
 TOKEN = "benchmark"
@@ -64,11 +65,13 @@ def control_plane(
     binaries: Path,
     controller_requests: int = 20,
     postgresql: bool = False,
+    newer_temporal: bool = False,
     memory_limit: str = GO_RUNTIME["GOMEMLIMIT"],
 ) -> Iterator[ControlPlane]:
     """Start the servers, with their data in `folder`, and stop them at the end of the block.
 
-    With `postgresql`, Temporal is the deployed server on PostgreSQL rather than the development server. A server that comes near to
+    With `postgresql`, Temporal is the deployed server on PostgreSQL rather than the development server; with `newer_temporal`, the
+    development server is that whose workflows can be paused. A server that comes near to
     its `memory_limit` collects garbage all the time.
     `controller_requests` limits the requests per second of the controller manager; 20 is its default.
     """
@@ -92,7 +95,8 @@ def control_plane(
             metrics = free_port()
             if database:
                 return database.launch(folder, port, metrics)
-            return Launch(_temporal(folder, binaries, port, metrics), serves_temporal(port))
+            program = chosen_temporal(binaries / "temporal", is_newer=newer_temporal)
+            return Launch(_temporal(folder, program, port, metrics), serves_temporal(port))
 
         temporal = up("temporal", temporal_server)
         etcd = up("etcd", lambda port: Launch(_etcd(folder, port, free_port()), listens(port)))
@@ -130,7 +134,7 @@ def _check(binaries: Path) -> None:
         raise MissingPrograms(f"{', '.join(missing)} not found; to install them, run `make cluster`")
 
 
-def _temporal(folder: Path, binaries: Path, port: int, metrics: int) -> list[str]:
+def _temporal(folder: Path, program: Path, port: int, metrics: int) -> list[str]:
     """The pragmas are those of the development cluster; without them, the server itself would be the bottleneck.
 
     The development server reads the registered search attributes from its database for every request, so that new ones are known
@@ -152,7 +156,7 @@ def _temporal(folder: Path, binaries: Path, port: int, metrics: int) -> list[str
         flags += ["--search-attribute", f"{attribute.name}=Keyword"]
     storage = ["--db-filename", str(folder / "temporal.db"), "--sqlite-pragma", "journal_mode=WAL"]
     return [
-        str(binaries / "temporal"),
+        str(program),
         "server",
         "start-dev",
         *flags,

@@ -17,6 +17,7 @@ from benchmarks.processes import Launch, serve, serves_temporal
 from tests.workflow.sandbox import sandboxed_plugin
 from tests.workflow.stage import Staged
 from tests.workflow.time_skipping import ServerMissing, server_program
+from tools.devcluster.binaries import chosen_temporal
 
 START_SECONDS = 60
 
@@ -56,7 +57,7 @@ def temporal_program() -> Path:
 @pytest.fixture(scope="session")
 def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a dev server that lives as long as the tests."""
-    command = [str(temporal_program()), "server", "start-dev", "--headless", "--log-level", "error"]
+    command = [str(chosen_temporal(temporal_program())), "server", "start-dev", "--headless", "--log-level", "error"]
     limits = {"limit.historyCount.suggestContinueAsNew": CONTINUE_AS_NEW_AFTER, **VISIBILITY_LIMITS}
     for name, value in limits.items():
         command += ["--dynamic-config-value", f"{name}={value}"]

@@ -106,6 +106,10 @@ TEMPORAL = GoModule(
     cost=210,
 )
 MODULES = (PAUSE, KUBERNETES, TEMPORAL)
+TEMPORAL_NEXT = replace(TEMPORAL, name="temporal-next", targets=(("temporal", "."),), cost=330)
+"""A newer server, whose workflows can be paused; our own program around it has the CLI's `server start-dev`. With the variable
+INFERRUN_TEMPORAL=next, the cluster and the tests use it instead of the other one.
+"""
 TEMPORAL_SERVER = replace(
     TEMPORAL,
     targets=(
@@ -138,6 +142,13 @@ COLLECTOR = GoModule(name="collector", targets=(("collector", "."),), cost=120)
 """An OpenTelemetry collector, for the tests of traces only."""
 KSTATUS = GoModule(name="kstatus", targets=(("kstatus", "."),), cost=25)
 """What Flux concludes from an object, for the tests of definitions and statuses only."""
+
+
+def chosen_temporal(older: Path, *, is_newer: bool = False, layout: Layout = LAYOUT) -> Path:
+    """The program that starts a development server of Temporal: `older`, unless the newer one is asked for."""
+    if is_newer or os.environ.get("INFERRUN_TEMPORAL") == "next":
+        return program_dir(TEMPORAL_NEXT, layout=layout) / "temporal"
+    return older
 
 
 def module_folder(module: GoModule, path: str) -> Path:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import binaries
 from .certificates import kubeconfig
 from .layout import (
     ADDRESS,
@@ -383,11 +384,13 @@ def temporal(layout: Layout) -> Component:
     """The development server works on loopback only, because its services connect to each other there; the network rules
     forward connections from the bridge's address. With a write-ahead log and synchronous=NORMAL it runs two to four times as
     many workflows per second, and loses nothing when it is killed."""
-    data = layout.cluster / "temporal"
+    data, older = layout.cluster / "temporal", layout.programs / "temporal"
+    program = binaries.chosen_temporal(older, layout=layout)
+    database = data / ("temporal.db" if program == older else "temporal-next.db")  # neither reads that of the other
     command = (
-        *(str(layout.programs / "temporal"), "server", "start-dev"),
+        *(str(program), "server", "start-dev"),
         *_flags(port=PORTS.temporal, ui_port=PORTS.temporal_ui, metrics_port=PORTS.temporal_metrics),
-        *_flags(db_filename=data / "temporal.db", log_level="warn"),
+        *_flags(db_filename=database, log_level="warn"),
         *("--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"),
     )
     return Component(

@@ -22,6 +22,11 @@ def provide() -> None:
     """Install what is missing. What this machine cannot run is named, and the tests that need it are skipped."""
     if binaries.missing(_OF_OBJECTS):
         _provide_object_servers()
+    if binaries.missing((binaries.TEMPORAL_NEXT,)):
+        try:
+            binaries.build_missing(modules=(binaries.TEMPORAL_NEXT,))
+        except DevClusterError as error:
+            info(f"the tests of paused workflows are skipped: {error}")
     if not azurite_command():
         _provide_azurite()
     if not llama_python().exists():

@@ -32,6 +32,7 @@ from operator_shim.workflows import RunWorkflows
 from tests.definitions import install_definitions
 from tests.integration.conftest import CLUSTER_FILES
 from tests.integration.shim.gateway import Gateway, gateway
+from tools.devcluster.binaries import chosen_temporal
 
 INSTALLATION = "shim-tests"
 
@@ -42,7 +43,8 @@ StartShim = Callable[..., AbstractAsyncContextManager[Shim]]
 @pytest.fixture
 def other_temporal(tmp_path: Path) -> Iterator[str]:
     """The address of a Temporal server with an empty database."""
-    command = [str(CLUSTER_FILES / "bin" / "temporal"), "server", "start-dev", "--headless", "--log-level", "error"]
+    server = chosen_temporal(CLUSTER_FILES / "bin" / "temporal")
+    command = [str(server), "server", "start-dev", "--headless", "--log-level", "error"]
 
     def at(port: int) -> Launch:
         return Launch([*command, "--ip", "127.0.0.1", "--port", str(port)], serves_temporal(port))
