@@ -7,11 +7,13 @@ for earlier ones. Any program can execute a workflow of that type and id with an
 """
 
 import asyncio
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
@@ -19,19 +21,24 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.submitting.child_runs import mismatched, status_of
 from control.temporal_calls import decode_foreign, ignore_not_found, read_run
-from inferrun.names import run_workflow_id
+from inferrun.names import run_workflow_id, submitted_run_name
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
 from inferrun.temporal.executions import CLOSED, Execution, list_executions
 from inferrun.timestamps import rfc3339
-from workflows.messages import RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
+from workflows.messages import REQUEST_MEMO, RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
 
 PAUSE_SECONDS = 1.0
 """Between two requests. The first one after a pause does not wait."""
 
 IDS_LIMIT = 100
 """Workflow ids in a request; each has at most 1,000 characters."""
+
+FILTERABLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f'\"\\?]*")
+"""Workflow ids that a list filter finds. No literal finds one with a backslash, a double quote, a control character, or an
+apostrophe at an end: the filter's parser takes escapes away, and what follows it adds others. On PostgreSQL, a question mark in
+a literal is taken for a parameter, and every request fails (server 1.29.1)."""
 
 Executions = Mapping[str, list[Execution]]
 """By workflow id, the latest first."""
@@ -67,29 +74,31 @@ class SubmissionHistory:
 
     async def find_deleted(self, namespace: str, name: str, *, since: datetime) -> SubmissionStatus | None:
         """The end of a run of that name, which is gone, by the workflows that have been started for it since; None without any."""
-        prefix = run_workflow_id(RunRef(namespace=namespace, name=name, uid=""))
-        query = (
-            f"WorkflowType = '{RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}' "
-            f"AND WorkflowId STARTS_WITH '{prefix}' AND StartTime >= '{rfc3339(since)}'"
-        )
         gone = None
         with _ignore_refusal():
-            async for execution in list_executions(self._temporal, query):
-                run = await read_run(execution, installation=self._installation)
-                if run is None or run.name != name:
-                    continue
+            async for execution, run in self._of_runs(namespace, name, also=f"AND StartTime >= '{rfc3339(since)}'"):
                 gone = status_of(run, None)
-                result = None if execution.is_open else await self._result(execution.id, execution.run_id)
-                if result is not None:
+                if (result := await self._result(execution)) is not None:
                     return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return gone
+
+    async def _of_runs(self, namespace: str, name: str, *, also: str = "") -> AsyncIterator[tuple[Execution, RunRef]]:
+        """The workflows that have executed runs of that name, and these runs."""
+        prefix = run_workflow_id(RunRef(namespace=namespace, name=name, uid=""))
+        ours = f"WorkflowType = '{RUN_WORKFLOW}' AND TaskQueue = '{self._task_queue}'"
+        async for execution in list_executions(self._temporal, f"{ours} AND WorkflowId STARTS_WITH '{prefix}' {also}"):
+            run = await read_run(execution, installation=self._installation)
+            if run is not None and run.name == name:
+                yield execution, run
 
     async def find(self, request: SubmitInput) -> SubmissionStatus | None:
         """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
         workflow_id = request.workflow_id
         with _ignore_refusal():
+            if not FILTERABLE_ID.fullmatch(workflow_id):
+                return await self._find_by_run(request)
             for execution in await self._closed(workflow_id):
-                result = await self._result(workflow_id, execution.run_id)
+                result = await self._result(execution)
                 if result is None:
                     continue
                 if await self._request_hash(workflow_id, execution.run_id) != request.submission.request_hash:
@@ -97,6 +106,22 @@ class SubmissionHistory:
                 run = RunRef(namespace=result.namespace, name=result.name, uid=result.uid)
                 return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return None
+
+    async def _find_by_run(self, request: SubmitInput) -> SubmissionStatus | None:
+        """The same by the workflow of the run: its id has a digest of the submission's, its memo the request's hash."""
+        await self._take_turn()
+        wanted, name = request.submission, submitted_run_name(request.workflow_id)
+        async for execution, run in self._of_runs(wanted.namespace, name):
+            if (result := await self._result(execution)) is None:
+                continue
+            if (await execution.memo()).get(REQUEST_MEMO) not in (None, wanted.request_hash):
+                return mismatched(request.workflow_id)
+            return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
+        return None
+
+    async def _take_turn(self) -> None:
+        await self._turn.acquire()
+        asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._turn.release)
 
     async def _closed(self, workflow_id: str) -> list[Execution]:
         if len(self._batch.ids) >= IDS_LIMIT:
@@ -108,12 +133,10 @@ class SubmissionHistory:
         return (await asyncio.shield(batch.answer)).get(workflow_id, [])
 
     async def _list(self, batch: _Batch) -> Executions:
-        await self._turn.acquire()
-        asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._turn.release)
+        await self._take_turn()
         if batch is self._batch:
             self._batch = _Batch()  # ids that arrive from now on are asked for next
-        escaped = (one.replace("\\", "\\\\").replace("'", "\\'") for one in sorted(batch.ids))
-        ids = ", ".join(f"'{one}'" for one in escaped)
+        ids = ", ".join(f"'{one}'" for one in sorted(batch.ids))
         query = f"WorkflowType = '{WORKFLOW_TYPE}' AND {CLOSED} AND WorkflowId IN ({ids})"
         found: dict[str, list[Execution]] = defaultdict(list)
         async for execution in list_executions(self._temporal, query):
@@ -121,9 +144,11 @@ class SubmissionHistory:
                 found[execution.id].append(execution)
         return found
 
-    async def _result(self, workflow_id: str, run_id: str) -> RunResult | None:
-        """The result of a closed execution, also of one whose run failed; None if it closed in any other way."""
-        handle = self._temporal.get_workflow_handle(workflow_id, run_id=run_id, result_type=RunResult)
+    async def _result(self, execution: Execution) -> RunResult | None:
+        """The result of an execution, also of one whose run failed; None if it is open, or closed in any other way."""
+        if execution.is_open:
+            return None
+        handle = self._temporal.get_workflow_handle(execution.id, run_id=execution.run_id, result_type=RunResult)
         try:
             with ignore_not_found():
                 result: RunResult | None = await handle.result(follow_runs=False)

@@ -10,8 +10,8 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.submitting.submission_history import SubmissionHistory
-from inferrun.names import run_workflow_id
+from activities.submitting.submission_history import FILTERABLE_ID, SubmissionHistory
+from inferrun.names import run_workflow_id, submitted_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
@@ -82,14 +82,15 @@ class EndedRun:
         return result_for(given, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
 
 
-async def execute(client: Client, queue: str, run: RunRef, *, ends: bool) -> None:
+async def execute(client: Client, queue: str, run: RunRef, *, ends: bool, request: str | None = None) -> None:
     """Start the run's workflow; one that does not end has no worker."""
+    memo = {"installation": INSTALLATION.id, "run": run} | ({} if request is None else {messages.REQUEST_MEMO: request})
     started = await client.start_workflow(
         messages.RUN_WORKFLOW,
         run,
         id=run_workflow_id(run),
         task_queue=queue,
-        memo={"installation": INSTALLATION.id, "run": run},
+        memo=memo,
     )
     if ends:
         runner = UnsandboxedWorkflowRunner()
@@ -115,3 +116,53 @@ async def test_a_run_that_an_earlier_try_created_is_found_after_its_deletion(
     later = datetime.now(UTC) + timedelta(minutes=1)
     assert await history.find_deleted("team", run.name, since=later) is None
     assert await history.find_deleted("other", run.name, since=since) is None
+
+
+@pytest.mark.parametrize(
+    "workflow_id",
+    [
+        "corp\\anna",
+        "end'",
+        "'start",
+        'say "hi"',
+        '"',
+        "\\",
+        "a\tb\nc",
+        "o'brien",
+        "''",
+        "x" * 300 + "\\",
+        "%_\\'",
+        "ü\\",
+        "why?",
+    ],
+)
+async def test_the_run_of_a_submission_is_found_whatever_its_id(
+    temporal: Client, task_queue: str, workflow_id: str
+) -> None:
+    """No literal of a list filter finds a workflow with such an id."""
+    workflow_id = f"{workflow_id}{task_queue}{workflow_id}"
+    asked = again(workflow_id)
+    run = RunRef(namespace="team", name=submitted_run_name(workflow_id), uid=f"uid-{task_queue}")
+    history = history_of(temporal, task_queue)
+    assert await history.find(asked) is None
+    await execute(temporal, task_queue, run, ends=True, request=asked.submission.request_hash)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (found := await history.find(asked)) is None:
+        assert time.monotonic() < deadline, "the workflow is not listed"
+    assert (found.standing, found.run) == (SubmissionState.ENDED, run)
+    other = parse_submission({**REQUEST, "timeoutSeconds": 5})
+    mismatch = await history.find(SubmitInput(submission=other, workflow_id=workflow_id))
+    assert mismatch is not None
+    assert mismatch.reason is Reason.REQUEST_MISMATCH
+
+
+async def test_the_ids_in_a_list_filter_are_those_that_it_finds(temporal: Client, task_queue: str) -> None:
+    characters = [one for one in (*map(chr, range(1, 128)), "é", "😀", "\u2028") if FILTERABLE_ID.fullmatch(one)]
+    ids = [f"{start}{task_queue}{end}" for one in characters for start, end in ((one, ""), ("", one), ("", f"{one}b"))]
+    for one in ids:
+        await (await temporal.start_workflow("Theirs", id=one, task_queue=task_queue)).terminate()
+    literals, deadline = ", ".join(f"'{one}'" for one in ids), time.monotonic() + WAIT_SECONDS
+    while missing := set(ids) - {one.id async for one in temporal.list_workflows(f"WorkflowId IN ({literals})")}:
+        assert time.monotonic() < deadline, missing
+        await asyncio.sleep(0.2)
+    assert len(characters) > 90
