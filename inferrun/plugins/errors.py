@@ -90,6 +90,14 @@ class FaultKind(StrEnum):
     SERVER_ERROR = "server_error"
     """The server failed without a reason that concerns all requests, such as 500. A single record may be the reason."""
 
+    NOT_SERVED = "not_served"
+    """The server does not know the model or the address, such as 404. It may be away for a moment: a gateway answers like this
+    while no worker has the model. A single record may be the reason, for example if it names the model."""
+
+    DENIED = "denied"
+    """The server does not let the client in, such as 401 and 403. If it has answered others, a single record may be the reason, or
+    it passes."""
+
     FAILED = "failed"
     """Neither a retry nor a smaller request helps."""
 

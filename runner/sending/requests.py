@@ -27,7 +27,7 @@ from runner.network.retries import Retries, first_wait_for
 from runner.network.spans import request_span
 from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import Ticket
-from runner.sending.next_step import Part, Server
+from runner.sending.next_step import TOGETHER_SECONDS, Part, Server
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.slots import Slots
 
@@ -78,6 +78,13 @@ class Requests:
         self._candidates: list[Batch] = []
         """Records without a response before any has had one."""
 
+        self._in_flight = set[asyncio.Future[None]]()
+        self._refused = set[Part]()
+        """What is sent again because it had no response."""
+
+        self._none_is_refused = asyncio.Event()
+        self._none_is_refused.set()
+
     @property
     def first_wait(self) -> float:
         """Seconds before the first retry."""
@@ -87,8 +94,9 @@ class Requests:
         """Return the positions of the records that may be in one request, for each request."""
         return self._grouping.groups_of(records) if self._grouping else [range(len(records))]
 
-    async def send(self, batch: Batch) -> Results:
-        """Send a batch when it has a slot and there is room for its predictions. Raises Fault."""
+    async def send(self, part: Part) -> Results:
+        """Send a part when it has a slot and there is room for its predictions. Raises Fault."""
+        batch = part.batch
         if len(batch) > self.sizer.maximum:
             text = f"the server does not survive requests with {len(batch)} records"
             raise Fault(InferenceError(text), kind=FaultKind.TOO_LARGE, was_sent=False)
@@ -99,6 +107,7 @@ class Requests:
             try:
                 if self._window.is_sendable(batch):
                     self._window.note_sent(batch)
+                    part.sent_at = asyncio.get_running_loop().time()
                     return await self._predict(batch, ticket)
             finally:
                 self.slots.release()
@@ -107,12 +116,50 @@ class Requests:
         """Send the example. Raises a transient Fault if it fails: it succeeded before, so the server is the reason."""
         await self.slots.acquire(priority)
         try:
-            await self._predict(example)
-        except Fault as fault:
-            kind = fault.kind if fault.is_transient else FaultKind.UNAVAILABLE
-            raise Fault(fault.error, kind=kind, retry_after=fault.retry_after, was_sent=False) from fault
+            await self._predict_example(example)
         finally:
             self.slots.release()
+
+    async def confirm(self, part: Part, example: Batch | None) -> Results:
+        """Send a part while nothing else is in flight, right after the example if there is one. Raises Fault, as `send_example`.
+
+        First the requests that the server did not admit are sent again: if it does not because of this part, they would have to
+        wait longer. Parts that wait for this are sent one after the other.
+        """
+        if self._refused:
+            self._on_note(
+                f"the server admits nothing since record {part.batch.first} failed; the others are sent again first"
+            )
+            await self._none_is_refused.wait()
+            self._on_note("")
+        async with self.slots.alone():
+            if not part.is_explained_by_outage:
+                if example is not None:
+                    await self._predict_example(example)
+                part.sent_at = asyncio.get_running_loop().time()
+                return await self._predict(part.batch)
+        part.is_to_confirm = False
+        if example is not None:
+            await self.send_example(example, priority=part.batch.first)
+        return await self.send(part)
+
+    async def settle(self) -> None:
+        """Wait until it is known which requests failed together with one that has just failed."""
+        if self._in_flight:
+            await asyncio.wait(list(self._in_flight), timeout=TOGETHER_SECONDS)
+
+    def note_outcome(self, part: Part, *, is_refused: bool) -> None:
+        """Note whether a part is sent again because it had no response."""
+        (self._refused.add if is_refused else self._refused.discard)(part)
+        (self._none_is_refused.clear if self._refused else self._none_is_refused.set)()
+
+    async def _predict_example(self, example: Batch) -> None:
+        try:
+            await self._predict(example)
+        except Fault as fault:
+            self.server.example_failed_at = asyncio.get_running_loop().time()
+            kind = fault.kind if fault.is_transient else FaultKind.UNAVAILABLE
+            raise Fault(fault.error, kind=kind, retry_after=fault.retry_after, was_sent=False) from fault
 
     @asynccontextmanager
     async def alone(self, part: Part) -> AsyncIterator[None]:
@@ -147,7 +194,7 @@ class Requests:
             await self._prove()
         else:
             was_up = await self._prove(fewest=_FEWEST_EXAMPLES, most=_MOST_EXAMPLES)
-            part.was_up |= was_up and part.failures[-1].is_loss
+            part.was_up |= was_up and part.failures[-1].may_be_loss
         return await self._predict(part.batch)
 
     async def _prove(self, *, fewest: int = 1, most: int = 1) -> bool:
@@ -180,6 +227,8 @@ class Requests:
         """Send a request. Without a ticket, it says nothing about the speed of the server."""
         loop = asyncio.get_running_loop()
         started, is_sent, is_answered = loop.time(), True, False
+        end = loop.create_future()
+        self._in_flight.add(end)
         try:
             with request_span(batch):
                 results = await self._model.predict(batch)
@@ -199,6 +248,8 @@ class Requests:
                     raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
         finally:
+            self._in_flight.discard(end)
+            end.set_result(None)
             if is_sent:
                 self.ended += 1
                 self.failed += not is_answered

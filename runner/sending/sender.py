@@ -5,7 +5,7 @@ A request that waits for a retry occupies no slot. Retries have priority over la
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from inferrun.plugins import (
     join_results,
 )
 from runner.sending.error_budget import ErrorBudget
-from runner.sending.next_step import IN_DOUBT, Lost, NextStep, Part, next_step
+from runner.sending.next_step import IN_DOUBT, Joined, Lost, NextStep, Part, next_step
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.requests import Requests
@@ -83,6 +83,9 @@ class Sender:
         self._budget = budget
         self._recall = recall
         self._rejected_in_total = 0
+        self._divided_batches = set[int]()
+        """The first records of batches that were divided and are not settled yet."""
+
         self._groups = 1
         """How many groups the latest batch had of which each needs requests of its own."""
 
@@ -148,7 +151,8 @@ class Sender:
                 step = next_step(part)
                 cause = outcome if step is NextStep.DIVIDE and outcome.kind is FaultKind.REJECTED else None
                 match step:
-                    case NextStep.SEND:
+                    case NextStep.SEND | NextStep.CONFIRM:
+                        part.is_to_confirm |= step is NextStep.CONFIRM
                         parts.appendleft(part)
                     case NextStep.SEND_LATER:
                         later.append(part)
@@ -156,23 +160,20 @@ class Sender:
                         await search.enter_async_context(self.requests.alone(part))
                         parts.appendleft(part)
                     case NextStep.DIVIDE:
+                        self._divided_batches.add(batch.first)
                         parts.extendleft(reversed(self._divided(part, outcome)))
                     case NextStep.BLAME:
-                        found[first] = self._blamed(outcome)
+                        found[first] = self._blamed(outcome, is_confirmed=part.is_to_confirm and len(part.failures) > 1)
                         rest = batch.part(stop - batch.first, len(batch))
-                        is_all = len(rest) == sum(len(one.batch) for one in parts if not one.is_alone)
+                        is_left = not later and all(one.batch.first >= stop and not one.is_alone for one in parts)
+                        is_all = is_left and len(rest) == sum(len(one.batch) for one in parts)
                         is_short = 0 < len(rest) <= min(_JOINED * (first - blamed_until), self.sizer.rows)
                         parts = deque([Part(rest, self._server)]) if is_all and is_short else parts
                         blamed_until = stop
                     case NextStep.FAIL:
                         raise outcome.error from outcome
-        in_order = [results for _, results in sorted(found.items())]
-        results = in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
-        errors = {
-            at: one if one.code == NOT_SENT else replace(one, attempts=attempts[batch.first + at])
-            for at, one in results.errors.items()
-        }
-        return replace(results, errors=errors) if errors else results
+        self._divided_batches.discard(batch.first)
+        return _joined(found, attempts, first=batch.first)
 
     async def _try(self, part: Part) -> Results | Fault:
         """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
@@ -180,39 +181,59 @@ class Sender:
         try:
             if part.is_alone:
                 results = await requests.send_alone(part)
+            elif part.is_to_confirm:
+                results = await requests.confirm(part, example)
             else:
                 if example is not None:
                     await requests.send_example(example, priority=part.batch.first)
-                results = await requests.send(part.batch)
+                results = await requests.send(part)
         except Fault as fault:
             is_proven = example is not None or part.is_alone
             now = asyncio.get_running_loop().time()
             part.fail(fault, now=now, is_after_example=is_proven, first_wait=requests.first_wait)
-            if fault.is_transient and not (part.is_alone and part.failures[-1].is_loss):
+            requests.note_outcome(part, is_refused=fault.is_transient and not (part.is_alone or part.is_to_confirm))
+            if part.is_to_wait:
                 await asyncio.sleep(part.wait)
+            elif len(part.batch) <= 2 and not part.is_alone:
+                await requests.settle()
             return fault
+        requests.note_outcome(part, is_refused=False)
+        if part.is_to_confirm and part.failures:
+            self._server.contradict()
         self._check_division(part, results)
         return results
 
     def _divided(self, part: Part, fault: Fault) -> list[Part]:
         batch, size = part.batch, (len(part.batch) + 1) // 2
-        origin: Lost | Fault | None = None
+        origin: Lost | Joined | Fault | None = None
         if part.is_alone and fault.is_transient:
             size = -(-len(batch) // _PARTS)
             origin = Lost(len(batch), -(-len(batch) // size))
         elif fault.kind is FaultKind.TOO_LARGE:
             self.sizer.observe_timeout(len(batch))
             size = min(self.sizer.rows, size)
+        elif part.failures and part.failures[-1].is_shared:
+            origin = Joined(-(-len(batch) // size))
         elif fault.kind in IN_DOUBT and len(batch) == 2:
             origin = fault
-        return [
+        parts = [
             Part(batch.part(start, start + size), self._server, is_alone=part.is_alone, origin=origin)
             for start in range(0, len(batch), size)
         ]
+        if (
+            size == 1 and fault.kind not in IN_DOUBT and not part.is_alone
+        ):  # these need no other request before they are blamed
+            for one in parts:
+                one.is_to_confirm = len(self._divided_batches) > 1 and self._server.is_to_save_requests
+        return parts
 
     def _check_division(self, part: Part, results: Results) -> None:
         """Find out whether the size of the request of which this was a part was the reason why it failed. Raises InferenceError."""
         match part.origin:
+            case Joined() as joined:
+                joined.parts -= 1
+                if not joined.parts:
+                    self._server.contradict()
             case Lost() as lost:
                 lost.parts -= 1
                 if not lost.parts:
@@ -221,12 +242,12 @@ class Sender:
                 if not (results.errors or part.failures) and self._server.add_paired():
                     raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
 
-    def _blamed(self, fault: Fault) -> Results:
+    def _blamed(self, fault: Fault, *, is_confirmed: bool) -> Results:
         """Return the error of a single record that is to blame, unless more are than may fail.
 
         If the contract does not say how many may, a server that seems to reject every record ends the run.
         """
-        self._server.rejections += 1
+        self._server.blame(is_confirmed=is_confirmed)
         self._rejected_in_total += 1
         error = RecordError(code=str(fault.kind), message=str(fault.error))
         if fault.is_transient:
@@ -235,3 +256,14 @@ class Sender:
         if self._server.rejections >= _REJECTIONS_IN_A_ROW and not self._budget.is_limited:
             raise fault.error from fault
         return fault.results or failed(error)
+
+
+def _joined(found: Mapping[int, Results], attempts: Mapping[int, int], *, first: int) -> Results:
+    """Join the results of the parts of a batch, by their first records."""
+    in_order = [results for _, results in sorted(found.items())]
+    results = in_order[0] if len(in_order) == 1 else with_blanks(join_results(in_order))
+    errors = {
+        at: one if one.code == NOT_SENT else replace(one, attempts=attempts[first + at])
+        for at, one in results.errors.items()
+    }
+    return replace(results, errors=errors) if errors else results

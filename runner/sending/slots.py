@@ -54,7 +54,10 @@ class Slots:
         self._successes = 0
         self._occupied = 0
         self._order = count()
-        self._is_closed = False
+        self._turn = asyncio.Lock()
+        self._closed = 0
+        """Callers that are or want to be alone."""
+
         self._is_empty = asyncio.Event()
         self._waiting: list[tuple[int, int, asyncio.Future[Ticket]]] = []
 
@@ -108,15 +111,16 @@ class Slots:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Wait until no slot is occupied, and give out none meanwhile. One caller at a time."""
-        self._is_closed = True
+        """Wait until no slot is occupied, and give out none meanwhile. One caller at a time; those who wait are alone in turn."""
+        self._closed += 1
         try:
-            while self._occupied:
-                self._is_empty.clear()
-                await self._is_empty.wait()
-            yield
+            async with self._turn:
+                while self._occupied:
+                    self._is_empty.clear()
+                    await self._is_empty.wait()
+                yield
         finally:
-            self._is_closed = False
+            self._closed -= 1
             self._fill()
 
     def succeed(self, ticket: Ticket, batch: Batch, results: Results, *, seconds: float) -> None:
@@ -159,7 +163,7 @@ class Slots:
         self._fill()
 
     def _fill(self) -> None:
-        while self._waiting and self._occupied < self.number and not (self._resumption or self._is_closed):
+        while self._waiting and self._occupied < self.number and not (self._resumption or self._closed):
             _, _, turn = heapq.heappop(self._waiting)
             if not turn.done():
                 self._occupied += 1

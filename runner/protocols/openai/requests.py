@@ -110,6 +110,16 @@ def error_body(body: bytes) -> bytes:
         return orjson.dumps(body[:1000].decode(errors="replace"))
 
 
+def model_in(request: bytes) -> str:
+    """Return the model that a request names; empty if it names none."""
+    try:
+        found = orjson.loads(request)
+    except ValueError:
+        return ""
+    model = found.get("model") if isinstance(found, dict) else None
+    return one_line(model, limit=_REASON_CHARACTERS) if isinstance(model, str) else ""
+
+
 def reason_of(body: bytes, *, request: bytes) -> str:
     """Return what a server says about why it fails a request, on one line; empty if it says nothing that is known how to read.
 

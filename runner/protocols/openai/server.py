@@ -7,10 +7,10 @@ from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_o
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer
 from runner.network.retries import with_retries
-from runner.protocols.openai.requests import reason_of
+from runner.protocols.openai.requests import model_in, reason_of
 
 _NO_ACCESS = frozenset({401, 403, 301, 302, 303, 307, 308})
-"""No request can succeed: the server requires credentials, or has another address."""
+"""The server requires credentials, or has another address. No request can succeed, unless others are answered."""
 
 
 class RequestServer:
@@ -24,7 +24,7 @@ class RequestServer:
         await with_retries(self._list_models, budget=self._server.limits.retry_seconds)
 
     async def post(self, path: str, body: bytes, *, in_place: Callable[[Response], Records]) -> Response:
-        """Post a body and return the response, which is a success. Raises Fault, and InferenceError if no request can succeed.
+        """Post a body and return the response, which is a success. Raises Fault.
 
         `in_place` returns what is stored in place of the prediction of a record that is rejected.
         """
@@ -47,19 +47,32 @@ class RequestServer:
 
     def _rejection(self, path: str, body: bytes, response: Response, in_place: Callable[[Response], Records]) -> Fault:
         status = response.status
-        self._check_access(response)
         reason = reason_of(response.body, request=body)
         said = f": {reason}" if reason else f" with {size_of(response.body)}"
         error = InferenceError(f"{self._target(path)} returned {status}{said}")
         kind = kind_of_status(status)
-        if kind is FaultKind.FAILED:
-            kind = FaultKind.SERVER_ERROR if status >= 500 else FaultKind.REJECTED  # such as 404 for a model
+        if status in _NO_ACCESS:
+            kind, error = FaultKind.DENIED, self._no_access(response)
+        elif (
+            kind is FaultKind.FAILED and status < 500
+        ):  # such as 404: the server, or the model that the record names, is away
+            model = model_in(body)
+            kind, said = (
+                FaultKind.NOT_SERVED,
+                f"{said}; check that {f'model {model!r}' if model else 'the address'} is served",
+            )
+            error = InferenceError(f"{self._target(path)} returned {status}{said}")
+        elif kind is FaultKind.FAILED:
+            kind = FaultKind.SERVER_ERROR
         results = Results(in_place(response), {0: RecordError(f"http_{status}", str(error))})
         return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
 
     def _check_access(self, response: Response) -> None:
         if response.status in _NO_ACCESS:
-            raise InferenceError(str(self._server.failed(response.status, response.body)), is_retryable=False)
+            raise self._no_access(response)
+
+    def _no_access(self, response: Response) -> InferenceError:
+        return InferenceError(str(self._server.failed(response.status, response.body)), is_retryable=False)
 
     def _target(self, path: str) -> str:
         return f"{self._server.target}{path.partition('?')[0]}"

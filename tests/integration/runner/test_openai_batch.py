@@ -157,13 +157,34 @@ async def test_a_server_that_rejects_every_request_ends_the_run_with_its_reason(
     machine: Machine, llm: OpenAiServer
 ) -> None:
     async def reject(_: web.Request) -> web.StreamResponse:
-        return web.json_response({"error": {"message": "The model `tiny` does not exist"}}, status=404)
+        return web.json_response({"error": {"message": "messages: a list is required"}}, status=400)
 
     llm.before = reject
     ended = await machine.pod(**SMALL)
     assert ended.code == 4
     assert ended.message.startswith("all 300 records failed: ")
-    assert "/v1/chat/completions returned 404: The model `tiny` does not exist" in ended.message
+    assert "/v1/chat/completions returned 400: messages: a list is required" in ended.message
+
+
+async def test_a_model_that_is_not_served_fails_only_the_requests_that_name_it(
+    machine: Machine, s3: S3Server, llm: OpenAiServer
+) -> None:
+    given = [json.loads(line) for line in batch_file().splitlines()]
+    other = {0, 1, 2, 17, 150, 299}
+    for index in other:
+        given[index]["body"]["model"] = "huge"
+    (s3.bucket / "in" / "batch.jsonl").write_text("".join(json.dumps(one) + "\n" for one in given))
+    machine.contract["kserve"].pop("modelName", None)
+
+    async def reject(sent: web.Request) -> web.StreamResponse | None:
+        if json.loads(await sent.read())["model"] == "tiny":
+            return None
+        return web.json_response({"error": {"message": "The model does not exist"}}, status=404)
+
+    llm.before = reject
+    ended = await machine.pod(**SMALL, INFERRUN_RETRY_SECONDS="10")
+    assert ended.code == 0, ended.message
+    assert {one["custom_id"] for one in objects(s3, "errors")} == {f"request-{index}" for index in other}
 
 
 async def test_a_missing_object_is_reported_with_what_exists(machine: Machine, s3: S3Server) -> None:

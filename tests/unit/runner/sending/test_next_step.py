@@ -37,6 +37,7 @@ class Requests:
         retry_after: float | None = None,
         is_after_example: bool = False,
     ) -> None:
+        self.part.sent_at = self.now
         self.now += 1
         fault = Fault(InferenceError("test"), kind=kind, was_sent=was_sent, retry_after=retry_after)
         if kind is FaultKind.LOST and self.server.cut_off_at is None:
@@ -82,16 +83,40 @@ def step(expected: NextStep) -> Event:
     return check
 
 
+def another_fails(kind: FaultKind, *, seconds: float) -> Event:
+    """Another request fails so long after the latest failure, before which it was sent."""
+
+    def fail(one: Requests) -> None:
+        other = Part(batch([5], first=50), one.server)
+        other.sent_at = one.now - 0.1
+        fault = Fault(InferenceError("test"), kind=kind)
+        other.fail(fault, now=one.now + seconds, is_after_example=False, first_wait=0.5)
+
+    return fail
+
+
+def confirms(one: Requests) -> None:
+    one.server.blame(is_confirmed=True)
+
+
+def contradicts(one: Requests) -> None:
+    one.server.contradict()
+
+
+def confirm(one: Requests) -> None:
+    step(NextStep.CONFIRM)(one)
+    one.part.is_to_confirm = True
+
+
+CONFIRM: Event = confirm
 SEND, ALONE, DIVIDE = step(NextStep.SEND), step(NextStep.SEND_ALONE), step(NextStep.DIVIDE)
 BLAME, FAIL = step(NextStep.BLAME), step(NextStep.FAIL)
 ANSWERS = Requests.answer
 LOST, TIMES_OUT, BUSY = fails(FaultKind.LOST), fails(FaultKind.TIMEOUT), fails(FaultKind.BUSY)
 AWAY = fails(FaultKind.UNAVAILABLE, was_sent=False)
+NOT_SERVED, DENIED = fails(FaultKind.NOT_SERVED), fails(FaultKind.DENIED)
 ASKS_TO_WAIT = fails(FaultKind.BUSY, retry_after=1.0)
-BLAMED_ALONE = {
-    "is not blamed for a server that is away": AWAY,
-    "is not blamed if a proxy asks to wait": fails(FaultKind.UNAVAILABLE, retry_after=1.0),
-}
+BLAMED_ALONE = {"is not blamed for a server that is away": AWAY}
 
 CASES: dict[str, tuple[Requests, list[Event]]] = {
     **{
@@ -107,14 +132,69 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
         f"{kind} is blamed on a record only after another one had a valid response": (
             Requests(),
             [
-                *(fails(kind), SEND, needs_example),
+                *(fails(kind), CONFIRM, needs_example),
                 *(AWAY, SEND, needs_example),  # the example has no valid response, either
-                *(fails(kind), SEND, needs_example),
                 *(fails(kind, example=True), BLAME),
             ],
         )
         for kind in DOUBTFUL
     },
+    **{
+        f"{kind} of a record is confirmed if another request fails at the same time": (
+            Requests(has_example=False),
+            [*(fails(kind), another_fails(kind, seconds=0.5)), *(CONFIRM, needs_none, fails(kind), BLAME)],
+        )
+        for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)
+    },
+    **{
+        f"{kind} is the fault of the record if others failed {what}": (Requests(), [fails(kind), other, BLAME])
+        for kind in (FaultKind.REJECTED, FaultKind.TOO_LARGE)
+        for what, other in {
+            "long after it": another_fails(kind, seconds=2.5),
+            "in another way": another_fails(FaultKind.INVALID, seconds=0.5),
+        }.items()
+    },
+    "if many failed alone as before, a shared failure is believed": (
+        Requests(),
+        [*[confirms] * 33, fails(FaultKind.REJECTED), another_fails(FaultKind.REJECTED, seconds=0.5), BLAME],
+    ),
+    "once one was answered alone that had failed, no shared failure is believed": (
+        Requests(),
+        [
+            *[confirms] * 33,
+            contradicts,
+            fails(FaultKind.REJECTED),
+            another_fails(FaultKind.REJECTED, seconds=0.5),
+            CONFIRM,
+        ],
+    ),
+    "a model that is away is waited for": (
+        Requests(),
+        [*[NOT_SERVED, SEND, needs_none] * 5, ANSWERS, NOT_SERVED, CONFIRM, needs_example],
+    ),
+    "a model that is away for good ends the attempt": (
+        Requests(),
+        [NOT_SERVED, SEND, passes(60), NOT_SERVED, CONFIRM, needs_example, AWAY, FAIL],
+    ),
+    "a record is blamed for naming another model right after the example was answered": (
+        Requests(),
+        [
+            NOT_SERVED,
+            SEND,
+            ANSWERS,
+            NOT_SERVED,
+            CONFIRM,
+            needs_example,
+            fails(FaultKind.NOT_SERVED, example=True),
+            BLAME,
+        ],
+    ),
+    "before any response a model that is not served ends the attempt in the end": (
+        Requests(has_example=False),
+        [*[NOT_SERVED, SEND] * 9, passes(60), NOT_SERVED, FAIL],
+    ),
+    "before any response a server that denies access ends the attempt": (Requests(has_example=False), [DENIED, FAIL]),
+    "later it is sent again": (Requests(), [DENIED, SEND, ANSWERS, DENIED, CONFIRM]),
     "a batch that is lost twice with everything in flight is sent alone": (
         Requests(),
         [ANSWERS, LOST, SEND, ANSWERS, LOST, ALONE],
@@ -168,6 +248,10 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
         f"a record alone {what}": (Requests(), [is_alone, *[LOST, SEND, *[event, SEND] * 5] * 2, LOST, BLAME])
         for what, event in BLAMED_ALONE.items()
     },
+    "a record alone is blamed even if a proxy asks to wait": (
+        Requests(),
+        [is_alone, *[fails(FaultKind.BUSY, retry_after=1.0), SEND] * 2, fails(FaultKind.BUSY, retry_after=1.0), BLAME],
+    ),
     "three timeouts of a server that is up are enough": (
         Requests(),
         [is_alone, was_up, *[TIMES_OUT, SEND] * 2, TIMES_OUT, BLAME],
