@@ -9,7 +9,7 @@ import logging
 from inferrun import wellknown
 from inferrun.installation import RECORD, join_id, recorded_cluster
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from inferrun.kube.errors import AlreadyExists, Forbidden, NotFound
 from inferrun.kube.namespaces import SERVED_TWICE_FIX, Namespaces
 from inferrun.kube.objects import JOBS, LEASES, NAMESPACES
 
@@ -41,7 +41,7 @@ async def warn_of_others(api: KubeClient, *, watched: Namespaces, installation: 
         try:
             async for job in api.items(JOBS, place, page_size=500, labelSelector=selector):
                 found.setdefault(str(job["metadata"]["labels"][label]), str(job["metadata"]["namespace"]))
-        except KubeError as error:
+        except Exception as error:  # noqa: BLE001 -- nothing depends on it
             fields = {"served": place or "all namespaces", "error": str(error)[:300]}
             logger.warning("whether another installation serves the same namespaces is not known", extra=fields)
     for other, namespace in found.items():

@@ -4,9 +4,10 @@ Every loop of shim and worker that serves more than one object, and every one th
 `surviving` or through `control.work_queue`, which also tries an object again. What is to end the process is raised outside of it.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 
 from temporalio.service import RPCError
@@ -28,11 +29,13 @@ def count_survived(count: Callable[[str], None]) -> None:
 @contextmanager
 def surviving(doing: str, *, about: object = None) -> Iterator[None]:
     """Go on after an error of what is inside. `doing` says what that is, always the same words, because they are a label of a
-    metric; `about` is the run, or the key or the name of another object, that it is done for. A cancellation passes.
+    metric; `about` is the run, or the key or the name of another object, that it is done for. The cancellation of the task passes.
     """
     try:
         yield
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        if is_being_cancelled(error):
+            raise
         fields: dict[str, object] = {} if about is None else {"object": str(about)[:200]}
         with suppress(Exception):  # whatever is wrong with the object may be wrong here
             if isinstance(about, RunRef):
@@ -43,3 +46,32 @@ def surviving(doing: str, *, about: object = None) -> Iterator[None]:
         fields["error"] = f"{type(error).__name__}: {error}"[:500]
         logger.warning("%s failed", doing, exc_info=None if is_expected else error, extra=fields)
         _count.get()(doing)
+
+
+def is_being_cancelled(error: BaseException) -> bool:
+    """Whether it is the cancellation of the task that runs. What awaits another task that was cancelled raises the same: that is an
+    error like any other, and must not end the task silently.
+    """
+    task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
+    return task is not None and task.cancelling() > 0
+
+
+@contextmanager
+def trying_each() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Do something for each of several objects although it fails for one of them: with what it yields around each. At the end, the
+    first error is raised, so that the whole is tried again.
+    """
+    errors: list[BaseException] = []
+
+    @contextmanager
+    def one() -> Iterator[None]:
+        try:
+            yield
+        except (Exception, asyncio.CancelledError) as error:
+            if is_being_cancelled(error):
+                raise
+            errors.append(error)
+
+    yield one
+    if errors:
+        raise errors[0]

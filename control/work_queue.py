@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from control.log_subjects import log_about
 from control.metrics import QUEUE_DEPTH, RECONCILE_DURATION, Metrics
+from control.survival import is_being_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +125,12 @@ class WorkQueue(Generic[K]):
             try:
                 await self._reconcile(key)
                 self._pauses.pop(key, None)
-            except Exception as error:  # noqa: BLE001 -- the boundary that keeps one bad object from affecting the others
+            except (
+                Exception,
+                asyncio.CancelledError,
+            ) as error:  # the boundary that keeps one bad object from affecting the others
+                if is_being_cancelled(error):
+                    raise
                 outcome = "error"
                 pause = self._pauses[key] = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
                 fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}

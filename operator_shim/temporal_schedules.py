@@ -30,6 +30,7 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, TypedSearchAttributes
 from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.service import RPCError
 
 from control.search_attributes import SearchAttributes
 from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found, read_run
@@ -39,7 +40,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import CONFIG
-from inferrun.temporal.executions import describe, unpause_command
+from inferrun.temporal.executions import describe, list_schedules, unpause_command
 from inferrun.timestamps import rfc3339
 from operator_shim.schedule_spec import RunSchedule, spans_of
 
@@ -123,7 +124,7 @@ class TemporalSchedules:
     async def list_owned(self) -> dict[str, RunRef]:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
-        async for item in await self._client.list_schedules(rpc_timeout=timedelta(seconds=SCHEDULE_CALL_SECONDS)):
+        async for item in list_schedules(self._client, page_timeout=timedelta(seconds=SCHEDULE_CALL_SECONDS)):
             run = await read_run(item, installation=self._installation)
             if run is not None:
                 found[item.id] = run
@@ -142,14 +143,15 @@ class TemporalSchedules:
             text = f"its submission is {found.pause}: {unpause_command(workflow_id)}" if found.pause else ""
             state = TimeSubmissionState.PAUSED if text else TimeSubmissionState.UNDER_WAY
             return TimeSubmission(state, message=text)
-        if found.closed_as != "Failed":
-            return TimeSubmission(
-                TimeSubmissionState.STARTED
-            )  # one that is cancelled before it has a run gets one first
-        handle = self._client.get_workflow_handle(workflow_id, result_type=RunResult)
+        if found.closed_as != "Failed":  # one that is cancelled before it has a run gets one first
+            return TimeSubmission(TimeSubmissionState.STARTED)
+        return await self._failed(workflow_id)
+
+    async def _failed(self, workflow_id: str) -> TimeSubmission:
+        """What a submission that has failed says: why it was refused, or that its run has failed."""
         try:
             async with call_deadline():
-                await handle.result()
+                await self._client.get_workflow_handle(workflow_id, result_type=RunResult).result()
         except WorkflowFailureError as failure:
             cause = failure.cause
             if isinstance(cause, ActivityError):  # the worker did not let the activity begin
@@ -158,6 +160,10 @@ class TemporalSchedules:
                 return TimeSubmission(TimeSubmissionState.REFUSED, message=str(cause))
             if not cause.details:  # otherwise its run failed
                 return TimeSubmission(TimeSubmissionState.REFUSED, reason=cause.type or "", message=cause.message)
+        except (RPCError, TimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- its client chose the encoding: it must not hold up the times after it
+            return TimeSubmission(TimeSubmissionState.REFUSED, message=f"its failure cannot be read: {error}"[:512])
         return TimeSubmission(TimeSubmissionState.STARTED)
 
     async def submit(self, schedule: str, due: datetime, *, until: datetime) -> None:

@@ -20,6 +20,7 @@ from activities.objects.events import EventRecorder, Subject
 from activities.objects.installation import Installation
 from activities.objects.object_metadata import delete_if_present
 from activities.submitting.child_runs import KEPT, LIST_PAGE, list_children, schedule_of, seconds_kept, to_prune
+from control.survival import trying_each
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError
@@ -66,24 +67,28 @@ class HistoryPruner:
         schedule = await self._runs.read(parent)
         if schedule is None:
             return []
-        deleted = []
-        for child in to_prune(schedule, await list_children(self._api, parent)):
-            left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=self._api.now())
-            if not left and await find_reader(self._api, child.ref) is not None:
-                left = READER_SECONDS
-            if left:
-                await self._postpone(child.ref, math.ceil(left))
-                continue
-            is_success, name = child.status.phase is Phase.SUCCEEDED, child.metadata.name
-            limit = "successfulJobsHistoryLimit" if is_success else "failedJobsHistoryLimit"
-            message = (
-                f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"
-            )
-            await self._events.record(child.ref, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
-            if await delete_if_present(self._api, RUNS, parent.namespace, name, uid=child.metadata.uid):
-                await self._events.record(parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
-                deleted.append(name)
+        deleted: list[str] = []
+        with trying_each() as one:
+            for child in to_prune(schedule, await list_children(self._api, parent)):
+                with one():
+                    deleted += await self._prune_one(parent, child, ending=ending)
         return deleted
+
+    async def _prune_one(self, parent: RunRef, child: InferenceRun, *, ending: RunRef | None) -> list[str]:
+        left = KEPT.total_seconds() if child.ref == ending else seconds_kept(child, now=self._api.now())
+        if not left and await find_reader(self._api, child.ref) is not None:
+            left = READER_SECONDS
+        if left:
+            await self._postpone(child.ref, math.ceil(left))
+            return []
+        is_success, name = child.status.phase is Phase.SUCCEEDED, child.metadata.name
+        limit = "successfulJobsHistoryLimit" if is_success else "failedJobsHistoryLimit"
+        message = f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"
+        await self._events.record(child.ref, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
+        if not await delete_if_present(self._api, RUNS, parent.namespace, name, uid=child.metadata.uid):
+            return []
+        await self._events.record(parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
+        return [name]
 
 
 class RunDeleter:

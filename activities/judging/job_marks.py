@@ -11,6 +11,7 @@ from activities.watching import job_state
 from activities.watching.diagnosis import counts_ended_objects, diagnose_missing_pod
 from activities.watching.job_objects import JOBS_PAGE, list_events, list_jobs
 from activities.watching.observation import Launch
+from control.survival import trying_each
 from control.temporal_calls import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -29,8 +30,10 @@ async def set_time_to_live(
 ) -> None:
     """Set ttlSecondsAfterFinished of all Jobs that the run owns; `only_job` are name and UID, if it had one launch only."""
     jobs = [only_job] if only_job is not None else [(name_of(job), uid_of(job)) async for job in list_jobs(api, run)]
-    for name, uid in jobs[:MAX_JOBS]:
-        await end_job(api, run, name, uid=uid, seconds=seconds)
+    with trying_each() as one:
+        for name, uid in jobs[:MAX_JOBS]:
+            with one():
+                await end_job(api, run, name, uid=uid, seconds=seconds)
 
 
 async def start_job(api: KubeClient, job: Object) -> None:

@@ -25,6 +25,7 @@ from activities.watching.job_objects import list_events, list_pods_and_orphans
 from activities.watching.launch_reader import LaunchReader
 from activities.watching.launch_report import LaunchObjects, has_run
 from activities.watching.observation import event_subject
+from control.survival import trying_each
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, Object
 from inferrun.kube.runs import RunStore
@@ -106,8 +107,10 @@ class LaunchStopper:
 
     async def _delete_pods(self, request: StopLaunchInput, pods: Iterable[Object]) -> None:
         namespace, grace = request.run.namespace, request.grace_seconds
-        for pod in pods:
-            await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
+        with trying_each() as one:
+            for pod in pods:
+                with one():
+                    await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
 
     async def _delete_job(self, request: StopLaunchInput) -> None:
         await delete_if_present(self._api, JOBS, request.run.namespace, request.job_name, uid=request.job_uid)

@@ -5,12 +5,14 @@ workflow has forgotten is therefore found again: a back-fill whose workflow was 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Final
 
+from pydantic import ValidationError
 from temporalio import activity
 
 from activities.launching.launch_blocked import LaunchBlocked, not_admitted
@@ -18,6 +20,7 @@ from activities.objects.events import EventRecorder
 from activities.objects.object_metadata import delete_if_present, get_if_present, name_of
 from activities.submitting.child_runs import backfilled_run
 from activities.submitting.submitted_runs import SubmittedRuns
+from control.survival import trying_each
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
@@ -179,7 +182,9 @@ class Backfiller:
         """The progress after its runs that have ended, or are gone, were counted, and those in progress."""
         active = []
         for name in progress.active:
-            child = await self._read(backfill, name)
+            child = None
+            with suppress(ValidationError):  # no workflow executes a run that cannot be read
+                child = await self._read(backfill, name)
             if child is None or child.metadata.labels.get(wellknown.LABEL_BACKFILL) != backfill.uid:
                 progress = _counted(progress, name, Phase.FAILED)
             elif child.status.is_terminal:
@@ -244,9 +249,11 @@ class Backfiller:
     async def _cancel(self, request: BackfillInput, run: InferenceRun | None) -> BackfillResult:
         """Cancel the runs in progress. The back-fill has ended when they have."""
         progress, active = await self._count_ended(request.run, request.progress)
-        for child in active:
-            if wellknown.ANNOTATION_CANCEL_REQUESTED not in child.metadata.annotations:
-                await self._submitted.cancel(child.ref)
+        with trying_each() as one:
+            for child in active:
+                with one():
+                    if wellknown.ANNOTATION_CANCEL_REQUESTED not in child.metadata.annotations:
+                        await self._submitted.cancel(child.ref)
         message = f"the back-fill was cancelled: {counts(progress)}"
         result = BackfillResult(progress=progress, message=message)
         if run is not None and not run.status.is_terminal:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from pydantic import ValidationError
-
 from activities.launching.manifests import owner_reference
 from activities.launching.snapshot import propagated_annotations, propagated_labels
+from control.survival import surviving
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object
@@ -198,14 +197,11 @@ async def list_children(api: KubeClient, parent: RunRef) -> list[InferenceRun]:
     """
     selector, found = f"{wellknown.LABEL_SCHEDULE_UID}={parent.uid},!{wellknown.LABEL_BACKFILL}", []
     async for item in api.items(RUNS, parent.namespace, page_size=LIST_PAGE, labelSelector=selector):
-        try:
+        with surviving("the reading of a schedule's run", about=item):
             spec, status = item.get("spec") or {}, item.get("status") or {}
             # Parameters and contract have up to 650 KiB.
             lean = {"spec": {**spec, "parameters": None}, "status": {**status, "contract": None}}
             found.append(parse_run({**item, **lean}))
-        except ValidationError as error:
-            fields = {"run": f"{parent.namespace}/{item['metadata']['name']}", "error": str(error)[:500]}
-            logger.warning("a run of a schedule cannot be read", extra=fields)
     return found
 
 

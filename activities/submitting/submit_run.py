@@ -31,6 +31,7 @@ from activities.submitting.child_runs import (
     submitted_run,
 )
 from activities.submitting.submission_history import SubmissionHistory
+from control.survival import trying_each
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, NotFound
@@ -116,9 +117,11 @@ class RunSubmitter:
         if missed is not None:
             return await self._reported(schedule, rejected(*missed))
         if others:  # Temporal tries again to create the new one
-            for run in others:
-                if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:
-                    await self._cancel(run.ref)
+            with trying_each() as one:
+                for run in others:
+                    with one():
+                        if wellknown.ANNOTATION_CANCEL_REQUESTED not in run.metadata.annotations:
+                            await self._cancel(run.ref)
             text = f"{others[0].ref} is being cancelled (concurrencyPolicy: Replace); the next run is created when it has ended"
             raise ApplicationError(text, type=str(Reason.CANCELLED), next_retry_delay=REPLACEMENT_DELAY)
         # The run of a time that somebody triggered, which is not accounted for. One that overlapped was taken back.

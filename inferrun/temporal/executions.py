@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.common.v1 import Memo, WorkflowExecution
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.schedule.v1 import ScheduleListEntry
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest, ListWorkflowExecutionsRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionRequest,
+    ListSchedulesRequest,
+    ListWorkflowExecutionsRequest,
+)
 from temporalio.client import Client, WorkflowHandle
 
 from inferrun.text import one_line, shell_command
@@ -84,8 +89,20 @@ class Execution:
 
     async def memo(self) -> Mapping[str, object]:
         """The memo, decoded. Raises what the data converter raises: any client may have written it."""
-        fields = self.info.memo.fields
-        return {name: (await self.client.data_converter.decode([fields[name]]))[0] for name in fields}
+        return await _decoded(self.info.memo, self.client)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedSchedule:
+    """A schedule as it was listed: that of another program may have an action that the SDK does not know."""
+
+    id: str
+    client: Client
+    entry: ScheduleListEntry
+
+    async def memo(self) -> Mapping[str, object]:
+        """The memo, decoded, as that of an execution."""
+        return await _decoded(self.entry.memo, self.client)
 
 
 async def describe(client: Client, workflow_id: str, *, run_id: str = "") -> Execution:
@@ -120,6 +137,22 @@ async def list_executions(
         if not page.next_page_token:
             return
         request.next_page_token = page.next_page_token
+
+
+async def list_schedules(client: Client, *, page_timeout: timedelta) -> AsyncIterator[ListedSchedule]:
+    """All schedules of the namespace. Raises as `list_executions`."""
+    request = ListSchedulesRequest(namespace=client.namespace, maximum_page_size=PAGE)
+    while True:
+        page = await client.workflow_service.list_schedules(request, retry=True, timeout=page_timeout)
+        for entry in page.schedules:
+            yield ListedSchedule(id=entry.schedule_id, client=client, entry=entry)
+        if not page.next_page_token:
+            return
+        request.next_page_token = page.next_page_token
+
+
+async def _decoded(memo: Memo, client: Client) -> Mapping[str, object]:
+    return {name: (await client.data_converter.decode([value]))[0] for name, value in memo.fields.items()}
 
 
 async def result_of(handle: WorkflowHandle[Any, Any]) -> Any:  # Any: as the SDK has them
