@@ -78,6 +78,7 @@ class Reason(StrEnum):
     NAME_TAKEN = "NameTaken"
     CANCELLED = "Cancelled"
     RUN_DELETED = "RunDeleted"
+    EXECUTED_BEFORE = "ExecutedBefore"
     REQUEST_REFUSED = "RequestRefused"
     REQUEST_MISMATCH = "RequestMismatch"
     BACKFILL_FAILED = "BackfillFailed"

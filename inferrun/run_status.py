@@ -34,6 +34,14 @@ _MODEL_REASONS: Final = frozenset(
 )
 """What keeps a launch from using its model, whatever an earlier launch has seen of it."""
 
+REJECTIONS: Final = (
+    Reason.INVALID_SPEC,
+    Reason.INVALID_SCHEDULE,
+    Reason.INVALID_TIME_ZONE,
+    Reason.EXECUTED_BEFORE,
+)
+"""The reasons with which a run is not accepted; somebody has to change it."""
+
 _SUCCEEDED = {Phase.SUCCEEDED: ConditionStatus.TRUE, Phase.FAILED: ConditionStatus.FALSE}
 
 
@@ -140,7 +148,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     outcome = _SUCCEEDED.get(phase, ConditionStatus.UNKNOWN)
     finished = ConditionStatus.TRUE if phase.is_terminal else ConditionStatus.FALSE
-    is_accepted = reason not in (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
+    is_accepted = reason not in REJECTIONS
     synced = ConditionStatus.TRUE if is_accepted else ConditionStatus.FALSE
     is_in_place = run.spec.is_schedule and is_accepted and phase in (Phase.SCHEDULED, Phase.SUSPENDED)
     ready = ConditionStatus.TRUE if is_in_place else outcome

@@ -64,6 +64,9 @@ ANNOTATION_WORKFLOW_ID: Final = f"{DOMAIN}/submitted-by"
 ANNOTATION_REQUEST_HASH: Final = f"{DOMAIN}/request-hash"
 """On a submitted run: SHA-256 digest of the request, which detects a different request with the same id."""
 
+ANNOTATION_STARTED_AS: Final = f"{DOMAIN}/started-as"
+"""On a run that has started: its UID. A copy with another UID and without a status, such as a backup restores, is not executed."""
+
 ANNOTATION_PAUSED: Final = "krateo.io/paused"
 """Set to "true" on a run or a config: shim and worker ignore it."""
 

@@ -19,6 +19,7 @@ from inferrun.resources.placement import Placement
 from inferrun.resources.problems import Problem, describe
 from inferrun.resources.validation import config_problems, config_warnings, parse_problems, run_problems
 from inferrun.run_defaults import Defaults
+from inferrun.run_status import REJECTIONS
 from inferrun.text import shell_command
 
 _DIGEST: Final = "digest"
@@ -90,9 +91,6 @@ NOTHING = Action(ActionKind.NOTHING)
 NAMED_RUNS = 5
 """How many runs the Event on an edited config names."""
 
-REJECTIONS = (Reason.INVALID_SPEC, Reason.INVALID_SCHEDULE, Reason.INVALID_TIME_ZONE)
-"""The reasons with which the shim rejects a spec."""
-
 CORRECTABLE = (*REJECTIONS, Reason.TOO_MANY_ACTIVE_RUNS)
 """The reasons of a run that has no workflow: the shim writes the next status, too."""
 
@@ -113,16 +111,32 @@ def decide(run: InferenceRun, *, defaults: Defaults = NO_LIMITS) -> Action:
     is_krateos = run.status.phase is None and (run.status.conditions or run.status.contract or run.status.job_status)
     if run.is_paused or run.status.is_terminal or is_krateos:
         return NOTHING
-    seconds = defaults.min_schedule_interval_seconds
-    problems = run_problems(run, min_schedule_interval_seconds=seconds) if not run.status.contract else ()
-    if problems:
-        reason = _REASONS.get(problems[0].field, Reason.INVALID_SPEC)
-        return Action(ActionKind.REJECT, reason, describe(problems))
+    if (rejection := _rejection(run, defaults)) is not None:
+        return rejection
     if run.spec.is_schedule:
         return Action(ActionKind.SCHEDULE)
     if run.metadata.annotations.get(wellknown.ANNOTATION_CANCEL_REQUESTED) == "true" and run.status.phase is not None:
         return Action(ActionKind.CANCEL)
     return Action(ActionKind.START)
+
+
+def _rejection(run: InferenceRun, defaults: Defaults) -> Action | None:
+    """Why the run is not accepted: it is a copy of one that was executed, or its spec is invalid; None if it is."""
+    metadata = run.metadata
+    uid = metadata.annotations.get(wellknown.ANNOTATION_STARTED_AS, metadata.uid)
+    if uid != metadata.uid and not run.spec.is_schedule and may_write_status(run):
+        mark = f"{wellknown.ANNOTATION_STARTED_AS}-"
+        execute = shell_command("kubectl", "-n", metadata.namespace, "annotate", "inferencerun", metadata.name, mark)
+        text = (
+            f"a run with the UID {uid} was executed, and this one is a copy of it without its status, from a backup or an "
+            f"exported manifest: it is not executed again. To execute it: {execute}"
+        )
+        return Action(ActionKind.REJECT, Reason.EXECUTED_BEFORE, text)
+    seconds = defaults.min_schedule_interval_seconds
+    problems = run_problems(run, min_schedule_interval_seconds=seconds) if not run.status.contract else ()
+    if not problems:
+        return None
+    return Action(ActionKind.REJECT, _REASONS.get(problems[0].field, Reason.INVALID_SPEC), describe(problems))
 
 
 def cancellation_notice(schedule: InferenceRun) -> str:

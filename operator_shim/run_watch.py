@@ -62,6 +62,7 @@ _METADATA: Final = (
 _ANNOTATIONS: Final = (
     wellknown.ANNOTATION_CANCEL_REQUESTED,
     wellknown.ANNOTATION_PAUSED,
+    wellknown.ANNOTATION_STARTED_AS,
     wellknown.ANNOTATION_WORKFLOW_ID,
     wellknown.ANNOTATION_SCHEDULED_TIME,
     wellknown.ANNOTATION_BACKFILL,

@@ -5,7 +5,7 @@ the same run. Running two shims is safe, because every action is idempotent. It 
 workflow exists, and afterwards only that the workflow has received an edit.
 
 Each kind of action has a queue and workers of its own, so that what is slow delays nothing else: first statuses, workflows,
-deletions, schedules and configs.
+deletions, schedules, marks and configs.
 """
 
 import asyncio
@@ -30,9 +30,10 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
+from inferrun.run_status import REJECTIONS
 from operator_shim.acceptance import Acceptance
 from operator_shim.configs import ConfigStatuses
-from operator_shim.decisions import REJECTIONS, digest_config
+from operator_shim.decisions import digest_config
 from operator_shim.deletions import Deletions
 from operator_shim.executions import Executions
 from operator_shim.models import ModelWatches
@@ -47,6 +48,7 @@ from operator_shim.run_watch import (
     unfinished_with,
 )
 from operator_shim.schedules import Schedules
+from operator_shim.start_marks import StartMarks
 from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules
 from operator_shim.workflows import RunWorkflows
@@ -120,6 +122,7 @@ class Shim:
             workers=workers,
             metrics=metrics,
         )
+        self._marks = StartMarks(api, read=self._read_run, metrics=metrics)
         configs = ConfigStatuses(
             api,
             read=lambda key: self._config_watch.get(*key),
@@ -147,7 +150,7 @@ class Shim:
 
     async def run(self) -> None:
         watches = (self._run_watch, self._config_watch, self._models)
-        lanes = (self._acceptance, self._executions, self._deletions, self._schedules, self._config_queue)
+        lanes = (self._acceptance, self._executions, self._deletions, self._schedules, self._marks, self._config_queue)
         async with asyncio.TaskGroup() as tasks:
             for part in (*watches, *lanes, self._sweep):
                 tasks.create_task(part.run())
@@ -180,6 +183,7 @@ class Shim:
         self._recheck_readers(key, after)
         if after is not None:
             self._on_change(key, after)
+            self._marks.observe(key, after)
         if after is not None and before is not None and has_ended(after) == has_ended(before):
             return
         run = after or before

@@ -168,7 +168,7 @@ async def test_another_run_of_that_name_is_not_written(store: RunStore, make_run
     another = run.ref.model_copy(update={"uid": "another"})
     written = await store.update_status(another, lambda _: InferenceRunStatus(phase=Phase.RUNNING))
     assert written == Written(None)
-    assert "status" not in await stored(api, run)
+    assert (await stored(api, run))["status"] == {"observedGeneration": -1}
 
 
 async def test_a_run_that_is_being_deleted_counts_as_gone(store: RunStore, make_run: MakeRun, api: KubeClient) -> None:

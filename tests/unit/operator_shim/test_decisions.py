@@ -19,6 +19,7 @@ from operator_shim.decisions import (
 from tests.unit.objects import STARTED, Json, config, run
 
 CANCEL = {"annotations": {"inferrun.dev/cancel-requested": "true"}}
+COPY = {"annotations": {"inferrun.dev/started-as": "the UID of another one"}}
 DELETED = {"deletionTimestamp": STARTED}
 CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
 
@@ -33,6 +34,11 @@ CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": STARTED}
         ({"status": {"phase": "Failed"}}, ActionKind.NOTHING),
         ({"status": {"phase": "Failed"}, "metadata": CANCEL}, ActionKind.NOTHING),
         ({"status": {"phase": "Succeeded"}, "timeoutSeconds": 99}, ActionKind.NOTHING),
+        ({"metadata": COPY}, ActionKind.REJECT),
+        ({"metadata": COPY, "status": {"phase": "Pending", "reason": "ExecutedBefore"}}, ActionKind.REJECT),
+        ({"metadata": COPY, "status": {"phase": "Succeeded"}}, ActionKind.NOTHING),
+        ({"metadata": COPY, "status": {"phase": "Running", "contract": "e30="}}, ActionKind.START),
+        ({"metadata": COPY, "schedule": "@daily"}, ActionKind.SCHEDULE),
         ({"metadata": DELETED}, ActionKind.CLEAN_UP),
         ({"metadata": DELETED, "status": {"phase": "Running"}}, ActionKind.CLEAN_UP),
         ({"metadata": {**DELETED, "finalizers": ["finalizer.managedresource.krateo.io"]}}, ActionKind.CLEAN_UP),

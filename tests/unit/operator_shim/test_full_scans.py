@@ -222,7 +222,7 @@ async def test_a_schedule_is_reconciled_without_reading_the_runs_of_others() -> 
         )
         cluster.change(RUNS, ended)
         assert await schedules.reconciled.get() == "nightly"
-        while not (body := await cluster.patches.get())["status"].get("lastSuccessfulTime"):
+        while not (body := await cluster.patches.get()).get("status", {}).get("lastSuccessfulTime"):
             pass
         assert body["status"]["lastSuccessfulTime"] == at
         assert set(reads) == {"nightly-1"}

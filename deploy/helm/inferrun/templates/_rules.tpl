@@ -8,7 +8,7 @@ again whose labels were removed, delete those that nothing follows any more, and
   verbs: ["get", "list", "watch"]
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns"]
-  verbs: ["patch"]  # removes the Krateo controller's finalizer from a run that is being deleted
+  verbs: ["patch"]  # marks a run that has started; removes the Krateo controller's finalizer from one that is being deleted
 - apiGroups: ["ai.krateo.io"]
   resources: ["inferenceruns/status", "inferenceconfigs/status"]
   verbs: ["patch"]
