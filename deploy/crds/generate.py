@@ -1,4 +1,4 @@
-"""Writes the CRDs to the chart; with ``--check`` reports which files are out of date.
+"""Writes the CRDs to the chart, and the configuration for kustomize; with ``--check`` reports which files are out of date.
 
 ``python -m deploy.crds.generate [--check]``, from any directory. Exit code 1: a file is out of date.
 """
@@ -11,11 +11,14 @@ from typing import Final
 import yaml
 
 from deploy.crds.definitions import inference_config, inference_run
+from deploy.crds.kustomize import name_references
 from deploy.crds.schema import Schema
 
 DEPLOY: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = DEPLOY / "helm" / "inferrun" / "definitions"
 """A template of the chart has them: Helm would never upgrade those in a folder named crds."""
+
+KUSTOMIZE: Final = DEPLOY / "gitops" / "kustomize-references.yaml"
 HEADER: Final = "# Generated from inferrun/resources by `python -m deploy.crds.generate`; not edited by hand.\n"
 
 
@@ -34,10 +37,11 @@ def rendered(definition: Schema) -> str:
 def expected_files() -> dict[Path, str]:
     """The text of every generated file."""
     definitions = (inference_config(), inference_run())
-    return {
+    files = {
         FOLDER / f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml": rendered(definition)
         for definition in definitions
     }
+    return {**files, KUSTOMIZE: rendered(name_references())}
 
 
 def main(arguments: list[str] | None = None) -> int:
