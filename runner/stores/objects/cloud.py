@@ -59,6 +59,9 @@ class Cloud:
     upload: "MakeUpload | None" = None
     """Returns the request that stores a file under a key; without it, obstore sends large files in parts."""
 
+    open_bulk: "Callable[[Transport], ObjectStore] | None" = None
+    """Opens a store that deletes many objects by one request, where not every server has it."""
+
     read_headers: Mapping[str, str] = field(default_factory=dict)
     """What requests for objects have, so that the stored bytes are returned."""
 

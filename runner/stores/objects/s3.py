@@ -58,8 +58,11 @@ class S3Spec(ObjectSpec):
         if self.endpoint:
             config["endpoint"] = self.endpoint
 
-        def open_store(transport: Transport) -> S3Store:
-            return S3Store(self.bucket, config=config, client_options=transport.options, retry_config=transport.retries)
+        def open_store(transport: Transport, *, is_bulk: bool = False) -> S3Store:
+            deletes: S3Config = {**config, "disable_bulk_delete": not is_bulk}
+            return S3Store(
+                self.bucket, config=deletes, client_options=transport.options, retry_config=transport.retries
+            )
 
         of_key = f"{field}.credentialsRef and the permissions of its access key"
         return Cloud(
@@ -67,6 +70,7 @@ class S3Spec(ObjectSpec):
             access="the permissions of the role of the Pod's service account" if identity else of_key,
             identities=(identity,) if identity else (),
             trust="the trust policy of its role",
+            open_bulk=partial(open_store, is_bulk=True),
             upload=signed_upload if is_signed and not self.kms_key_id else None,  # the key is a header
         )
 
