@@ -1,5 +1,6 @@
 """The files of an input, as its store has opened them, and what its storage object says about them."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -58,6 +59,12 @@ class OpenedDataset:
     spec: DatasetSpec
     label: str
     """The field of the contract, such as `input.file`."""
+
+    seal: Callable[[Sequence[PlannedObject]], Sequence[PlannedObject]] = tuple
+    """Adds to the tags what `is_same` needs, before the run begins."""
+
+    is_same: Callable[[PlannedObject, PlannedObject], bool] = operator.eq
+    """Whether what is found now has the content of what was planned."""
 
     is_partitioned: bool = False
     """Whether the results of each partition are in files of their own, so that no chunk has records of two."""

@@ -89,6 +89,7 @@ class FileRanges:
 
     def plan(self) -> InputPlan:
         """Divide all files into chunks and count the records. Raises InputError if there are none and must be some."""
+        self._use(self._dataset.seal(self._objects))
         chunks: list[Chunk] = []
         first = 0
         without = set(range(len(self._files))) if len(self._files) > 1 else set[int]()
@@ -118,7 +119,8 @@ class FileRanges:
                 raise InputError(
                     f"{self._dataset.label}: {missing} is missing, with which the run has begun; start a new run"
                 )
-            self._use([found[one.name] for one in plan.objects])
+            is_same = self._dataset.is_same
+            self._use([one if is_same(one, found[one.name]) else found[one.name] for one in plan.objects])
         if plan.schema and is_typed:
             import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
 
@@ -227,9 +229,11 @@ class FileRanges:
         if not self._dataset.find_again:
             return
         found = {one.name: one for one in self._dataset.find_again().objects}
-        if changed := next((one.name for one in self._objects if found.get(one.name) != one), ""):
+        is_same = self._dataset.is_same
+        changed = (one.name for one in self._objects if one.name not in found or not is_same(one, found[one.name]))
+        if name := next(changed, ""):
             raise InputError(
-                f"the input changed while it was being read: {changed} is not what it was; start a new run, and do not modify its "
+                f"the input changed while it was being read: {name} is not what it was; start a new run, and do not modify its "
                 "files until it has ended"
             )
 

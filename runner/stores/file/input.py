@@ -1,6 +1,9 @@
 """The input store `file`: one file, the files of a folder, or those that match a pattern, sorted by name.
 
-Files are read in place and never modified. Their names, sizes and times of modification and change form the fingerprint.
+Files are read in place and never modified. Their names, sizes, times of modification and change, and their content form the
+fingerprint. The time of change alone proves nothing: it differs after the kubelet has set the same owner for another Pod
+(fsGroup), and after a backup has added a hard link or an attribute; but it is all that differs if a tool writes into a file and
+sets its time of modification back. So the content decides then.
 """
 
 import hashlib
@@ -8,10 +11,14 @@ import os
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
 
 from inferrun.formats.dataset import Dataset, ListedFile, dataset_of, find, split_pattern
 from inferrun.plugins import InputError, PlannedObject, Source, StorageObject, StoreContext
+from inferrun.plugins.limits import MIB
 from inferrun.plugins.storage import read_spec
 from runner.stores.compression import decompressed
 from runner.stores.dataset import OpenedDataset
@@ -22,6 +29,9 @@ from runner.stores.file_ranges import FileRanges
 from runner.stores.run_folder.layout import is_partitioned
 
 _NAMES_SHOWN = 5
+
+_HASHED: Final = 4096 * MIB
+"""The content of larger inputs is not hashed, which takes a second for 1 or 2 GiB: their times of change count."""
 
 
 @asynccontextmanager
@@ -45,7 +55,9 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
                 find_again,
                 wanted,
                 "input.file",
-                is_partitioned(context.contract),
+                partial(_sealed, folder),
+                partial(_is_same, folder),
+                is_partitioned=is_partitioned(context.contract),
             )
             yield FileRanges(dataset, record_format=record_format, limits=context.limits)
 
@@ -121,8 +133,41 @@ def _describe(folder: Path, name: str, partition: Mapping[str, str | None] | Non
             kind = "a link; in a folder, only files are read" if stat.S_ISLNK(status.st_mode) else "not a file"
             raise InputError(f"input.file.path: {_shown(name)} is {kind}", is_retryable=False)
         with open_file(inner / last) as file:  # an unreadable file is reported before the first batch
-            status = os.fstat(file.fileno())
-    return PlannedObject(name, status.st_size, f"{status.st_mtime_ns}\t{status.st_ctime_ns}", partition or {})
+            return PlannedObject(name, os.fstat(file.fileno()).st_size, _times_of(file), partition or {})
+
+
+def _times_of(file: BinaryIO) -> str:
+    status = os.fstat(file.fileno())
+    return f"{status.st_mtime_ns}\t{status.st_ctime_ns}"
+
+
+def _sealed(folder: Path, objects: Sequence[PlannedObject]) -> Sequence[PlannedObject]:
+    """Add a hash of its content to the tag of each file."""
+    is_small = sum(one.size for one in objects) <= _HASHED
+    contents = [_content_of(folder, one) if is_small else "" for one in objects]
+    return [
+        replace(one, tag=f"{one.tag}\t{content}") if content else one
+        for one, content in zip(objects, contents, strict=True)
+    ]
+
+
+def _is_same(folder: Path, planned: PlannedObject, found: PlannedObject) -> bool:
+    """Whether a file has the size, the time of modification and the content with which the run began."""
+    modified, changed, *content = planned.tag.split("\t")
+    if replace(planned, tag=found.tag) != found or not found.tag.startswith(f"{modified}\t"):
+        return False
+    return found.tag == f"{modified}\t{changed}" or content == [_content_of(folder, found)]
+
+
+def _content_of(folder: Path, one: PlannedObject) -> str:
+    """Return a hash of what a file contains; empty if it is not, or no longer, the one that was described."""
+    with suppress(OSError), LocalFile(folder, one.name, one.size).open() as file:
+        digest = hashlib.sha256()
+        while _times_of(file) == one.tag:
+            if not (piece := file.read(4 * MIB)):
+                return digest.hexdigest()
+            digest.update(piece)
+    return ""
 
 
 def _fingerprint_of(objects: Sequence[PlannedObject]) -> str:

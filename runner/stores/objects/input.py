@@ -59,7 +59,7 @@ async def open_objects(
                 None,
                 wanted,
                 field,
-                is_partitioned(context.contract),
+                is_partitioned=is_partitioned(context.contract),
             )
             yield FileRanges(dataset, record_format=record_format, limits=context.limits)
 

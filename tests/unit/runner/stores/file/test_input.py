@@ -2,12 +2,14 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from inferrun.formats.json_text import json_texts
-from inferrun.plugins import InputError
+from inferrun.plugins import AdoptingSource, InputError
 from runner.stores.file.input import open_input
 from tests.unit.runner.stores.contexts import context_of
 
@@ -84,3 +86,55 @@ async def test_a_path_that_does_not_exist_is_reported_with_what_does(claim: Path
     assert "the claim contains in" in str(await refusal(claim, "none/none.jsonl"))
     assert "does not exist" in str(await refusal(claim, "in/a.jsonl/x"))
     assert "folder '.' on claim 'claim' has no *.jsonl file; it contains in" in str(await refusal(claim, "."))
+
+
+def _write_again(path: Path, content: bytes) -> None:
+    """Write into a file, and set its time of modification back."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+TOUCHES: dict[str, Callable[[Path], object]] = {
+    "the same owner (the kubelet, for another Pod with fsGroup)": lambda path: os.chown(path, os.getuid(), os.getgid()),
+    "another mode": lambda path: path.chmod(0o640),
+    "a hard link": lambda path: path.parent.parent.joinpath(uuid4().hex).hardlink_to(path),
+    "an extended attribute": lambda path: os.setxattr(path, "user.backup", b"1"),
+    "the same content": lambda path: _write_again(path, b"[1]"),
+}
+"""What leaves size, time of modification and content of a file as they are."""
+
+
+@pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
+async def test_metadata_of_a_file_may_change_while_it_is_read_and_between_two_pods(
+    claim: Path, touch: Callable[[Path], object]
+) -> None:
+    spec, path = {"claimName": "claim", "path": "in"}, claim / "in" / "a.jsonl"
+    async with open_input(spec, context_of(claim)) as source:
+        plan = source.plan()
+        before = path.stat().st_ctime_ns
+        while path.stat().st_ctime_ns == before:  # the clock of file systems has steps of up to 10 ms
+            touch(path)
+        source.verify()
+    async with open_input(spec, context_of(claim)) as second:
+        assert isinstance(second, AdoptingSource)
+        second.adopt(plan)
+        assert second.fingerprint == plan.fingerprint
+        assert second.plan() == plan  # a run that is repeated with other chunks
+        second.verify()
+
+
+async def test_a_file_that_was_written_into_has_changed_even_if_only_the_time_of_change_shows_it(claim: Path) -> None:
+    spec, path = {"claimName": "claim", "path": "in"}, claim / "in" / "a.jsonl"
+    async with open_input(spec, context_of(claim)) as source:
+        plan = source.plan()
+        before = path.stat().st_ctime_ns
+        while path.stat().st_ctime_ns == before:
+            _write_again(path, b"[7]")
+        with pytest.raises(InputError, match=r"changed while it was being read: a\.jsonl is not what it was"):
+            source.verify()
+    async with open_input(spec, context_of(claim)) as second:
+        assert isinstance(second, AdoptingSource)
+        second.adopt(plan)
+        assert second.fingerprint != plan.fingerprint
