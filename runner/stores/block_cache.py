@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Final
 
 from inferrun.plugins import InputError, StoreContext
 from inferrun.plugins.limits import KIB, MIB
+from runner.stores.disk import refusal
 from runner.stores.input_spool import spool_folder
 
 BLOCK: Final = 2 * MIB
@@ -151,7 +152,9 @@ class _BlockCache:
         try:
             self._path(unit, block).write_bytes(content)
         except OSError as error:
-            raise InputError(f"cannot spool the input to {self._folder.parent}: {error.strerror}") from error
+            raise InputError(
+                f"cannot spool the input to {self._folder.parent}: {refusal(error, self._folder)}"
+            ) from error
         with self._lock:
             self._size += len(content)
             self._evict()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from inferrun.plugins import InputError
+from runner.stores.disk import refusal
 from runner.stores.file.local_files import LocalFile
 
 
@@ -84,5 +85,5 @@ def disk_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"cannot spool the input to {folder}: {error.strerror}; the Pod needs enough ephemeral storage for all of it"
+            f"cannot spool the input to {folder}: {refusal(error, folder)}; the Pod needs enough ephemeral storage for all of it"
         ) from error

@@ -18,13 +18,15 @@ from typing import BinaryIO, Final
 from inferrun.formats.dataset import ListedFile
 from inferrun.plugins import OutputError, RunnerError
 from inferrun.plugins.limits import KIB
+from runner.stores.disk import NO_INODES, refusal
 from runner.stores.file.beneath import LinkOutside, open_file, opened_folder
 from runner.stores.file.spec import FileSpec
 
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
-_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-_UNSUPPORTED: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_UNSUPPORTED: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK, errno.EIO})
+"""What file systems answer to what they cannot do: rclone 1.60 mounts with EIO, 1.76 with EPERM, s3fs 1.90 with EOPNOTSUPP."""
+
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -128,6 +130,7 @@ class ClaimFiles:
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
+            drafts[0].write_text(drafts[0].name)  # a volume that is broken fails again here
             raise OutputError(
                 f"output.file: the volume of claim {self._spec.claim_name!r} supports neither hard links nor no-replace "
                 "renames, so chunks cannot be committed exactly once; use a claim of another storage class",
@@ -165,9 +168,10 @@ class ClaimFiles:
             yield
         except OSError as error:
             verb = "write to" if self._side == "output" else "read"
+            why = refusal(error, self._root)
+            fix = "delete files on the claim" if why == NO_INODES else _fix(error)
             raise self._error(
-                f"{self._side}.file: cannot {verb} path {self._spec.path!r} on claim {self._spec.claim_name!r}: "
-                f"{error.strerror}; {_fix(error)}",
+                f"{self._side}.file: cannot {verb} path {self._spec.path!r} on claim {self._spec.claim_name!r}: {why}; {fix}",
                 is_retryable=error.errno != errno.ELOOP,
             ) from error
 
@@ -196,7 +200,7 @@ def _publish(draft: Path, final: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in _UNSUPPORTED:
             raise
     else:
         return True

@@ -26,6 +26,7 @@ from inferrun.plugins import (
     StoreContext,
     TokenUsage,
 )
+from runner.stores.disk import refusal
 
 T = TypeVar("T")
 
@@ -163,8 +164,8 @@ class Spool:
             return await asyncio.get_running_loop().run_in_executor(pool, work)
         except OSError as error:
             raise OutputError(
-                f"cannot spool the predictions to {self.folder.parent}: {error.strerror}; the Pod needs enough ephemeral "
-                "storage for chunks and for a file of results"
+                f"cannot spool the predictions to {self.folder.parent}: {refusal(error, self.folder.parent)}; the Pod needs enough "
+                "ephemeral storage for chunks and for a file of results"
             ) from error
         except ValidationError as error:
             raise OutputError(self._foreign) from error

@@ -1,8 +1,11 @@
 """The files of a claim: a name that exists is never given to another file."""
 
+import ctypes
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Never
 
 import pytest
 
@@ -15,16 +18,34 @@ def claim_at(folder: Path) -> ClaimFiles:
     return ClaimFiles(folder, FileSpec(claim_name="claim", path="out"))
 
 
-def no_links(*_: object, **__: object) -> None:
-    raise OSError(errno.EPERM, "no links")
+NO_LINKS = (errno.EPERM, errno.EIO, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What file systems in user space answer to a hard link: rclone 1.76 and 1.60, s3fs 1.90, others."""
 
 
-@pytest.mark.parametrize("has_links", [True, False])
+def no_links(code: int) -> Callable[..., None]:
+    def link(*_: object, **__: object) -> None:
+        raise OSError(code, "no links")
+
+    return link
+
+
+class NoRenames:
+    """A C library of a file system in user space, which knows no flags of renames."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def renameat2(self, *_: object) -> int:
+        """Fail."""
+        return -1
+
+
+@pytest.mark.parametrize("code", [None, *NO_LINKS])
 def test_a_name_that_exists_is_not_created_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_links: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
 ) -> None:
-    if not has_links:
-        monkeypatch.setattr(os, "link", no_links)
+    if code is not None:
+        monkeypatch.setattr(os, "link", no_links(code))
     claim = claim_at(tmp_path)
     claim.check("out/run")
     assert claim.create("out/run/a.json", b"first")
@@ -82,3 +103,44 @@ def test_a_check_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(OutputError, match="supports neither hard links nor no-replace renames"):
         claim_at(tmp_path).check("out/run")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("code", NO_LINKS)
+def test_a_volume_with_neither_hard_links_nor_such_renames_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(os, "link", no_links(code))
+    monkeypatch.setattr(ctypes, "CDLL", NoRenames)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EINVAL)
+    with pytest.raises(OutputError, match="supports neither hard links nor no-replace renames") as rejected:
+        claim_at(tmp_path).check("out/run")
+    assert not rejected.value.is_retryable
+
+
+def test_a_volume_that_fails_is_not_taken_for_one_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> Never:
+        monkeypatch.setattr(Path, "write_text", fail)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", fail)
+    monkeypatch.setattr(ctypes, "CDLL", NoRenames)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EIO)
+    with pytest.raises(OutputError, match="Input/output error; check the volume") as failed:
+        claim_at(tmp_path).check("out/run")
+    assert failed.value.is_retryable
+
+
+def test_exhausted_inodes_are_not_called_a_full_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> Never:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    claim, found = claim_at(tmp_path), os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(OutputError, match="No space left on device; free space"):
+        claim.create("out/a", b"1")
+    exhausted = os.statvfs_result((*found[:5], 1000, 0, 0, *found[8:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: exhausted)
+    with pytest.raises(OutputError, match="has space, but no inode for another file; delete files"):
+        claim.create("out/a", b"1")
