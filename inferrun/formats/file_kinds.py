@@ -6,6 +6,8 @@ Only bytes that no text begins with count: a CSV file may begin with the letters
 import re
 from typing import Final
 
+HTML: Final = "a page of HTML, as servers return in place of a file"
+
 _KINDS: Final = {
     rb"\x1f\x8b": "gzip",
     rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": "zstd",
@@ -26,6 +28,7 @@ _KINDS: Final = {
     rb"\x93NUMPY": "an array of NumPy",
     rb"SQLite format 3\0": "a database of SQLite",
     rb"\xff\xfe|\xfe\xff": "text in UTF-16",
+    rb"(?i:(?:\xef\xbb\xbf)?\s*<(?:!doctype h|html))": HTML,
 }
 _BEGINS: Final = re.compile(b"|".join(b"(%b)" % pattern for pattern in _KINDS))
 _NAMES: Final = tuple(_KINDS.values())

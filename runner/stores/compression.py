@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from inferrun.formats.compressions import COMPRESSED, NotDecompressed, compressions_of
-from inferrun.formats.file_kinds import HEAD, kind_of
+from inferrun.formats.file_kinds import HEAD, HTML, kind_of
 from inferrun.plugins import InputFile, StoreContext
 from runner.stores.file.local_files import LocalFile
 from runner.stores.input_spool import InputSpool, spool_folder
@@ -136,7 +136,7 @@ def _fault(file: InputFile, expected: str, reason: str = "") -> NotDecompressed:
         kind = kind_of(source.read(HEAD))
     if kind != expected:
         fix = "rename it" if file.name.endswith(COMPRESSED) else "correct its Content-Encoding"
-        reason = f"; it is {kind or 'not compressed'}, so {fix}"
+        reason = f"; it is {kind}" if kind == HTML else f"; it is {kind or 'not compressed'}, so {fix}"
     elif "memory" in reason:  # zstd --long=28 and more; with up to 27, all readers have the memory
         reason = f"{reason}; compress it with a window of at most 128 MiB, as zstd does without --long"
     return NotDecompressed(f"{file.name} is not a complete {expected} file{reason}")

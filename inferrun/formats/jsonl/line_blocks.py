@@ -6,7 +6,7 @@ A line belongs to the range that contains its first byte, so ranges that cover a
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from inferrun.formats.file_kinds import HEAD, kind_of
+from inferrun.formats.file_kinds import HEAD, HTML, kind_of
 from inferrun.plugins import InputError, InputFile
 
 BOM = b"\xef\xbb\xbf"
@@ -43,7 +43,8 @@ def check_text(head: bytes, file: InputFile) -> None:
     """Raise InputError for a file that begins as no text does; `head`: its first bytes."""
     is_binary = head[:HEAD].count(0) * 2 >= HEAD  # as UTF-16 has; a line with a few is an error of its record
     if kind := kind_of(head) or ("binary data" if is_binary else ""):
-        text = f"{file.name} is {kind}, which this format does not read; convert it, or set the format that it has"
+        fix = "which this format does not read; convert it, or set the format that it has"
+        text = f"{file.name} is {kind}{'; open its address in a browser' if kind == HTML else f', {fix}'}"
         raise InputError(text, is_retryable=False)
 
 

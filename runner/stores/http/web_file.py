@@ -4,12 +4,14 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
+from urllib.parse import urljoin
 
 import aiohttp
 from yarl import URL
 
 from inferrun.plugins import FaultKind, InputError, Limits, PlannedObject
 from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, read_start
+from inferrun.text import public_url
 from runner.network.http_client import HttpClient
 from runner.network.retries import with_retries
 from runner.stores.http.location import Location
@@ -85,9 +87,10 @@ class WebFile:
         async with self._client.stream("GET", url, headers=sent, is_raw=True) as response:
             status = response.status
             if status not in {200, 206, 412, 416}:
-                error = InputError(
-                    f"{self._where()} returned {status}{_fix(status)}", is_retryable=status not in _PERMANENT
-                )
+                fix = _fix(status)
+                if target := response.headers.get("Location", ""):
+                    fix = f" and redirects to {public_url(urljoin(self._location.url, target))}{fix}"
+                error = InputError(f"{self._where()} returned {status}{fix}", is_retryable=status not in _PERMANENT)
                 if kind_of_status(status) in {FaultKind.BUSY, FaultKind.UNAVAILABLE, FaultKind.TIMEOUT}:
                     raise fault_of_status(status, response.headers, error)
                 raise error

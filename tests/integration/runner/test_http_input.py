@@ -63,7 +63,7 @@ async def test_credentials_and_a_signed_url_come_from_the_secret(machine: Machin
     [
         (404, "returned 404; check input.http.url"),
         (403, "returned 403; check input.http.credentialsRef"),
-        (302, "redirects are not followed"),
+        (302, "returned 302 and redirects to http://login.example/sign-in; redirects are not followed"),
     ],
 )
 async def test_a_final_answer_is_reported_at_once(machine: Machine, status: int, text: str) -> None:

@@ -47,7 +47,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer one request."""
         self.requests.headers.append(dict(self.headers))
         if self.requests.failures:
-            self._respond(self.requests.failures.pop(0), b"", {})
+            status = self.requests.failures.pop(0)
+            self._respond(status, b"", {"Location": "//login.example/sign-in?token=s1gned"} if status == 302 else {})
             return
         body = self.served["body"]
         etag = f'"{hashlib.sha256(body).hexdigest()}"'

@@ -49,6 +49,23 @@ def written() -> Iterator[tuple[str, bytes]]:
     yield "text in UTF-16", TEXT.decode().encode("utf-16")
 
 
+PAGES = (b"<!DOCTYPE html>\n<title>Sign in</title>", b"<html><body>503</body></html>", b"\xef\xbb\xbf\n<!doctype HTML>")
+
+
+@pytest.mark.parametrize("content", PAGES)
+@pytest.mark.parametrize("record_format", [JSONL, JSON_ARRAY, CSV, OPENAI, PARQUET], ids=lambda one: type(one).__name__)
+def test_a_page_of_html_in_place_of_a_file_is_named(
+    content: bytes, record_format: RecordFormat, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content + b" " * 200)
+    with pytest.raises(
+        InputError, match=r"rows\.jsonl .*is a page of HTML, as servers return in place of a file"
+    ) as found:
+        list(record_format.plan(file_of(path), chunk_bytes=1 << 20, limits=Limits()))
+    assert not found.value.is_retryable
+
+
 @pytest.mark.parametrize(("kind", "content"), list(written()), ids=lambda one: one if isinstance(one, str) else "")
 @pytest.mark.parametrize("record_format", [JSONL, JSON_ARRAY, CSV, OPENAI], ids=lambda one: type(one).__name__)
 def test_a_file_that_is_no_text_is_named(
