@@ -1,5 +1,6 @@
 """The storage objects of the labels `delta` and `iceberg`, and the keys of their Secret."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -126,7 +127,11 @@ class IcebergOutputSpec(IcebergSpec, PathSpec, ResultSpec):
 def access_key(
     spec: BucketSpec, context: StoreContext, *, side: str, label: str, error: type[RunnerError]
 ) -> Iterator[tuple[MountedSecret, tuple[str, str, str]]]:
-    """Yield the Secret, and the access key, its secret and a session token; errors about it name the field."""
+    """Yield the Secret, and the access key, its secret and a session token; errors about it name the field.
+
+    The SDK in pyarrow sends checksums after the content of uploads unless it is told otherwise, which rclone 1.76 answers with 411.
+    """
+    os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
     secret = MountedSecret(context.endpoints_dir / side, spec.credentials_ref.name if spec.credentials_ref else "")
     with naming_secret_field(f"{side}.{label}.credentialsRef", error):
         keys = (
