@@ -110,6 +110,9 @@ class IdleWorkflows(RunWorkflows):
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002
         return await self.list_open()
 
+    async def list_held(self) -> list[RunRef]:
+        return []
+
     async def count_open(self) -> int:
         return 0
 
