@@ -135,7 +135,7 @@ class SubmitInferenceRun(RunControls):
         excess = len(request.model_dump_json().encode()) + ROOM - MAX_PAYLOAD_BYTES
         if excess > 0:  # with its default values and the workflow's id it is longer, and would be truncated on the way
             text = f"the argument has {excess} bytes too many for the workflow's id; pass large parameters by reference"
-            _reject(text, None)
+            _reject(text)
         creating = execute(activity_options.SUBMIT, request, SubmissionStatus, summary="create the InferenceRun")
         status, is_cancelled = await uninterrupted(creating)
         self._is_cancelled |= is_cancelled
@@ -180,7 +180,7 @@ def _refuse_cron(request: RawValue) -> None:
     if cron := workflow.memo_value(CRON, ""):
         schedules = "a Temporal schedule, which gives each execution its own, or spec.schedule of an InferenceRun"
         text = f"cronSchedule {cron!r}: all executions would have this id, and an id always refers to one run; use {schedules}"
-        _reject(text, None)
+        _reject(text)
 
 
 def _parse(request: RawValue) -> Submission:
@@ -190,17 +190,18 @@ def _parse(request: RawValue) -> Submission:
     size = len(request.payload.data)
     if size > MAX_PAYLOAD_BYTES:
         text = f"the argument has {size} bytes, at most {MAX_PAYLOAD_BYTES} are allowed; pass large parameters by reference"
-        _reject(text, None)
+        _reject(text)
     try:
         is_given = request is not NO_ARGUMENT
         argument = workflow.payload_converter().from_payload(request.payload, object) if is_given else None
     except Exception as error:  # noqa: BLE001 -- converters may raise anything; the argument comes from the caller
-        _reject(f"the argument is not JSON: {type(error).__name__}: {error}", error)
+        _reject(f"the argument is not JSON: {type(error).__name__}: {error}")
     try:
         return parse_submission(argument)
     except InvalidSubmission as error:
-        _reject(str(error), error)
+        _reject(str(error))
 
 
-def _reject(text: str, cause: Exception | None) -> NoReturn:
-    raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from cause
+def _reject(text: str) -> NoReturn:
+    """Without a cause: programs in other languages show the innermost one, which would be an exception of ours or of pydantic's."""
+    raise ApplicationError(one_line(text, limit=1024), type=str(Reason.REQUEST_REFUSED), non_retryable=True) from None

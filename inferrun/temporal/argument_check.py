@@ -24,6 +24,7 @@ def undecodable(error: Exception) -> ApplicationError:
 
 
 def _refused(text: str) -> ApplicationError:
+    """To be raised without a cause: clients show the innermost one, which says nothing to those who sent the arguments."""
     return ApplicationError(text, type=str(Reason.REQUEST_REFUSED), non_retryable=True)
 
 
@@ -42,6 +43,6 @@ class _Check(WorkflowInboundInterceptor):
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002 -- as in the base class; so is Any
         try:
             inspect.signature(input.run_fn).bind(None, *input.args)
-        except TypeError as error:
-            raise _refused(f"the workflow takes one argument ({len(input.args)} given)") from error
+        except TypeError:
+            raise _refused(f"the workflow takes one argument ({len(input.args)} given)") from None
         return await super().execute_workflow(input)

@@ -89,7 +89,7 @@ class BoundedPayloadConverter(CompositePayloadConverter):
         except Exception as error:
             if type_hints:
                 raise
-            raise undecodable(error) from error
+            raise undecodable(error) from None
 
 
 class BoundedFailureConverter(DefaultFailureConverter):
