@@ -59,7 +59,7 @@ def _install(software: Software, folder: Path, *, layout: Layout) -> None:
         pins = ["-r", str(software.folder / "requirements.txt")]
         to = ["--quiet", "--python", str(folder / "venv" / "bin" / "python")]
         run([uv, "pip", "install", *to, *pins], fix=REGISTRY_FIX, timeout=INSTALL_SECONDS)
-    if software.has("Write.java") and shutil.which("javac") is None:
+    if software.writer.suffix == ".java" and shutil.which("javac") is None:
         _install_debian(["default-jdk-headless"])
     if software.has("pom.xml"):
         goal = ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'classpath'}"]

@@ -17,7 +17,9 @@ FRESH: Final = "INFERRUN_FOREIGN"
 """The environment variable with a folder whose files the tests read in place of the committed ones."""
 
 EXPECTED: Final = "expected.json"
-WRITERS: Final = ("write.py", "write.sh", "Write.java", "main.go", "write.mjs")
+WRITERS: Final = ("write.py", "write.sh", "Write.java", "main.go", "write.mjs", "Client.java", "client.mjs")
+"""Programs in the environment of a folder; those of `tests/interop/clients` are clients."""
+
 PINS: Final = ("requirements.txt", "pom.xml", "go.mod", "go.sum", "package.json", "package-lock.json", "debian.txt")
 
 Rows = Sequence[Mapping[str, Any]]  # Any: JSON

@@ -1,6 +1,8 @@
 """The argument of a submission: what is accepted, what is rejected, and the error messages."""
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +78,21 @@ def test_so_is_a_fraction_of_a_datetime() -> None:
     end = datetime(2026, 11, 22, microsecond=1, tzinfo=UTC)
     with pytest.raises(ValueError, match=WHOLE_SECONDS):
         Interval(start=end.replace(microsecond=0, day=21), end=end)
+
+
+ARGUMENTS = json.loads((Path(__file__).parents[2] / "interop" / "clients" / "arguments.json").read_text())
+
+
+@pytest.mark.parametrize("language", ARGUMENTS)
+def test_what_temporals_clients_send_is_understood(language: str) -> None:
+    """As `tests/interop/test_clients.py` has recorded it: TypeScript 1.24, Java 1.38, Go 1.50."""
+    sent = ARGUMENTS[language]
+    assert parse_submission(sent["nulls"]).request_hash == parse_submission(sent["plain"]).request_hash
+    dates = parse_submission(sent["dates"]).interval
+    assert dates is not None
+    assert str(dates) == "2026-11-21T00:00:00Z/2026-11-22T00:00:00Z"
+    with pytest.raises(InvalidSubmission, match=WHOLE_SECONDS):
+        parse_submission(sent["fraction"])
 
 
 def test_a_config_is_named_by_a_string_or_an_object() -> None:
