@@ -32,6 +32,9 @@ __all__ = [
     "value_fault",
 ]
 
+_ORIGIN_AWAY = range(520, 525)
+"""Cloudflare's statuses for an origin that cannot be reached, is slow or sends no HTTP, such as 522 and 524."""
+
 _KINDS = {
     400: FaultKind.REJECTED,
     408: FaultKind.TIMEOUT,
@@ -42,6 +45,8 @@ _KINDS = {
     502: FaultKind.UNAVAILABLE,
     503: FaultKind.BUSY,
     504: FaultKind.UNAVAILABLE,
+    **dict.fromkeys(_ORIGIN_AWAY, FaultKind.UNAVAILABLE),
+    529: FaultKind.BUSY,  # Anthropic's overloaded_error, which proxies pass on
 }
 
 

@@ -15,7 +15,11 @@ from inferrun.text import public_url
 from runner.network.http_client import Body, HttpClient, Response, ResponseTooLarge, open_client, whole_timeout
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
+from runner.network.network_failures import SHAPE_FIX
 from runner.network.tls import context_of
+
+NO_ACCESS: Final = frozenset({401, 403, 301, 302, 303, 307, 308})
+"""The server requires credentials, or has another address. No request can succeed, unless others are answered."""
 
 JSON_HEADERS: Final = {
     "Content-Type": "application/json",
@@ -32,7 +36,7 @@ _FIXES: Final = {
         (301, 302, 303, 307, 308),
         "redirects are not followed, because they may lead anywhere; set kserve.modelUrl to the final address",
     ),
-    **dict.fromkeys((400, 422), "check kserve.modelInputName and the number of values per record"),
+    **dict.fromkeys((400, 422), SHAPE_FIX),
     404: "check kserve.modelUrl and that the model is loaded",
     413: "the server or a proxy rejects requests of this size; set a smaller requests.maxBatchRecords in the config",
 }
@@ -105,6 +109,8 @@ class ModelServer:
     def unsuccessful(self, response: Response) -> Exception:
         """Return the error of a response whose status is not that of a success."""
         error = self.failed(response.status, response.body)
+        if response.status in NO_ACCESS:
+            return Fault(error, kind=FaultKind.DENIED)
         return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
 
 

@@ -26,6 +26,13 @@ def describe_socket_failure(error: OSError, *, host: str, port: int) -> str:
     return describe_unconnected(f"{host}:{port}", error)
 
 
+SHAPE_FIX = (
+    "check kserve.modelInputName and the number of values per record; if the server expects another shape than the model's "
+    "metadata, state it in tensors.inputs[].shape"
+)
+"""What to do about a request that a model server rejects."""
+
+
 def describe_unresolved(host: str) -> str:
     """Describe a name without an address."""
     return f"cannot resolve host name {host!r}; check the Service's name and namespace"

@@ -5,12 +5,9 @@ from collections.abc import Callable
 from inferrun.plugins import Fault, FaultKind, InferenceError, RecordError, Records, Results
 from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_of, size_of
 from runner.network.http_client import Response
-from runner.network.model_server import ModelServer
+from runner.network.model_server import NO_ACCESS, ModelServer
 from runner.network.retries import with_retries
 from runner.protocols.openai.requests import model_in, reason_of
-
-_NO_ACCESS = frozenset({401, 403, 301, 302, 303, 307, 308})
-"""The server requires credentials, or has another address. No request can succeed, unless others are answered."""
 
 
 class RequestServer:
@@ -51,7 +48,7 @@ class RequestServer:
         said = f": {reason}" if reason else f" with {size_of(response.body)}"
         error = InferenceError(f"{self._target(path)} returned {status}{said}")
         kind = kind_of_status(status)
-        if status in _NO_ACCESS:
+        if status in NO_ACCESS:
             kind, error = FaultKind.DENIED, self._no_access(response)
         elif (
             kind is FaultKind.FAILED and status < 500
@@ -68,7 +65,7 @@ class RequestServer:
         return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
 
     def _check_access(self, response: Response) -> None:
-        if response.status in _NO_ACCESS:
+        if response.status in NO_ACCESS:
             raise self._no_access(response)
 
     def _no_access(self, response: Response) -> InferenceError:

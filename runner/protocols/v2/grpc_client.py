@@ -30,7 +30,7 @@ from runner.network.connections import AddressRefused, Connections, open_connect
 from runner.network.http_client import Refused
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
-from runner.network.network_failures import UNKNOWN_AUTHORITY, describe_socket_failure
+from runner.network.network_failures import SHAPE_FIX, UNKNOWN_AUTHORITY, describe_socket_failure
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
 from runner.protocols.readiness import Readiness
@@ -62,7 +62,7 @@ _FAILURES: Final = {
     grpc.StatusCode.DEADLINE_EXCEEDED: (FaultKind.TIMEOUT, ""),
     grpc.StatusCode.INVALID_ARGUMENT: (
         FaultKind.REJECTED,
-        "check kserve.modelInputName and the number of values per record",
+        SHAPE_FIX,
     ),
     grpc.StatusCode.OUT_OF_RANGE: (FaultKind.REJECTED, _LOG),
     grpc.StatusCode.INTERNAL: (FaultKind.SERVER_ERROR, _LOG),
@@ -70,8 +70,8 @@ _FAILURES: Final = {
     grpc.StatusCode.DATA_LOSS: (FaultKind.SERVER_ERROR, _LOG),
     grpc.StatusCode.NOT_FOUND: (FaultKind.FAILED, "check kserve.modelName and that the model is loaded"),
     grpc.StatusCode.UNIMPLEMENTED: (FaultKind.FAILED, "check that the port of kserve.modelUrl is that of V2 over gRPC"),
-    grpc.StatusCode.UNAUTHENTICATED: (FaultKind.FAILED, _CREDENTIALS),
-    grpc.StatusCode.PERMISSION_DENIED: (FaultKind.FAILED, _CREDENTIALS),
+    grpc.StatusCode.UNAUTHENTICATED: (FaultKind.DENIED, _CREDENTIALS),
+    grpc.StatusCode.PERMISSION_DENIED: (FaultKind.DENIED, _CREDENTIALS),
 }
 """What a status means, and what to do about it."""
 

@@ -16,6 +16,10 @@ from inferrun.plugins.http import kind_of_status
         (425, FaultKind.UNAVAILABLE),
         (429, FaultKind.BUSY),
         (504, FaultKind.UNAVAILABLE),
+        (520, FaultKind.UNAVAILABLE),
+        (524, FaultKind.UNAVAILABLE),
+        (525, FaultKind.FAILED),
+        (529, FaultKind.BUSY),
     ],
 )
 def test_a_status_says_whether_a_retry_may_help(status: int, kind: FaultKind) -> None:
