@@ -5,6 +5,7 @@ any size, 1e400, and escapes of lone surrogates.
 """
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
@@ -93,7 +94,7 @@ def members_of(text: str, *, within: str = "") -> Members:
 def load_any(text: bytes) -> Json:
     """Decode JSON whose numbers and strings may have no Python value without loss. Raises ValueError with what it is not.
 
-    What orjson refuses is decoded with numbers as texts, except for integers of up to 18 digits.
+    In what orjson refuses, numbers that Python lacks are texts, and NaN and Infinity, which many Python servers write, are numbers.
     """
     try:
         decoded: Json = orjson.loads(text)
@@ -107,12 +108,28 @@ def load_any(text: bytes) -> Json:
     return decoded
 
 
+def has_constants(text: bytes) -> bool:
+    """Whether a text that `load_any` has decoded has NaN or Infinity as a number, so that it is not JSON."""
+    if b"NaN" not in text and b"Infinity" not in text:
+        return False
+    try:
+        _DECODER.decode(text.decode())
+    except ValueError:
+        return True
+    return False
+
+
 def _short_integer(text: str) -> int | str:
     return int(text) if len(text) < _DIGITS else text
 
 
+def _float(text: str) -> float | str:
+    found = float(text)
+    return found if math.isfinite(found) else text
+
+
 _DIGITS: Final = 19
-_LENIENT: Final = json.JSONDecoder(parse_int=_short_integer, parse_float=str, parse_constant=_refuse)
+_LENIENT: Final = json.JSONDecoder(parse_int=_short_integer, parse_float=_float)
 
 
 def _end_of_blanks(text: str, at: int) -> int:

@@ -33,7 +33,7 @@ class JsonHttp(RowModel):
             one.name: form_of_output(one.type, field=f"request.outputs.{at}.type")
             for at, one in enumerate(request.outputs)
         }
-        super().__init__(templates, Predictions(forms, is_checked=True))
+        super().__init__(templates, Predictions(forms, is_checked=True, required=forms))
 
     async def prepare(self) -> None:
         """Nothing is known of the server; the first request finds out whether it answers."""

@@ -1,15 +1,26 @@
 """Sends requests to a server with OpenAI's API: those of an input file of the Batch API, or prompts that are made of columns.
 
-A request that the server rejects is a failed record, and so is one whose response is not a JSON object, such as an embedding
-with NaN. Each call is one try; the pipeline retries.
+A request that the server rejects is a failed record, and so is one whose response has NaN. Each call is one try; the pipeline
+retries.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from inferrun.formats.json_spans import has_constants
 from inferrun.formats.json_text import json_texts
 from inferrun.formats.record_errors import not_sent
-from inferrun.plugins import Batch, JsonRecords, Model, ModelContext, ModelProtocol, Results, failed
+from inferrun.plugins import (
+    Batch,
+    FaultKind,
+    JsonRecords,
+    Model,
+    ModelContext,
+    ModelProtocol,
+    RecordError,
+    Results,
+    failed,
+)
 from inferrun.text import public_url
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer, open_model_server
@@ -43,6 +54,9 @@ class OpenAiRest:
             body, usage = parse_response(response.body)
         except ValueError as error:
             raise self._server.invalid(path, response, str(error)) from error
+        if has_constants(body):
+            text = "the response has NaN or infinity, which JSON cannot represent"
+            return Results(JsonRecords([b"null"]), {0: RecordError(FaultKind.INVALID, text)}, usage)
         return Results(JsonRecords([result_text(response.status, _id_of(response), body)]), usage=usage)
 
 

@@ -4,12 +4,12 @@ A prediction is an object with the same members for every record: `text`, `finis
 answer's schema; or `embedding`, `scores`, `score`, or `flagged` with its reasons.
 """
 
-import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from inferrun.contract import Request
+from inferrun.formats.json_pointer import MISSING
 from inferrun.plugins import ContractError
 from runner.protocols.prompts.predictions import JSON, Form, form_of_output
 
@@ -20,12 +20,20 @@ _ASKED_FOR: Final[dict[str, tuple[str, Form]]] = {
 }
 """Members of a prediction that it has if the body of the request has another member."""
 
+_NUMBERS: Final = {int, float, type(None)}
+"""The types of what stands for a number in JSON; null is an error of its record."""
+
 _OTHERS: Final[dict[str, dict[str, Form]]] = {
     "Embedding": {"embedding": ["float"]},
     "Rerank": {"scores": ["double"]},
     "Score": {"score": "double"},
     "Moderation": {"flagged": "bool", "categories": JSON, "category_scores": JSON},
 }
+
+
+def required_of(request: Request) -> Collection[str]:
+    """Return the members of a prediction in which null does not stand for a number."""
+    return _OTHERS.get(request.task, {})
 
 
 def members_of(request: Request, schema: Form) -> dict[str, Form]:
@@ -73,6 +81,8 @@ def text_of(task: str, response: Any) -> Text:  # Any: foreign JSON
     choice = choices[0]
     reason, logprobs = _string(choice, "finish_reason"), _logprobs_in(choice.get("logprobs"))
     if task == "Completion":
+        if "text" not in choice:
+            raise InvalidAnswer("its choice has no text")
         return Text(_string(choice, "text"), reason, logprobs=logprobs)
     message = choice.get("message")
     if not isinstance(message, dict):
@@ -102,18 +112,26 @@ def _text_of_output(items: list[dict[str, Any]], response: dict[str, Any]) -> Te
     )
 
 
-def vectors_of(response: Any, *, records: int) -> list[list[float]]:  # Any: foreign JSON
-    """Return the embeddings of a request with so many records, in their order. Raises InvalidAnswer."""
+def vectors_of(response: Any, *, records: int) -> list[list[float] | None]:  # Any: foreign JSON
+    """Return the embeddings of a request with so many records, in their order. Raises InvalidAnswer.
+
+    One that is null, or in which null or NaN stands for a number, concerns its record only.
+    """
     vectors: list[Any] = [one.get("embedding") for one in _by_index(response, "data", records=records)]
-    if not all(isinstance(one, list) and one for one in vectors):
-        raise InvalidAnswer("an embedding is not a list of numbers")
-    return [list(map(_number, one)) for one in vectors]
+    for one in vectors:
+        if one is not None and not (isinstance(one, list) and one and set(map(type, one)) <= _NUMBERS):
+            raise InvalidAnswer("an embedding is not a list of numbers")
+    return vectors
 
 
-def scores_of(response: Any, *, documents: int) -> list[float]:  # Any: foreign JSON
-    """Return the scores of the documents, in their order. Raises InvalidAnswer."""
+def scores_of(response: Any, *, documents: int) -> list[float | None]:  # Any: foreign JSON
+    """Return the scores of the documents, in their order; None where there is null. Raises InvalidAnswer."""
     ranked = _by_index(response, "results" if "results" in response else "data", records=documents)
-    return [_number(one.get("relevance_score", one.get("score"))) for one in ranked]
+    names = ["relevance_score" if "relevance_score" in one else "score" for one in ranked]
+    scores = [one.get(name, MISSING) for one, name in zip(ranked, names, strict=True)]
+    if not set(map(type, scores)) <= _NUMBERS:
+        raise InvalidAnswer("a score is missing, or not a number")
+    return scores
 
 
 def moderations_of(response: Any, *, records: int) -> list[dict[str, Any]]:  # Any: foreign JSON
@@ -153,13 +171,7 @@ def _logprobs_in(found: Any) -> list[dict[str, Any]] | None:  # Any: foreign JSO
         return [{"token": token, "logprob": number} for token, number in pairs]
     if not isinstance(tokens := found.get("content"), list):
         return None
-    return [{"token": _string(one, "token"), "logprob": _number(one.get("logprob"))} for one in tokens]
-
-
-def _number(value: Any) -> float:  # Any: foreign JSON
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InvalidAnswer("a number is missing, or not finite")
-    return value
+    return [{"token": _string(one, "token"), "logprob": one.get("logprob")} for one in tokens if isinstance(one, dict)]
 
 
 def _string(found: Mapping[str, Any], name: str) -> str | None:  # Any: foreign JSON

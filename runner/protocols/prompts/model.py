@@ -37,7 +37,8 @@ class PromptModel(RowModel):
         self, request: Request, server: RequestServer, bodies: Bodies, *, templates: Templates, limits: Limits
     ) -> None:
         schema = request.response_schema
-        super().__init__(templates, Predictions(answers.members_of(request, form_of_schema(schema) if schema else {})))
+        members = answers.members_of(request, form_of_schema(schema) if schema else {})
+        super().__init__(templates, Predictions(members, required=answers.required_of(request)))
         self._request = request
         self._server = server
         self._bodies = bodies
@@ -80,7 +81,7 @@ class PromptModel(RowModel):
             return [{"embedding": one} for one in answers.vectors_of(response, records=len(bodies))]
 
         found, response = await self._post(self._bodies.joined(bodies), read)
-        if self._samples_length:
+        if self._samples_length and found[0]["embedding"]:
             self.predictions.use_type(self._with_length(len(found[0]["embedding"])))
         return list(found), usage_of(response)
 
@@ -115,6 +116,9 @@ class PromptModel(RowModel):
         for name, parts in self._outputs:
             found = at_pointer(reply.response, parts)
             values[name] = None if found is MISSING else found
+        if answer.text is None and not answer.tool_calls and all(values[name] is None for name, _ in self._outputs):
+            why = "the model refused" if answer.refusal else f"it is empty, with finish_reason {answer.finish_reason}"
+            return RecordError("invalid_answer", f"the answer has no text: {why}")
         return {name: values.get(name) for name in self.predictions.members}
 
     async def _post(

@@ -1,6 +1,7 @@
 """Predictions with named members: objects in JSON lines, typed columns in tables. pyarrow is imported only if they are typed."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
@@ -82,10 +83,16 @@ _DEPTH: Final = 16
 class Predictions:
     """Makes results of predictions that have the same members."""
 
-    def __init__(self, members: Mapping[str, Form], *, is_checked: bool = False) -> None:
-        """`is_checked`: values must have the declared types also where the output has none."""
+    def __init__(
+        self, members: Mapping[str, Form], *, is_checked: bool = False, required: Collection[str] = ()
+    ) -> None:
+        """`is_checked`: values must have the declared types also where the output has none.
+
+        `required`: the members in which null does not stand for a number.
+        """
         self.members = members
         self._is_checked = is_checked
+        self._required = required
         self._type: pyarrow.DataType | None = None
 
     def predicted(self) -> "pyarrow.DataType":
@@ -98,6 +105,7 @@ class Predictions:
 
     def results(self, found: Sequence[Prediction | RecordError | None], *, usage: TokenUsage = NO_USAGE) -> Results:
         """Return the results of records, each with a prediction or an error."""
+        found = [self._with_numbers(one) if isinstance(one, Mapping) else one for one in found]
         errors = {at: one for at, one in enumerate(found) if isinstance(one, RecordError)}
         given = [None if isinstance(one, RecordError) else one for one in found]
         values: Records
@@ -115,6 +123,13 @@ class Predictions:
             values = JsonRecords(texts)
         return Results(values, errors, usage)
 
+    def _with_numbers(self, prediction: Prediction) -> Prediction | RecordError:
+        """Return the prediction, or its error if NaN, infinity or null stands where a number should."""
+        for name, form in self.members.items():
+            if text := _lacking(prediction.get(name), form if name in self._required else JSON):
+                return RecordError(INVALID_PREDICTION, f"the model returned {text} for {name!r}")
+        return prediction
+
     def _columns(
         self, given: Sequence[Prediction | None], kind: "pyarrow.DataType"
     ) -> tuple[Records, dict[int, RecordError]]:
@@ -130,6 +145,34 @@ class Predictions:
             where = next((f"column {one.name!r} of type {one.type}" for one in wrong), f"the type {kind}")
             errors[at] = RecordError(INVALID_PREDICTION, f"the prediction does not fit {where}")
         return ArrowRecords(pyarrow.record_batch({"prediction": column})), errors
+
+
+def _lacking(value: Any, form: Form) -> str:  # Any: JSON
+    """Return what stands in place of a number: NaN, infinity, or null where the form asks for one; empty if nothing does."""
+    match value:
+        case None:
+            return "null" if _is_number(form) else ""
+        case float():
+            return "" if math.isfinite(value) else str(value)
+        case list():
+            if {float} >= set(map(type, value)) and math.isfinite(
+                sum(value)
+            ):  # the usual embedding, without a call per value
+                return ""
+            item = form[0] if isinstance(form, list) else getattr(form, "value_type", JSON)
+            return next((text for one in value if (text := _lacking(one, item))), "")
+        case Mapping():
+            return next((text for one in value.values() if (text := _lacking(one, JSON))), "")
+    return ""
+
+
+def _is_number(form: Form) -> bool:
+    """Whether values are numbers or booleans."""
+    if isinstance(form, (str, list, Mapping)):
+        return form in {*_SIMPLE.values(), "float"} - {"string"} if isinstance(form, str) else False
+    from pyarrow import types  # noqa: PLC0415  only declared types are those of Arrow
+
+    return bool(types.is_integer(form) or types.is_floating(form) or types.is_decimal(form) or types.is_boolean(form))
 
 
 def _arrow_type(form: Form) -> "pyarrow.DataType":

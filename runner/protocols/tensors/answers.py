@@ -86,8 +86,6 @@ def load(body: bytes) -> object:
     except orjson.JSONDecodeError as error:
         if body.startswith(_BOM):
             return load(body.removeprefix(_BOM))
-        if b"NaN" not in body and b"Infinity" not in body:
-            raise ValueError(f"not valid JSON ({error})") from error
         try:
             value = json.loads(body, parse_int=number_of)
         except (ValueError, RecursionError):

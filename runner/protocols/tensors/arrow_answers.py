@@ -99,11 +99,13 @@ def _typed(spec: OutputSpec, output: Output, kind: pyarrow.DataType) -> tuple[py
         if output.is_json:
             found = cast("list[Json]", values)
             values, faults = to_bytes(found) if output.datatype == "BYTES" else to_array(found, output.datatype)
-            texts = {at: "null" if found[at] is None else text for at, text in faults.items()}
-        errors = {} if isinstance(values, list) else errors_of_array(values.reshape(output.shape))
+            nulls = (at for at, one in enumerate(found) if one is None) if None in found else ()
+            texts = {**faults, **dict.fromkeys(nulls, "null")}  # as a number, null is NaN
         for at, text in texts.items():
             row = at // max(math.prod(dimensions), 1)
             errors.setdefault(row, RecordError(INVALID_PREDICTION, f"the model returned {text}"))
+        if not isinstance(values, list):
+            errors = {**errors_of_array(values.reshape(output.shape)), **errors}
         flat = pyarrow.array(values, pyarrow.binary() if isinstance(values, list) else None)
         column, misfits = array_of_column(_rows_of(flat, output.shape), kind)
     is_text = output.datatype == "BYTES" and spec.field and not spec.is_binary

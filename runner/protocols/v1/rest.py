@@ -16,8 +16,8 @@ from runner.network.model_server import ModelServer, open_model_server
 from runner.network.network_failures import invalid_response
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import predict_url, without_end
-from runner.protocols.tensors.answers import errors_of, load
-from runner.protocols.tensors.datatypes import DATATYPES, Faults
+from runner.protocols.tensors.answers import errors_of, joined_errors, load
+from runner.protocols.tensors.datatypes import DATATYPES, KINDS, Faults
 from runner.protocols.tensors.model import TensorModel
 from runner.protocols.tensors.signature import Signature
 from runner.protocols.v1.instances import instances_of
@@ -112,12 +112,17 @@ def decode(body: bytes, signature: Signature, *, records: int) -> Results:
         raise ValueError('no "predictions"')  # noqa: TRY004  callers expect ValueError for invalid responses
     if len(predictions) != records:
         raise ValueError(f"it has {len(predictions)} predictions for {records} records")
-    if signature.is_chosen:
-        predictions = [_wanted(one, signature) for one in predictions]
-    return Results(JsonRecords(texts_of(predictions)), errors_of(predictions))
+    if not signature.is_chosen:
+        return Results(JsonRecords(texts_of(predictions)), errors_of(predictions))
+    predictions = [_wanted(one, signature) for one in predictions]
+    # null stands for a number only where the output is one; in other objects it is a value
+    numbers = {one.result_name for one in signature.outputs if one.datatype in KINDS}
+    values = {name: [one[name] for one in predictions] for name in numbers}
+    errors = errors_of(predictions) | joined_errors({name: errors_of(column) for name, column in values.items()})
+    return Results(JsonRecords(texts_of(predictions)), errors)
 
 
-def _wanted(prediction: Json, signature: Signature) -> Json:
+def _wanted(prediction: Json, signature: Signature) -> dict[str, Json]:
     outputs = signature.outputs
     if not isinstance(prediction, dict) and len(outputs) == 1:
         return {outputs[0].result_name: prediction}  # a model with one output omits its name

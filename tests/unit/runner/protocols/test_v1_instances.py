@@ -70,3 +70,13 @@ def test_wanted_outputs_are_members_of_the_predictions() -> None:
     assert decoded(decode(b'{"predictions":[0.5]}', signature, records=1)) == [{"score": 0.5}]
     with pytest.raises(ValueError, match="no output 'p'"):
         decode(b'{"predictions":[{"q":1}]}', signature, records=1)
+
+
+def test_null_does_not_stand_for_a_number_that_is_asked_for() -> None:
+    wanted = Tensors.model_validate({"outputs": [{"name": "p", "datatype": "FP64"}, {"name": "q"}]})
+    signature = signature_of(wanted, None, "", target="model 'm'", default="")
+    results = decode(b'{"predictions":[{"p":null,"q":1},{"p":1,"q":null},{"p":1,"q":NaN}]}', signature, records=3)
+    assert {at: one.message for at, one in results.errors.items()} == {
+        0: "the model returned null in 'p'",
+        2: "the model returned nan",
+    }

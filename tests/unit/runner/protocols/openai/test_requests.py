@@ -206,7 +206,7 @@ def test_a_response_loses_nothing_but_its_line_breaks(value: bytes) -> None:
     assert (usage.prompt_tokens, usage.total_tokens) == (3, 5)
 
 
-@pytest.mark.parametrize("body", [b'{"a":NaN}', b'{"a":"\xff"}', b'{"a":1e400', b'{"a":"b\nc"}', b'{"a":1e400}{}'])
+@pytest.mark.parametrize("body", [b'{"a":"\xff"}', b'{"a":1e400', b'{"a":"b\nc"}', b'{"a":1e400}{}'])
 def test_a_response_that_is_not_json_is_described(body: bytes) -> None:
     with pytest.raises(ValueError, match="not valid JSON"):
         parse_response(body)

@@ -96,7 +96,7 @@ def test_lists_are_in_the_order_of_the_records() -> None:
         [],
         [{"index": 0, "embedding": [1]}],
         [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}],
-        [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [None]}],
+        [{"index": 0, "embedding": [1]}, {"index": 1}, {"index": 2}],
         [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": "AAAA"}],
         [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": []}],
         [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [True]}],
