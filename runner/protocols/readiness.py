@@ -62,8 +62,9 @@ def judge(model: Model, *, status: int, body: bytes) -> Readiness:
     if protocol == OPENAI:
         listed, name = answer.get("data"), model.model_name
         names = [one.get("id") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        is_ready = not name or name in names or not isinstance(listed, list)
-        seen = "the model is listed" if name in names else "status 200"
+        is_listed = name in names or f"{name}:latest" in names  # Ollama lists `tiny` with its tag
+        is_ready = not name or is_listed or not isinstance(listed, list)
+        seen = "the model is listed" if is_listed else "status 200"
         unready = f"status 200, but the server does not list the model {name!r}"
     else:  # V2 answers with an empty body or `{"ready": true}`, V1 with `{"name": …, "ready": true}`; older ones with "True"
         is_ready = str(answer.get("ready", True)).lower() == "true"

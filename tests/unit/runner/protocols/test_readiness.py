@@ -55,6 +55,8 @@ def test_a_url_that_cannot_be_probed_is_an_invalid_contract() -> None:
         (OPENAI, 200, b'{"object": "list", "data": []}', False),  # NVIDIA Dynamo 1.6.1 before its first worker
         (OPENAI.model_copy(update={"model_name": ""}), 200, b'{"data": []}', True),
         (OPENAI, 200, b'{"models": []}', True),  # a list of another form
+        (OPENAI, 200, b'{"data": [{"id": "tiny:latest"}]}', True),
+        (OPENAI, 200, b'{"data": [{"id": "tiny:7b"}]}', False),
         (OPENAI, 404, b"", True),
         (OPENAI, 503, b"", False),
         (OPENAI, 401, b"", True),
