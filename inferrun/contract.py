@@ -102,7 +102,11 @@ class InputTensor(_Part):
     """An input of the model, and the columns that feed it."""
 
     name: str = Field(default="", description="Its name; empty: the model's only input")
-    columns: tuple[str, ...] = Field(description="Names of the columns, in the order of the tensor")
+    columns: tuple[str, ...] = Field(
+        default=(),
+        description="Names of the columns, in the order of the tensor; empty, for the only input: the record",
+    )
+
     datatype: str = Field(default="", description="Datatype of V2; empty: that of the model's metadata")
 
     shape: tuple[int, ...] | None = Field(

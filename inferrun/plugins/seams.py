@@ -418,6 +418,9 @@ class CheckedModel(Protocol):
     def mismatch(self, records: Records) -> str:
         """Return how the metadata that `prepare` has read differs from the first records; empty if it does not."""
 
+    def note(self) -> str:
+        """Return what a dry run should say about the metadata although it may be right; usually empty."""
+
 
 class SpooledInput(Protocol):
     """Input that can be read only once, on its way to the Pod's disk. Raises InputError over the limit or on a full disk."""

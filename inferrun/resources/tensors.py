@@ -47,8 +47,9 @@ class TensorInput(ResourceModel):
     name: TensorName | None = None
     """Name of the model's input. Default: kserve.modelInputName, or the model's only input."""
 
-    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=4096)]
-    """Columns of the input that feed it, in the order of the tensor. One column of arrays is allowed, too."""
+    columns: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=4096)] | None = None
+    """Columns of the input that feed it, in the order of the tensor. One column of arrays is allowed, too. Default, for the only
+    input: the whole record, such as an array."""
 
     datatype: Datatype | None = None
     """Datatype of the tensor. Default: that of the model's metadata, or FP32 without metadata; with v1, the values are then sent as

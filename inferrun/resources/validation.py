@@ -52,6 +52,7 @@ from inferrun.resources.storage import (
 )
 from inferrun.resources.store_rules import End, shard_obstacle, store_problems
 from inferrun.resources.templates import TemplateFault, UnfitValue, resolve_storage, sample_of
+from inferrun.resources.tensors import TensorMapping
 from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line, public_url
 from inferrun.timestamps import rfc3339
@@ -223,8 +224,15 @@ def _column_problems(spec: InferenceConfigSpec) -> Iterator[Problem]:
         return
     # The built-in runner has no named columns for some protocols, and for data handlers.
     protocol = spec.model.protocol_version or spec.model.model_version
-    fed = spec.tensors is not None and bool(spec.tensors.inputs)
-    has_tensors = fed or (spec.tensors is not None and bool(spec.tensors.outputs or spec.tensors.parameters))
+    tensors = spec.tensors or TensorMapping()
+    inputs = tensors.inputs or ()
+    for at, one in enumerate(inputs if len(inputs) > 1 else ()):
+        if not one.columns:
+            yield Problem(
+                field=f"spec.tensors.inputs.{at}.columns", value="not set", allowed="required with several inputs"
+            )
+    fed = any(one.columns for one in inputs)
+    has_tensors = bool(inputs or tensors.outputs or tensors.parameters)
     if has_tensors and protocol and protocol not in TENSOR_PROTOCOLS:
         supported = f"the built-in runner sends named tensors with {', '.join(TENSOR_PROTOCOLS)}"
         yield Problem(field="spec.tensors", value=f"set with the protocol {shown(protocol)}", allowed=supported)

@@ -56,9 +56,9 @@ def upload_frame(frame: object, run: InferenceRun, config: InferenceConfig, *, a
         raise ResultsError(describe(resolved.problems))
     storage = storage_of(OBJECT_STORES[label], resolved.input[label], field=f"storage.input.{label}")
     spec, form = config.spec, storage.format or "jsonl"
-    has_columns = bool(
-        (spec.tensors and spec.tensors.inputs) or spec.pass_through_columns or spec.join_source is JoinSource.INPUT
-    )
+    inputs = (spec.tensors and spec.tensors.inputs) or ()
+    is_named = any(one.columns for one in inputs)
+    has_columns = is_named or bool(spec.pass_through_columns) or spec.join_source is JoinSource.INPUT
     content = content_of(frame, form=form, has_columns=has_columns)
     key = f"{storage.path}rows.{_EXTENSIONS.get(form, form)}" if storage.path.endswith("/") else storage.path
     BucketFiles(storage, access).create(key, content)

@@ -94,7 +94,9 @@ async def check_model(model: ModelProtocol, first: Records, *, is_strict: bool) 
         raise InferenceError(mismatch, is_retryable=False)
     if mismatch:
         _log.warning("the model's metadata differs from the input", extra={"detail": mismatch})
-    return "the model's metadata agrees with them" if isinstance(model, CheckedModel) else "the model server answers"
+    if not isinstance(model, CheckedModel):
+        return "the model server answers"
+    return summary(["the model's metadata agrees with them", model.note()])
 
 
 async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, source: Source) -> Retry | None:
@@ -135,7 +137,8 @@ async def check_run(
     if isinstance(source, FileRanges):
         found.append(describe(source.skipped))
     if protocol_of(described) in (*PROBED, GRPC):
-        async with open_probe(described, settings.limits, endpoints=settings.endpoints_dir) as probe:
+        endpoints = settings.endpoints_dir
+        async with open_probe(described, settings.limits, endpoints=endpoints, accepts_description=True) as probe:
             finding = await probe()
         if not finding.is_ready:
             where = public_url(described.model_url)

@@ -23,7 +23,7 @@ from runner.network.model_headers import ModelHeaders, proxy_of
 from runner.network.model_server import JSON_HEADERS, open_model_server
 from runner.network.tls import context_of
 from runner.protocols.model_urls import description_url, parts_of, protocol_in
-from runner.protocols.protocol_name import candidates, is_answer, named_protocol, protocol_of
+from runner.protocols.protocol_name import V2, candidates, is_answer, named_protocol, protocol_of
 from runner.protocols.readiness import GRPC, PROBED, Readiness, judge, judge_guess, probe_url
 
 _log = logging.getLogger(__name__)
@@ -37,9 +37,12 @@ MAX_BODY: Final = 4 * 1024 * 1024
 
 @asynccontextmanager
 async def open_probe(
-    model: Model, limits: Limits, *, endpoints: Path
+    model: Model, limits: Limits, *, endpoints: Path, accepts_description: bool = False
 ) -> AsyncIterator[Callable[[], Awaitable[Readiness]]]:
-    """A function that asks the server once. It raises Refused for an address that runs must not reach."""
+    """A function that asks the server once. It raises Refused for an address that runs must not reach.
+
+    `accepts_description`: a V2 server that does not know the path of readiness is ready if it describes the model.
+    """
     if protocol_of(model) == GRPC:
         from runner.protocols.v2.grpc_client import open_grpc_probe  # noqa: PLC0415 -- few models speak gRPC, and its import takes long
 
@@ -57,6 +60,11 @@ async def open_probe(
             for other in models[1:]:
                 if finding.is_unknown_path:
                     finding = await _probe(client, other, headers=headers, proxy=proxy, judge_answer=judge_guess)
+            if first.is_unknown_path and accepts_description and protocol_of(models[0]) == V2:
+                url = description_url(V2, models[0].model_url, models[0].model_name)
+                finding = await _probe(
+                    client, models[0], headers=headers, proxy=proxy, judge_answer=judge_guess, url=url
+                )
             return finding if finding.is_ready else first
 
         yield ask
@@ -69,10 +77,12 @@ async def _probe(
     headers: Mapping[str, str],
     proxy: str,
     judge_answer: Callable[..., Readiness] = judge,
+    url: str = "",
 ) -> Readiness:
-    url = probe_url(model)
     try:
-        response = await client.exchange("GET", url, None, headers=headers, limit=MAX_BODY, proxy=proxy or None)
+        response = await client.exchange(
+            "GET", url or probe_url(model), None, headers=headers, limit=MAX_BODY, proxy=proxy or None
+        )
     except Refused:
         raise
     except ResponseTooLarge:

@@ -7,7 +7,8 @@ import orjson
 from inferrun.contract import Model
 from runner.protocols.model_urls import protocol_in
 
-DEFAULT_PROTOCOL: Final = "v2"
+V2: Final = "v2"
+DEFAULT_PROTOCOL: Final = V2
 OPENAI: Final = "openai"
 
 _MEMBERS: Final = {

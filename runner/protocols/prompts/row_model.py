@@ -67,6 +67,10 @@ class RowModel:
         (made,) = self._made_of(records.part(0, 1))
         return made.message if isinstance(made, RecordError) else ""
 
+    def note(self) -> str:
+        """There is no metadata."""
+        return ""
+
     async def predict(self, batch: Batch) -> Results:
         """Send the records for which a request can be made."""
         made = self._made_of(batch.records)

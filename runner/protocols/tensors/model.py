@@ -57,7 +57,7 @@ class TensorModel(ABC, Generic[T]):
     @property
     def takes_any(self) -> bool:
         """Columns that are named may have any type; what the datatype cannot represent is named with the column."""
-        return bool(self.tensors.inputs)
+        return bool(self.tensors.columns)
 
     def fed_columns(self) -> tuple[str, ...]:
         """Return the columns of the input tensors."""
@@ -90,6 +90,10 @@ class TensorModel(ABC, Generic[T]):
                 f"{self.target}: {faults[0]}; correct tensors.inputs, or the input", is_retryable=False
             )
         return f"{self.target}: {'; '.join(self.signature.mismatches)}" if self.signature.mismatches else ""
+
+    def note(self) -> str:
+        """Return which inputs nothing feeds."""
+        return self.signature.note
 
     def predicted(self) -> "pyarrow.DataType | None":
         """Return the type of a prediction, according to the metadata or the contract."""

@@ -8,7 +8,7 @@ from inferrun.formats.json_text import json_texts, objects_of
 from inferrun.plugins import JsonRecords, Results
 from runner.protocols.tensors.answers import Output, joined_errors, json_results, without_ones
 from runner.protocols.tensors.datatypes import DATATYPES
-from runner.protocols.tensors.signature import OutputSpec, Signature
+from runner.protocols.tensors.signature import OutputSpec, Signature, listed
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +33,7 @@ def results_of(
     wanted = signature.outputs
     missing = [one.name for one in wanted if one.name not in by_name]
     if not found or (missing and signature.is_chosen):
-        raise ValueError(f"it has no output {missing[0]!r}" if missing else "no outputs")
+        raise ValueError(f"it has no output {missing[0]!r}; it has {listed(by_name)}" if missing else "no outputs")
     if missing or not wanted:  # the first one, whatever the metadata calls it
         wanted, by_name = (OutputSpec(found[0].name, found[0].name),), {found[0].name: found[0]}
     lists = {one: without_ones(one.dimensions or ()) for one in wanted}

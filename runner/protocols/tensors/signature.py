@@ -36,7 +36,7 @@ class TensorSpec:
     """Whether the tensor has a first dimension for the records. Without one, a request has one record."""
 
     columns: tuple[str, ...] = ()
-    """The columns that feed it; empty for the whole record."""
+    """The columns that feed it; empty for the whole record, which only the only input may be."""
 
     parameters: Mapping[str, bool | int | str] = field(default_factory=dict)
 
@@ -100,7 +100,11 @@ class Signature:
     """Of each request."""
 
     mismatches: tuple[str, ...] = ()
-    """How the contract differs from the metadata."""
+    """How the contract differs from the metadata, which may be wrong: MLServer's MLflow runtime calls outputs otherwise than their
+    answers do."""
+
+    note: str = ""
+    """Inputs of the metadata that nothing feeds: V2 does not say which of them are optional."""
 
     @property
     def has_batch(self) -> bool:
@@ -116,8 +120,9 @@ class Signature:
 def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str, default: str = "FP32") -> Signature:
     """Compare the contract's tensors with the metadata. `wanted` is the name of an input that has none.
 
-    `default` is the datatype without metadata; empty for V1, which has none. Raises ContractError with the field for a tensor
-    that the model does not have, and InferenceError for an unknown datatype. Metadata that lists no tensors says nothing.
+    `default` is the datatype without metadata; empty for V1, which has none, and whose metadata is that of the saved model, so that
+    a name that it lacks is wrong. Raises ContractError with the field for that and for an input that is ambiguous, and
+    InferenceError for an unknown datatype. Metadata that lists no tensors says nothing.
     """
     known = _described(metadata, "inputs")
     inputs, mismatches = list[TensorSpec](), list[str]()
@@ -126,8 +131,8 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
         name = given.name or wanted or (next(iter(known)) if len(known) == 1 else "" if known else DEFAULT_INPUT)
         if not name:
             raise ContractError(f"{field}.name: required, because the model has the inputs {listed(known)}")
-        if known and name not in known:
-            raise ContractError(f"{field}.name: the model has no input {name!r}; it has {listed(known)}")
+        if not given.columns and len(tensors.inputs) > 1:
+            raise ContractError(f"{field}.columns: required with several inputs")
         if any(name == one.name for one in inputs):
             raise ContractError(f"{field}.name: {name!r} is named twice; name each input of the model once")
         found, differs = _input(name, known.get(name, {}), given, field, default=default)
@@ -136,7 +141,7 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
     if not inputs:
         name = wanted or next(iter(known), DEFAULT_INPUT)
         described = known.get(name) or next(iter(known.values()), {})
-        inputs = [_input(name, described, InputTensor(columns=()), "", default=default)[0]]
+        inputs = [_input(name, described, InputTensor(), "", default=default)[0]]
     for one in inputs:
         if one.datatype and one.datatype not in DATATYPES:
             raise InferenceError(
@@ -146,11 +151,22 @@ def signature_of(tensors: Tensors, metadata: object, wanted: str, *, target: str
             )
     names = [one.name for one in inputs]
     unfed = [name for name in known if name not in names] if tensors.inputs or names[0] in known else []
-    if unfed:
-        mismatches.append(f"the model's inputs {listed(unfed)} are fed by no column; add them to tensors.inputs")
-    has_batch = all(one.has_batch for one in inputs)
-    outputs = _outputs(tensors.outputs, _described(metadata, "outputs"), has_batch=has_batch)
-    return Signature(tuple(inputs), outputs, bool(tensors.outputs), tensors.parameters, tuple(mismatches))
+    note = f"its inputs {listed(unfed)} are fed by no column, so they must be optional" if unfed else ""
+    results = _described(metadata, "outputs")
+    lacking = [
+        f"tensors.{side}.{at}.name: the model has no {side[:-1]} {name!r}; it has {listed(described)}"
+        for side, given_names, described in (
+            ("inputs", [one.name for one in tensors.inputs], known),
+            ("outputs", [one.name for one in tensors.outputs], results),
+        )
+        for at, name in enumerate(given_names)
+        if described and name and name not in described
+    ]
+    if lacking and not default:
+        raise ContractError(lacking[0])
+    mismatches += lacking
+    outputs = _outputs(tensors.outputs, results, has_batch=all(one.has_batch for one in inputs))
+    return Signature(tuple(inputs), outputs, bool(tensors.outputs), tensors.parameters, tuple(mismatches), note)
 
 
 def shape_of(tensor: Mapping[str, Any]) -> list[int]:  # Any: foreign JSON
@@ -223,8 +239,6 @@ def _outputs(
     found = dict[str, OutputSpec]()
     for at, one in enumerate(wanted or [OutputTensor(name=name) for name in list(known)[:1]]):
         field, name, metadata = f"tensors.outputs.{at}", one.result_name or one.name, known.get(one.name, {})
-        if known and not metadata:
-            raise ContractError(f"{field}.name: the model has no output {one.name!r}; it has {listed(known)}")
         if name in found:
             raise ContractError(f"{field}.resultName: {name!r} is the name of another output; choose another name")
         datatype = one.datatype or str(metadata.get("datatype") or "").upper()

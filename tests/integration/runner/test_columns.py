@@ -170,11 +170,6 @@ MISTAKES: dict[str, tuple[dict[str, Any], int, str]] = {  # Any: JSON
         3,
         "passThroughColumns: rows.csv has no column 'country'; it has custom_id, region, first, city, second",
     ),
-    "an unknown input": (
-        {"tensors": {"inputs": [{**PAIR, "name": "pairs"}, CITY]}},
-        2,
-        "tensors.inputs.0.name: the model has no input 'pairs'; it has 'pair', 'city'",
-    ),
     "an input without a name": (
         {"tensors": {"inputs": [{"columns": ["first", "second"]}]}},
         2,
@@ -184,11 +179,6 @@ MISTAKES: dict[str, tuple[dict[str, Any], int, str]] = {  # Any: JSON
         {"tensors": {"inputs": [PAIR, PAIR]}},
         2,
         "tensors.inputs.1.name: 'pair' is named twice",
-    ),
-    "an unknown output": (
-        {"tensors": {**TENSORS, "outputs": [{"name": "probability"}]}},
-        2,
-        "tensors.outputs.0.name: the model has no output 'probability'; it has 'sum', 'label'",
     ),
     "two outputs of one name": (
         {"tensors": {**TENSORS, "outputs": [{"name": "sum", "resultName": "x"}, {"name": "label", "resultName": "x"}]}},
@@ -230,6 +220,28 @@ async def test_a_mistake_is_found_before_the_first_request(
     assert message in ended.message
     assert (ended.code, code == 2 or not ended.result.retryable) == (code, True)
     assert plain.requests == []
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        (
+            {"inputs": [{**PAIR, "name": "pairs"}, CITY]},
+            "tensors.inputs.0.name: the model has no input 'pairs'; it has 'pair', 'city'",
+        ),
+        (
+            {**TENSORS, "outputs": [{"name": "probability"}]},
+            "tensors.outputs.0.name: the model has no output 'probability'; it has 'sum', 'label'",
+        ),
+    ],
+)
+async def test_a_name_that_the_metadata_lacks_ends_a_dry_run(
+    tmp_path: Path, plain: TensorServer, tensors: dict[str, Any], message: str
+) -> None:
+    machine = machine_of(tmp_path / "run", plain, "csv", tensors=tensors, dryRun=True)
+    ended = await machine.pod()
+    assert (ended.code, ended.result.retryable) == (4, False)
+    assert message in ended.message
 
 
 async def test_a_record_without_a_column_is_named_without_its_members(tmp_path: Path, plain: TensorServer) -> None:

@@ -113,10 +113,29 @@ def test_the_named_input_is_found_among_several() -> None:
     metadata = {"inputs": [{"name": "a", "shape": [-1, 4]}, {"name": "b", "datatype": "int64", "shape": [-1, 2, 1]}]}
     assert input_of(metadata, "b") == TensorSpec("b", "INT64", (2, 1))
     assert input_of(metadata).name == "a"
-    assert signature_of(Tensors(), metadata, "b", target="").mismatches == (
-        "the model's inputs 'a' are fed by no column; add them to tensors.inputs",
-    )
+    signature = signature_of(Tensors(), metadata, "b", target="")
+    assert signature.note == "its inputs 'a' are fed by no column, so they must be optional"
+    assert signature.mismatches == ()
     assert input_of(None).name == "input-0"
+
+
+def test_the_shape_of_the_only_input_needs_no_columns() -> None:
+    given = Tensors.model_validate({"inputs": [{"name": "x", "shape": [3], "datatype": "FP64"}]})
+    spec = signature_of(given, {"inputs": [{"name": "x", "datatype": "FP32", "shape": [3]}]}, "", target="").inputs[0]
+    assert (spec.has_batch, spec.dimensions, spec.datatype) == (False, (3,), "FP64")
+    tensor = tensor_of(JsonRecords([b"[1,2,3]"]), spec, is_json=True)
+    assert (tensor.shape, tensor.text) == ([3], b"[1,2,3]")
+    two = Tensors.model_validate({"inputs": [{"name": "x"}, {"name": "y", "columns": ["y"]}]})
+    with pytest.raises(ContractError, match=r"tensors.inputs.0.columns: required with several inputs"):
+        signature_of(two, None, "", target="")
+
+
+def test_an_output_that_the_metadata_lacks_is_a_mismatch() -> None:
+    given = Tensors.model_validate({"outputs": [{"name": "output-1", "resultName": "total"}]})
+    metadata = {"outputs": [{"name": "output-0", "datatype": "FP64", "shape": [-1, 1]}]}
+    signature = signature_of(given, metadata, "", target="")
+    assert signature.outputs[0].name == "output-1"
+    assert signature.mismatches == ("tensors.outputs.0.name: the model has no output 'output-1'; it has 'output-0'",)
 
 
 def test_an_unknown_datatype_is_reported_before_anything_is_sent() -> None:
