@@ -1,7 +1,8 @@
-"""`python -m tests.foreign [software…]`: real software of others writes its files again, compared with those committed.
+"""`python -m tests.foreign [software…]`: software of others writes its files, or answers, again, compared with those committed.
 
-For each folder of `tests/foreign`: its own environment, its writer, what its own reader returns. Then the tests that read the
-committed files read the fresh ones. One software that fails does not stop the others; the exit code is 1 if anything is wrong.
+For each folder of `tests/foreign`: its own environment, its writer, what its own reader returns; or its recorder, and the form of
+what the server answers. Then the tests that read the committed files and answers read the fresh ones. One software that fails does
+not stop the others; the exit code is 1 if anything is wrong.
 """
 
 import argparse
@@ -10,12 +11,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.foreign.answers import forms_in
 from tests.foreign.environments import provide
-from tests.foreign.software import EXPECTED, FRESH, HERE, Software, all_software, readings_in
+from tests.foreign.recording import PYTHON
+from tests.foreign.software import EXPECTED, FRESH, HERE, MADE, Software, all_software, readings_in
 from tools.devcluster.commands import run
 from tools.devcluster.errors import DevClusterError
 
@@ -54,10 +58,10 @@ def main() -> int:
         outcomes.append(outcome := _rewritten(one, fresh / one.name))
         count = outcome.right + len(outcome.wrong)
         _say(_cells(one.name, one.version, count, outcome.right, outcome.error or "; ".join(outcome.wrong) or 0))
-        if given.update and (fresh / one.name / EXPECTED).exists():
+        if given.update and not outcome.error:
             _replace(one.folder, fresh / one.name)
     for one in known.values():
-        if not (fresh / one.name / EXPECTED).exists():
+        if not _made_in(fresh / one.name):
             shutil.rmtree(fresh / one.name, ignore_errors=True)
             (fresh / one.name).symlink_to(one.folder)
     tests = sorted(map(str, HERE.parent.glob("integration/runner/test_foreign_*.py")))
@@ -71,25 +75,36 @@ def main() -> int:
 
 
 def _rewritten(software: Software, out: Path) -> Outcome:
-    """Have the software write its files to a folder, and compare what it reads there with what is committed."""
+    """Have the software make its files or answers in a folder, and compare them with what is committed."""
     out.mkdir()
     try:
         environment = provide(software)
-        run([*environment.command, out], extra_env=environment.variables, cwd=software.folder, timeout=WRITE_SECONDS)
+        variables = {**environment.variables, PYTHON: sys.executable}
+        run([*environment.command, out], extra_env=variables, cwd=software.folder, timeout=WRITE_SECONDS)
     except DevClusterError as error:
         return Outcome(error=" ".join([error.message, *error.detail.splitlines()[-1:]]))
-    if not (out / EXPECTED).exists():
-        return Outcome(error=f"its writer writes no {EXPECTED}")
-    now = readings_in(out)
-    before = readings_in(software.folder) if (software.folder / EXPECTED).exists() else {}
+    if not (now := _made_in(out)):
+        return Outcome(error=f"it makes neither {EXPECTED} nor answers")
+    before = _made_in(software.folder)
     wrong = sorted(name for name in {*now, *before} if now.get(name) != before.get(name))
     return Outcome(right=len({*now, *before}) - len(wrong), wrong=tuple(wrong))
 
 
+def _made_in(folder: Path) -> Mapping[str, object]:
+    """What is compared of a software, by the names of files: what it reads there, or the forms of its answers."""
+    read = readings_in(folder) if (folder / EXPECTED).exists() else {}
+    return {**read, **forms_in(folder)}
+
+
 def _replace(folder: Path, fresh: Path) -> None:
-    shutil.rmtree(folder / "files", ignore_errors=True)
-    shutil.copytree(fresh / "files", folder / "files")
-    shutil.copy(fresh / EXPECTED, folder)
+    for name in MADE:
+        path = folder / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        if (fresh / name).is_dir():
+            shutil.copytree(fresh / name, path)
+        elif (fresh / name).exists():
+            shutil.copy(fresh / name, path)
 
 
 def _cells(*values: object) -> str:

@@ -1,4 +1,6 @@
-"""The software of others whose files the tests read: a folder each, with pins, a writer, files and what it reads there.
+"""The software of others whose files or answers the tests read: a folder each, with pins, and a program that makes them.
+
+A writer makes `files` and what its own reader returns of them; a recorder makes `answers`, those of a server.
 
 Only reads these folders. `docs/contributing/interop.md` says how to add one.
 """
@@ -20,6 +22,10 @@ EXPECTED: Final = "expected.json"
 WRITERS: Final = ("write.py", "write.sh", "Write.java", "main.go", "write.mjs", "Client.java", "client.mjs")
 """Programs in the environment of a folder; those of `tests/interop/clients` are clients."""
 
+RECORDER: Final = "record.py"
+MADE: Final = ("files", "answers", EXPECTED)
+"""What a writer or a recorder makes."""
+
 PINS: Final = ("requirements.txt", "pom.xml", "go.mod", "go.sum", "package.json", "package-lock.json", "debian.txt")
 
 Rows = Sequence[Mapping[str, Any]]  # Any: JSON
@@ -40,8 +46,8 @@ class Software:
 
     @property
     def writer(self) -> Path:
-        """The program that writes `files` and `expected.json` into the folder that it is called with."""
-        return next(path for name in WRITERS if (path := self.folder / name).exists())
+        """The program that writes what is made into the folder that it is called with."""
+        return next(path for name in (*WRITERS, RECORDER) if (path := self.folder / name).exists())
 
     def has(self, name: str) -> bool:
         """Whether the folder has this file."""
@@ -57,9 +63,9 @@ class Software:
 
 
 def all_software() -> list[Software]:
-    """All folders that have a writer."""
+    """All folders that have a writer or a recorder."""
     found = (Software(folder) for folder in sorted(HERE.iterdir()) if folder.is_dir())
-    return [one for one in found if any((one.folder / name).exists() for name in WRITERS)]
+    return [one for one in found if any(one.has(name) for name in (*WRITERS, RECORDER))]
 
 
 def root() -> Path:
