@@ -226,8 +226,9 @@ class Informer:
         elif kind == "DELETED":
             metadata = item["metadata"]
             key = str(metadata.get("namespace", "")), str(metadata.get("name"))
-            if not is_older(version, than=_version_of(self._objects.get(key))):
-                self._cache(key, None)
+            with surviving("what follows from the deletion of an object", about=key):
+                if not is_older(version, than=_version_of(self._objects.get(key))):
+                    self._cache(key, None)
         else:
             self._put(item)
         self._version = version

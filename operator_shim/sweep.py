@@ -179,25 +179,28 @@ class Sweep:
 
         They are listed only if fewer workflows are running than there should be, because counting is cheap.
         """
-        before, executed, told = rfc3339(created_before), dict[str, tuple[Key, Object]](), set[str]()
+        before, told = rfc3339(created_before), set[str]()
+        begun, executed = dict[str, tuple[Key, Object]](), dict[str, Key]()
         for key, item in self._watch.find(UNFINISHED):
             with surviving("the search for a missing workflow", about=item):
                 uid = item["metadata"]["uid"]
-                if has_workflow(item) and item["metadata"]["creationTimestamp"] < before:
-                    executed[uid] = key, item
+                if has_workflow(item):
+                    if item["metadata"]["creationTimestamp"] < before:
+                        executed[uid] = key
+                    begun[uid] = key, item
                     if is_said_to_be_paused(item):
                         told.add(uid)
-        if not executed:
+        if not begun:
             return
         running, held = await self._workflows.count_open(), set[str]()
-        if running < len(executed):
-            held = {run.uid for run in await self._workflows.list_held()} & executed.keys()
+        if running < len(begun):
+            held = {run.uid for run in await self._workflows.list_paused()} & begun.keys()
         for uid in held | told:
-            await self._stuck.check(*executed[uid])
+            await self._stuck.check(*begun[uid])
         if running + len(held) >= len(executed):
             return
         found = {run.uid for run in await self._workflows.list_open()}
-        missing = {uid: key for uid, (key, _) in executed.items() if uid not in found}
+        missing = {uid: key for uid, key in executed.items() if uid not in found}
         if missing:
             logger.warning("unfinished runs have no workflow", extra={"runs": len(missing)})
         for uid, key in missing.items():

@@ -8,7 +8,7 @@ from typing import Final
 from temporalio.client import Client
 from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from control.search_attributes import SearchAttributes
 from control.temporal_calls import (
@@ -26,7 +26,7 @@ from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.temporal.executions import HELD, OPEN, describe, list_executions
+from inferrun.temporal.executions import OPEN, PAUSED, describe, list_executions
 from inferrun.text import code_span, shell_command
 from inferrun.timestamps import rfc3339
 from workflows import messages
@@ -152,9 +152,14 @@ class RunWorkflows:
         """The runs with an open workflow. Temporal lists a new workflow with a short delay."""
         return await self._list(OPEN)
 
-    async def list_held(self) -> list[RunRef]:
-        """Those whose open workflow does not run: it is paused."""
-        return await self._list(HELD)
+    async def list_paused(self) -> list[RunRef]:
+        """Those whose open workflow is paused; a server that rejects the filter, as before 1.30, has none."""
+        try:
+            return await self._list(PAUSED)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            return []
 
     async def count_open(self) -> int:
         """The number of workflows of runs on our task queue that are open and not held: for this filter a server has an index."""

@@ -44,10 +44,11 @@ def _filter(*, names: tuple[str, ...], is_negated: bool) -> str:
 
 CLOSED: Final = _filter(names=tuple(_CLOSED.values()), is_negated=False)
 OPEN: Final = _filter(names=tuple(_CLOSED.values()), is_negated=True)
-HELD: Final = _filter(names=("Running", *_CLOSED.values()), is_negated=True)
-"""List filters: closed, open, and open without running. A server rejects a filter with the name of a status that it does not know
-(1.29: "invalid ExecutionStatus value 'Paused'"), so none of them names one that came later.
+"""List filters that name no status of later servers: one that does not know it rejects the filter (1.29: "invalid ExecutionStatus
+value 'Paused'").
 """
+
+PAUSED: Final = "ExecutionStatus = 'Paused'"
 
 PAUSED_POLL_SECONDS: Final = 2.0
 

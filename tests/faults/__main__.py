@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.page import replace_section
-from tests.faults.matrix import Matrix, Options, execute
+from tests.faults.matrix import FAULTS, Matrix, Options, execute
 from tests.faults.page import folder_for, matrix_section, pairs_section
 
 
@@ -24,6 +24,9 @@ def main() -> int:
     parser.add_argument("--at-a-time", type=int, default=8, help="cases at a time for each (default: 8)")
     parser.add_argument("--pairs", type=int, default=0, help="play so many pairs of faults instead (default: 0)")
     parser.add_argument("--only", nargs="*", default=(), help="scenarios (default: all)")
+    parser.add_argument(
+        "--faults", nargs="*", choices=[*FAULTS], default=(), help="faults, such as 'workflow paused' (default: all)"
+    )
     parser.add_argument("--keep", type=Path, help="folder for data and logs (default: a temporary one)")
     parser.add_argument("--page", type=Path, help="write a full matrix to this page of the documentation")
     given = parser.parse_args()
@@ -37,10 +40,11 @@ def main() -> int:
             sample=given.sample,
             pairs=given.pairs,
             only=tuple(given.only),
+            without=tuple(fault for fault in FAULTS if given.faults and fault not in given.faults),
             report=lambda line: print(line, flush=True),  # noqa: T201 -- this is the program's output
         )
         matrix = asyncio.run(execute(options))
-    if given.page is not None and given.sample is None and not given.only:
+    if given.page is not None and given.sample is None and not given.only and not given.faults:
         page = given.page.read_text()
         name, section = ("pairs", pairs_section(matrix)) if given.pairs else ("matrix", matrix_section(matrix))
         given.page.write_text(replace_section(page, name=name, content=section))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -21,6 +21,7 @@ from inferrun.kube.objects import Object
 from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
+from inferrun.temporal.executions import describe
 from tests.faults.node import PlayedNode, verifies
 from tests.faults.recorder import Recorder
 
@@ -169,14 +170,13 @@ async def _clean_up_of(temporal: Client, run: RunRef) -> str:
 
 async def _outcome(temporal: Client, identity: str) -> str:
     """How a workflow closed, with the type of its failure; empty if it does not exist."""
-    handle = temporal.get_workflow_handle(identity)
     try:
-        status = (await handle.describe()).status
-        if status is WorkflowExecutionStatus.RUNNING:
+        found = await describe(temporal, identity)
+        if found.is_open:
             return "open"
-        if status is not WorkflowExecutionStatus.FAILED:
-            return status.name if status is not None else "unknown"
-        await handle.result()
+        if found.closed_as != "Failed":
+            return found.closed_as.upper()
+        await temporal.get_workflow_handle(identity).result()
     except WorkflowFailureError as failure:
         return f"FAILED {failure.cause.type}" if isinstance(failure.cause, ApplicationError) else "FAILED"
     except RPCError as error:

@@ -30,6 +30,7 @@ from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Unreachable, error_of
 from inferrun.kube.objects import Object, Resource
 from tests.faults.call_sites import running_site
+from tests.faults.pauses import pause_workflows
 
 T = TypeVar("T")
 Response = TypeVar("Response", bound=Message)
@@ -71,6 +72,7 @@ class Fault(StrEnum):
     HISTORY_LOST = "history lost"
     CLOCK_AHEAD = "clock ahead"
     CLOCK_BEHIND = "clock behind"
+    PAUSED = "workflow paused"
     HOLD = "hold"
     """Not a fault of its own: the call waits until the test withdraws it, so that something else comes first."""
 
@@ -217,6 +219,8 @@ class Injector:
         result = await effect()
         if fault is Fault.CRASH_AFTER:
             _crash()
+        if fault is Fault.PAUSED:
+            await pause_workflows(self.temporal, plan.token)
         if fault is Fault.REPLY_LOST:
             raise errors.lost()
         return result

@@ -19,8 +19,10 @@ from inferrun.kube.errors import KubeError
 from tests.faults.calls import CALLS, NOT_PLAYED
 from tests.faults.final_state import State, cluster_state, final_state
 from tests.faults.injection import ANY, BLIND_SECONDS, DELAY_SECONDS, SKEW_SECONDS, Fault, Plan
+from tests.faults.pauses import PAUSED_SECONDS, resume_workflows
 from tests.faults.scenarios import PATIENCE_SECONDS, SCENARIOS, Scenario, Stage, behaviour_of
 from tests.faults.world import RESYNC_SECONDS, Installation, NotInTime, World, world
+from tools.devcluster import binaries
 
 FAULTS = tuple(fault for fault in Fault if fault is not Fault.HOLD)
 
@@ -40,6 +42,7 @@ LATE_SECONDS = {
         (Fault.HISTORY_LOST, RESYNC_SECONDS),
         (Fault.CLOCK_AHEAD, SKEW_SECONDS),
         (Fault.CLOCK_BEHIND, SKEW_SECONDS),
+        (Fault.PAUSED, PAUSED_SECONDS),
     )
 }
 """After these faults, how long to wait for a late effect before the final state counts."""
@@ -169,7 +172,8 @@ async def execute(options: Options) -> Matrix:
     async with world(options.folder, behave=behaviour_of) as ground, _installed(ground, options) as installations:
         await _play_baseline(matrix, ground, installations[0], scenarios, report=options.report)
         cases = _pairs(matrix, options.pairs) if options.pairs else _cases(matrix, scenarios, per_call=options.per_call)
-        cases = [case for case in cases if case.fault not in options.without]
+        without = {*options.without, *({Fault.PAUSED} if binaries.missing((binaries.TEMPORAL_NEXT,)) else ())}
+        cases = [case for case in cases if without.isdisjoint(plan.fault for plan in case.plans)]
         chosen = random.Random(options.seed).sample(cases, min(options.sample or len(cases), len(cases)))  # noqa: S311
         options.report(f"{len(cases)} cases, of which {len(chosen)} are executed")
         await _play_all(matrix, ground, installations, chosen, options)
@@ -265,8 +269,10 @@ def _pairs(matrix: Matrix, count: int) -> list[Case]:
 
 def is_plausible(call: Call, fault: Fault) -> bool:
     """The API server answers 409 to a conditional write, or to a create that a quota is counted for; not to a deletion
-    with a precondition, where it means that another object has the name.
+    with a precondition, where it means that another object has the name. Only workflows of a case are paused.
     """
+    if fault is Fault.PAUSED and _is_of_no_run(call):
+        return False
     return fault is not Fault.CONFLICT or call[1].startswith(("create", "patch"))
 
 
@@ -309,12 +315,13 @@ async def _play(case: Case, ground: World, installation: Installation, *, expect
     started = time.monotonic()
     for plan in case.plans:
         installation.faults.plan(plan)
-    problem = ""
+    problem, resuming = "", asyncio.create_task(_resume(case, stage))
     try:
         await SCENARIOS[case.scenario].play(stage)
     except (NotInTime, RPCError, KubeError) as error:
         problem = f"{type(error).__name__}: {error}"
     state, difference = await _settle(case, stage, expected=expected)
+    resuming.cancel()
     is_reached = all(installation.faults.has_happened(plan) for plan in case.plans)
     for plan in case.plans:
         installation.faults.withdraw(plan)
@@ -323,6 +330,16 @@ async def _play(case: Case, ground: World, installation: Installation, *, expect
     elif expected is not None:
         problem = difference  # a step that was late, on a busy machine, is not one that led to another state
     return Result(case, state, time.monotonic() - started, problem or difference, is_reached)
+
+
+async def _resume(case: Case, stage: Stage) -> None:
+    """Resume what a fault has paused, after a while, and whatever is paused later."""
+    pauses = [plan for plan in case.plans if plan.fault is Fault.PAUSED]
+    while pauses:
+        if all(stage.installation.faults.has_happened(plan) for plan in pauses):
+            await asyncio.sleep(PAUSED_SECONDS)
+            await resume_workflows(stage.world.temporal, case.token)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def _settle(case: Case, stage: Stage, *, expected: State | None) -> tuple[State, str]:
@@ -336,6 +353,8 @@ async def _settle(case: Case, stage: Stage, *, expected: State | None) -> tuple[
         state = await _state(stage, expected=expected)
         if expected is not None and any(plan.fault is Fault.HISTORY_LOST for plan in case.plans):
             state = _as_remembered(state, expected)
+        if expected is not None and any(plan.fault is Fault.PAUSED for plan in case.plans):
+            state = _as_resumed(state, expected)
         if state != last:
             last, since = state, loop.time()
         is_right = not _differences(state, expected) if expected is not None else not _is_open(case, state)
@@ -355,6 +374,17 @@ def _as_remembered(state: State, expected: State) -> State:
         if key in state and _each_of(state[key]) <= _each_of(expected[key])
     ]
     return {**state, **{key: expected[key] for key in forgotten}}
+
+
+def _as_resumed(state: State, expected: State) -> State:
+    """The state with the ends of the paused workflows that were replaced or ended, because their run had to end."""
+
+    def others(ends: Iterable[str]) -> list[str]:
+        left = (", ".join(one for one in end.split(", ") if one != "TERMINATED") for end in ends)
+        return sorted(one or "CANCELED" for one in left)
+
+    is_alike = "workflows" in state and others(state["workflows"]) == others(expected["workflows"])
+    return {**state, "workflows": expected["workflows"]} if is_alike else state
 
 
 def _each_of(ends: Iterable[str]) -> Counter[str]:

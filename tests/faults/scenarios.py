@@ -14,7 +14,6 @@ from temporalio.client import (
     Schedule,
     ScheduleActionStartWorkflow,
     ScheduleSpec,
-    WorkflowExecutionStatus,
     WorkflowHandle,
 )
 from temporalio.service import RPCError, RPCStatusCode
@@ -31,6 +30,7 @@ from inferrun.run_ref import RunRef
 from inferrun.runner_report import Output, OutputFinding, OutputState, RecordCounts, RunnerResult, dump_result
 from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.connection import ATTRIBUTES
+from inferrun.temporal.executions import describe
 from inferrun.timestamps import rfc3339, utc_now
 from tests.faults.injection import Fault, Plan
 from tests.faults.node import Container
@@ -423,7 +423,7 @@ async def _submit(stage: Stage) -> WorkflowHandle[Any, Any]:
 async def _close(stage: Stage, handle: WorkflowHandle[Any, Any]) -> None:
     async def is_closed() -> bool:
         try:
-            return (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING
+            return not (await describe(stage.world.temporal, handle.id)).is_open
         except RPCError as error:
             return error.status is RPCStatusCode.NOT_FOUND  # Temporal has forgotten it
 
@@ -533,7 +533,7 @@ async def _terminate(stage: Stage) -> None:
 
     async def is_recovered() -> bool:
         try:
-            return (await stage.workflow(recovery=True).describe()).status is not None
+            return bool((await describe(stage.world.temporal, stage.workflow(recovery=True).id)).run_id)
         except RPCError:
             return False
 

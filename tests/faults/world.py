@@ -25,6 +25,7 @@ from tests.faults.injection import FaultFolder
 from tests.faults.node import Behave, Container, PlayedNode
 from tests.faults.recorder import Recorder
 from tests.integration.kserve.cluster import install
+from tools.devcluster import binaries
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARIES = Path(os.environ.get("INFERRUN_BIN") or ROOT / ".devcluster" / "bin")
@@ -191,7 +192,8 @@ async def world(
 
     `serves` says by the run's name which Pods come to the node.
     """
-    with control_plane(folder, binaries=BINARIES) as plane:
+    can_pause = not binaries.missing((binaries.TEMPORAL_NEXT,))
+    with control_plane(folder, binaries=BINARIES, newer_temporal=can_pause) as plane:
         api = await connect(kubeconfig=plane.kubeconfig)
         node_api = await connect(kubeconfig=plane.kubeconfig)
         try:

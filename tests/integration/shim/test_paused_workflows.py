@@ -69,7 +69,7 @@ async def start_paused(api: KubeClient, workflows: RunWorkflows, temporal: Clien
     workflow_id = run_workflow_id(run.ref)
     await pause(temporal, workflow_id)
     async with asyncio.timeout(30):
-        while run.ref not in await workflows.list_held():  # noqa: ASYNC110 -- only the server knows
+        while run.ref not in await workflows.list_paused():  # noqa: ASYNC110 -- only the server knows
             await asyncio.sleep(0.1)
     return workflow_id
 

@@ -71,7 +71,7 @@ class TrappedWorkflows(RunWorkflows):
     async def list_open(self) -> list[RunRef]:
         return [BAD, GOOD]
 
-    async def list_held(self) -> list[RunRef]:
+    async def list_paused(self) -> list[RunRef]:
         return []
 
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002

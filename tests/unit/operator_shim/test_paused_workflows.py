@@ -13,7 +13,8 @@ from inferrun.kube.objects import Object, Resource
 from inferrun.kube.runs import RunStore
 from inferrun.names import recover_workflow_id, run_workflow_id
 from inferrun.run_ref import RunRef
-from inferrun.temporal.executions import HELD, OPEN
+from inferrun.temporal.executions import OPEN
+from inferrun.temporal.executions import PAUSED as PAUSED_ONLY
 from inferrun.timestamps import rfc3339
 from operator_shim.stuck_workflows import StuckWorkflows
 from operator_shim.sweep import Sweep
@@ -56,7 +57,7 @@ class OneWorkflow(RunWorkflows):
     async def count_open(self) -> int:
         return 0 if self.pause else 1
 
-    async def list_held(self) -> list[RunRef]:
+    async def list_paused(self) -> list[RunRef]:
         return [RUN] if self.pause else []
 
     async def list_open(self) -> list[RunRef]:
@@ -145,8 +146,8 @@ async def test_paused_workflows_are_listed_as_open() -> None:
     workflows = RunWorkflows(
         client, installation="i.c", task_queue="tests", attributes=SearchAttributes(client, installation="i.c")
     )
-    assert await workflows.list_open() == await workflows.list_held() == [RUN]
-    assert [query.rpartition(" AND ")[2] for query in queries] == [OPEN, HELD]
+    assert await workflows.list_open() == await workflows.list_paused() == [RUN]
+    assert [query.rpartition(" AND ")[2] for query in queries] == [OPEN, PAUSED_ONLY]
 
 
 async def test_the_status_names_the_pause_and_the_command_that_resumes_the_workflow() -> None:
