@@ -196,9 +196,7 @@ class RunWorkflows:
             submitter=metadata.annotations.get(wellknown.ANNOTATION_WORKFLOW_ID, ""),
         )
 
-        more: dict[str, object] = {"interval": run.spec.interval.to_manifest()} if run.spec.interval is not None else {}
-        if (request := metadata.annotations.get(wellknown.ANNOTATION_REQUEST_HASH)) is not None:
-            more[messages.REQUEST_MEMO] = request
+        span = {"interval": run.spec.interval.to_manifest()} if run.spec.interval is not None else {}
 
         async def start(values: TypedSearchAttributes) -> None:
             async with call_deadline():
@@ -209,7 +207,7 @@ class RunWorkflows:
                     task_queue=self._task_queue,
                     id_reuse_policy=reuse,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                    memo={"installation": self._installation, "run": run.ref} | more,
+                    memo={"installation": self._installation, "run": run.ref} | span,
                     search_attributes=values,
                     static_summary=f"{title}: {_purpose(run)}",
                     static_details=_details(run),

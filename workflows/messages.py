@@ -23,9 +23,6 @@ from workflows.signals import Ended
 RUN_WORKFLOW = "InferenceRun"
 CLEANUP_WORKFLOW = "InferenceRunCleanup"
 
-REQUEST_MEMO = "request"
-"""In the memo of a submitted run's workflow: the hash of the request."""
-
 LOOK_AGAIN_SIGNAL = "look_again"
 SPEC_CHANGED_SIGNAL = "spec_changed"
 

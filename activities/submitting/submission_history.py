@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailureError
@@ -27,7 +27,7 @@ from inferrun.run_result import RunResult
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, parse_submission
 from inferrun.temporal.executions import CLOSED, Execution, list_executions
 from inferrun.timestamps import rfc3339
-from workflows.messages import REQUEST_MEMO, RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
+from workflows.messages import RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
 
 PAUSE_SECONDS = 1.0
 """Between two requests. The first one after a pause does not wait."""
@@ -39,6 +39,12 @@ FILTERABLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f'\"\\?]*")
 """Workflow ids that a list filter finds. No literal finds one with a backslash, a double quote, a control character, or an
 apostrophe at an end: the filter's parser takes escapes away, and what follows it adds others. On PostgreSQL, a question mark in
 a literal is taken for a parameter, and every request fails (server 1.29.1)."""
+
+ROUNDING: Final = timedelta(seconds=1)
+"""Filters have times in whole seconds."""
+
+END_MARGIN: Final = timedelta(minutes=1)
+"""A submission hears of the end of its run before the run's workflow closes."""
 
 Executions = Mapping[str, list[Execution]]
 """By workflow id, the latest first."""
@@ -95,9 +101,8 @@ class SubmissionHistory:
         """The end of the earlier submission with that id, or its mismatch; None if there is none whose run ended."""
         workflow_id = request.workflow_id
         with _ignore_refusal():
-            if not FILTERABLE_ID.fullmatch(workflow_id):
-                return await self._find_by_run(request)
-            for execution in await self._closed(workflow_id):
+            is_filterable = FILTERABLE_ID.fullmatch(workflow_id) is not None
+            for execution in await (self._closed(workflow_id) if is_filterable else self._closed_around_run(request)):
                 result = await self._result(execution)
                 if result is None:
                     continue
@@ -107,17 +112,21 @@ class SubmissionHistory:
                 return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
         return None
 
-    async def _find_by_run(self, request: SubmitInput) -> SubmissionStatus | None:
-        """The same by the workflow of the run: its id has a digest of the submission's, its memo the request's hash."""
+    async def _closed_around_run(self, request: SubmitInput) -> list[Execution]:
+        """Those with an id that no filter finds: they were open while a run of its name was executed, and the name has a digest of
+        the id."""
         await self._take_turn()
-        wanted, name = request.submission, submitted_run_name(request.workflow_id)
-        async for execution, run in self._of_runs(wanted.namespace, name):
-            if (result := await self._result(execution)) is None:
-                continue
-            if (await execution.memo()).get(REQUEST_MEMO) not in (None, wanted.request_hash):
-                return mismatched(request.workflow_id)
-            return SubmissionStatus(standing=SubmissionState.ENDED, run=run, result=result)
-        return None
+        found = []
+        name = submitted_run_name(request.workflow_id)
+        async for run, _ in self._of_runs(request.submission.namespace, name):
+            started = run.info.start_time.ToDatetime(tzinfo=UTC)
+            latest, earliest = started + ROUNDING, (run.closed_at or started) - END_MARGIN
+            query = (
+                f"WorkflowType = '{WORKFLOW_TYPE}' AND TaskQueue = '{self._task_queue}' AND {CLOSED} "
+                f"AND StartTime <= '{rfc3339(latest)}' AND CloseTime >= '{rfc3339(earliest)}'"
+            )
+            found += [one async for one in list_executions(self._temporal, query) if one.id == request.workflow_id]
+        return found
 
     async def _take_turn(self) -> None:
         await self._turn.acquire()

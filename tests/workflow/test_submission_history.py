@@ -34,23 +34,27 @@ def history_of(client: Client, queue: str) -> SubmissionHistory:
     return SubmissionHistory(client, task_queue=queue, installation=INSTALLATION.id)
 
 
-async def end_one(client: Client, queue: str) -> str:
-    """The id of a submission whose run has ended."""
+async def end_one(client: Client, queue: str, *, workflow_id: str | None = None) -> RunRef:
+    """The run of a submission, which has ended."""
     runs = Runs()
+    handle = await start(client, queue, key=workflow_id)
+    run = RunRef(namespace="team", name=submitted_run_name(handle.id), uid=f"uid-{uuid.uuid4()}")
+    identity, memo = run_workflow_id(run), {"installation": INSTALLATION.id, "run": run}
+    executing = await client.start_workflow(messages.RUN_WORKFLOW, run, id=identity, task_queue=queue, memo=memo)
+    await executing.terminate()
     async with served(client, queue, runs):
-        handle = await start(client, queue)
         await until(lambda: handle.id in runs.made)
-        end = result_for(runs.made[handle.id], phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
-        runs.results[end.uid] = end
+        made = runs.made[handle.id]
+        runs.results[made.uid] = result_for(made, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
         await handle.signal(messages.LOOK_AGAIN_SIGNAL)
         await asyncio.wait_for(handle.result(), WAIT_SECONDS)
-    return handle.id
+    return made
 
 
 async def test_a_crowd_of_submissions_is_compared_with_earlier_ones_within_seconds(
     temporal: Client, task_queue: str
 ) -> None:
-    ended = [await end_one(temporal, task_queue) for _ in range(2)]
+    ended = [(await end_one(temporal, task_queue)).name for _ in range(2)]
     history = history_of(temporal, task_queue)
     deadline = time.monotonic() + WAIT_SECONDS
     while await history.find(again(ended[1])) is None:
@@ -65,7 +69,7 @@ async def test_a_crowd_of_submissions_is_compared_with_earlier_ones_within_secon
 
 
 async def test_an_execution_on_another_task_queue_is_no_earlier_submission(temporal: Client, task_queue: str) -> None:
-    ended = await end_one(temporal, task_queue)
+    ended = (await end_one(temporal, task_queue)).name
     own, other = (history_of(temporal, queue) for queue in (task_queue, "another"))
     deadline = time.monotonic() + WAIT_SECONDS
     while await own.find(again(ended)) is None:
@@ -82,15 +86,14 @@ class EndedRun:
         return result_for(given, phase=Phase.SUCCEEDED, reason=Reason.SUCCEEDED)
 
 
-async def execute(client: Client, queue: str, run: RunRef, *, ends: bool, request: str | None = None) -> None:
+async def execute(client: Client, queue: str, run: RunRef, *, ends: bool) -> None:
     """Start the run's workflow; one that does not end has no worker."""
-    memo = {"installation": INSTALLATION.id, "run": run} | ({} if request is None else {messages.REQUEST_MEMO: request})
     started = await client.start_workflow(
         messages.RUN_WORKFLOW,
         run,
         id=run_workflow_id(run),
         task_queue=queue,
-        memo=memo,
+        memo={"installation": INSTALLATION.id, "run": run},
     )
     if ends:
         runner = UnsandboxedWorkflowRunner()
@@ -141,15 +144,13 @@ async def test_the_run_of_a_submission_is_found_whatever_its_id(
 ) -> None:
     """No literal of a list filter finds a workflow with such an id."""
     workflow_id = f"{workflow_id}{task_queue}{workflow_id}"
-    asked = again(workflow_id)
-    run = RunRef(namespace="team", name=submitted_run_name(workflow_id), uid=f"uid-{task_queue}")
-    history = history_of(temporal, task_queue)
+    asked, history = again(workflow_id), history_of(temporal, task_queue)
     assert await history.find(asked) is None
-    await execute(temporal, task_queue, run, ends=True, request=asked.submission.request_hash)
+    ended = await end_one(temporal, task_queue, workflow_id=workflow_id)
     deadline = time.monotonic() + WAIT_SECONDS
     while (found := await history.find(asked)) is None:
         assert time.monotonic() < deadline, "the workflow is not listed"
-    assert (found.standing, found.run) == (SubmissionState.ENDED, run)
+    assert (found.standing, found.run) == (SubmissionState.ENDED, ended)
     other = parse_submission({**REQUEST, "timeoutSeconds": 5})
     mismatch = await history.find(SubmitInput(submission=other, workflow_id=workflow_id))
     assert mismatch is not None

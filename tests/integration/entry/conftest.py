@@ -22,13 +22,15 @@ from tests.integration.shim.conftest import (
     far_side,
     namespace,
     other_temporal,
+    schedules,
+    start_shim,
     until,
     wire,
     workflows,
 )
 from worker.composition import WorkerProcess
 
-__all__ = ["api", "far_side", "namespace", "other_temporal", "until", "wire", "workflows"]
+__all__ = ["api", "far_side", "namespace", "other_temporal", "schedules", "start_shim", "until", "wire", "workflows"]
 
 
 @pytest.fixture
