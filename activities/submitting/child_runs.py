@@ -283,6 +283,8 @@ def adopted(wanted: Object, found: InferenceRun) -> SubmissionStatus:
         return rejected(Reason.NAME_TAKEN, text)
     if not is_same_request:
         return mismatched(metadata["annotations"][wellknown.ANNOTATION_WORKFLOW_ID])
+    if found.status.reason == Reason.EXECUTED_BEFORE:  # nobody can wait for its end
+        return rejected(Reason.EXECUTED_BEFORE, found.status.message or "")
     return status_of(found.ref, None if found.metadata.is_being_deleted else found)
 
 

@@ -38,7 +38,7 @@ IDS_LIMIT = 100
 FILTERABLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f'\"\\?]*")
 """Workflow ids that a list filter finds. No literal finds one with a backslash, a double quote, a control character, or an
 apostrophe at an end: the filter's parser takes escapes away, and what follows it adds others. On PostgreSQL, a question mark in
-a literal is taken for a parameter, and every request fails (server 1.29.1)."""
+a literal is taken for a parameter, and every request fails (servers 1.29.1 and 1.32.1; on PostgreSQL 1.29.1)."""
 
 ROUNDING: Final = timedelta(seconds=1)
 """Filters have times in whole seconds."""

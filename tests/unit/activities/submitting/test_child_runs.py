@@ -209,6 +209,13 @@ def test_a_run_of_that_name_that_is_being_deleted_or_is_not_the_submissions_is_n
     assert adopted(wanted, stored(foreign)).reason is Reason.NAME_TAKEN
 
 
+def test_a_submission_does_not_wait_for_a_copy_that_is_not_executed() -> None:
+    copy = stored(submission(), phase="Pending", reason="ExecutedBefore", message="to execute it: kubectl")
+    status = adopted(submission(), copy)
+    assert (status.standing, status.reason) == (SubmissionState.REFUSED, Reason.EXECUTED_BEFORE)
+    assert status.message == "to execute it: kubectl"
+
+
 def test_history_keeps_the_newest_runs_of_each_phase() -> None:
     runs = [finished(number, Phase.SUCCEEDED) for number in (5, 1, 4, 2)]
     runs += [finished(3, Phase.FAILED), finished(6, Phase.FAILED)]
