@@ -63,6 +63,10 @@ A server that has ended because of a record needs the same Pod to find the recor
 restarts a container. A router's circuit breaker admits nothing for a minute after a few failures (vllm-router 0.1.17, smg 1.13.0),
 and again if the first record after that fails."""
 
+BREAKERS: Final = 3
+"""How many times as long as usual the server is waited for if it admits nothing, although it answered before. By default, requests
+are retried for a minute, which is when a circuit breaker closes."""
+
 TOGETHER_SECONDS: Final = 2.0
 """Requests that a server executes together fail at the same time. Their responses are taken at times that differ by less."""
 
@@ -107,6 +111,9 @@ class Failure:
     is_after_example: bool
     """Whether the server answered the example immediately before."""
 
+    troubled_at: float | None
+    """The server's `troubled_at` at that time."""
+
     is_consequence: bool
     """Whether the server had failed or closed a connection, and had answered nothing since that was sent later."""
 
@@ -127,6 +134,11 @@ class Failure:
     def may_be_loss(self) -> bool:
         """Whether the records may be the reason if retries do not help."""
         return self.fault.is_transient and self.fault.was_sent
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the server, or a proxy in front of it, did not admit the request."""
+        return self.fault.kind in _OF_A_PROXY and self.fault.was_sent
 
     def coincides(self, other: "Failure") -> bool:
         """Return whether the server may have executed both requests together; the other one failed before."""
@@ -158,8 +170,14 @@ class Server:
         self.cut_off_at: float | None = None
         """When the server closed a connection or failed, unless it has answered a request since."""
 
+        self.troubled_at: float | None = None
+        """When the server did not admit a request or failed, unless it has answered a request since."""
+
         self.failed_at: float | None = None
         """When the server failed at last, whatever it has answered since."""
+
+        self.has_admitted_nothing = False
+        """Whether it once admitted nothing after it had failed, as a circuit breaker does."""
 
         self.example_failed_at = 0.0
         """When the example failed at last."""
@@ -181,6 +199,8 @@ class Server:
         self.rejections = 0
         if self.cut_off_at is not None and started >= self.cut_off_at:
             self.cut_off_at = None  # a response to an earlier request does not say that the server is back
+        if self.troubled_at is not None and started >= self.troubled_at:
+            self.troubled_at = None
         for loss in self._losses if self._losses else ():  # that of no losses would take 2 % of a small request
             loss.has_survivor |= started < loss.at
         if self.example is None:
@@ -193,6 +213,9 @@ class Server:
     def fail(self, failure: Failure, *, records: int) -> None:
         """Take the failure of a request with so many records into account."""
         kind = failure.fault.kind
+        if self.example is not None and (failure.is_refusal or kind in (FaultKind.SERVER_ERROR, FaultKind.LOST)):
+            self.troubled_at = failure.at if self.troubled_at is None else self.troubled_at
+        failure.troubled_at = self.troubled_at
         if failure.fault.is_transient:
             self._losses.add(failure)
             return
@@ -282,14 +305,14 @@ class Part:
         self.batch = batch
         self.server = server
         self.origin = origin
+        self.is_to_confirm = False
+        """Whether it is sent while nothing else is in flight."""
+
         self.begin(is_alone=is_alone)
 
     def begin(self, *, is_alone: bool) -> None:
         """Forget the failures, which something else explains, or which led to a search."""
         self.is_alone = is_alone
-        self.is_to_confirm = False
-        """Whether it is sent while nothing else is in flight."""
-
         self.sent_at = 0.0
         self.was_up = False
         """While it is sent alone: whether the server answered the next request after a loss."""
@@ -318,7 +341,7 @@ class Part:
         doubtful = _AFTER_EXAMPLE if self.is_to_confirm else IN_DOUBT
         is_in_doubt = any(one.fault.kind in doubtful for one in self.failures)
         is_unproven = losses and losses[-1] is not self.failures[-1] and losses[-1].answers == self.server.answers
-        is_needed = is_in_doubt or is_unproven
+        is_needed = is_in_doubt or is_unproven or (self.is_to_confirm and any(one.is_refusal for one in self.failures))
         return self.server.example if is_needed else None
 
     @property
@@ -336,10 +359,29 @@ class Part:
         return latest.fault.is_transient and not is_searched_for
 
     @property
+    def is_refused_again(self) -> bool:
+        """Whether the server admits nothing: it has answered none of the requests that were sent since it rejected this one."""
+        latest = self.failures[-1]
+        if not latest.is_refusal or latest.troubled_at is None or self.is_alone or self.is_to_confirm:
+            return False
+        return sum(one.troubled_at == latest.troubled_at for one in self.failures) > 1
+
+    def recover(self) -> None:
+        """Begin anew after the server admitted nothing. If this was in flight when that began, it may be the reason."""
+        self.is_to_confirm = any(
+            one.troubled_at is not None and one.sent_at <= one.troubled_at for one in self.failures
+        )
+        self._retries = Retries(budget=self.server.retry_seconds, until=self.server.restarts_until)
+        self.is_spent = False
+
+    @property
     def is_explained_by_outage(self) -> bool:
-        """Whether the example failed after this did, for the first time."""
-        in_doubt = [one for one in self.failures if one.fault.kind in _AFTER_EXAMPLE]
-        return len(in_doubt) == 1 and in_doubt[0].at < self.server.example_failed_at
+        """Whether the server had failed when this was sent, and the example fails, too. Once only."""
+        if len(self.failures) != 1:
+            return False
+        (failure,) = self.failures
+        is_sent_later = failure.troubled_at is not None and failure.troubled_at < failure.sent_at
+        return is_sent_later and failure.at < self.server.example_failed_at
 
     def fail(self, fault: Fault, *, now: float, is_after_example: bool, first_wait: float) -> None:
         """Take the failure of the latest request into account."""
@@ -353,6 +395,7 @@ class Part:
             answered_from=server.answered_from,
             sent_at=self.sent_at,
             is_after_example=is_after_example,
+            troubled_at=None,
             is_consequence=server.cut_off_at is not None,
         )
         self.failures.append(failure)
@@ -404,7 +447,11 @@ def _step_not_served(part: Part) -> NextStep:
 
 def _step_in_doubt(part: Part) -> NextStep:
     """The record may be the reason, and the server has answered others."""
-    latest, is_first = part.failures[-1], sum(one.fault.kind in _AFTER_EXAMPLE for one in part.failures) == 1
+    latest = part.failures[-1]
+    is_refused = (
+        part.server.has_admitted_nothing
+    )  # perhaps because of this record, whose first failure was then not admitted, either
+    is_first = sum(one.fault.kind in _AFTER_EXAMPLE or (is_refused and one.may_be_loss) for one in part.failures) == 1
     if part.is_alone or part.is_to_confirm:
         if latest.is_after_example and not is_first:
             return NextStep.BLAME
@@ -434,9 +481,7 @@ def _step_alone(part: Part) -> NextStep:
 
 def _step_without_response(part: Part) -> NextStep:
     server, latest, losses = part.server, part.failures[-1], part.losses()
-    closed = [
-        loss for loss in losses if loss.fault.kind is not FaultKind.BUSY or loss.is_consequence
-    ]  # retries help if it is busy
+    closed = [loss for loss in losses if loss.fault.kind is not FaultKind.BUSY]  # retries help against overload
     if sum(not loss.has_survivor for loss in closed) >= _CRASHES or len(closed) >= _LOSSES:
         return NextStep.SEND_ALONE
     if part.is_to_confirm and sum(one.may_be_loss and one.is_after_example for one in part.failures) >= _CRASHES:

@@ -27,7 +27,7 @@ from runner.network.retries import Retries, first_wait_for
 from runner.network.spans import request_span
 from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import Ticket
-from runner.sending.next_step import TOGETHER_SECONDS, Part, Server
+from runner.sending.next_step import BREAKERS, TOGETHER_SECONDS, Part, Server
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.slots import Slots
 
@@ -36,6 +36,13 @@ _log = logging.getLogger(__name__)
 _FEWEST_EXAMPLES, _MOST_EXAMPLES = 2, 16
 """Examples that are answered in a row before a record that was lost is sent alone again: a random number, because another Pod may
 send a record that ends the server whenever it is back."""
+
+_CLOSING: Final = 3
+"""Examples that are answered in a row before others are sent after a server failed and admitted nothing: a circuit breaker that is
+half open closes after as many (vllm-router 0.1.17, sglang-router 0.3.2, smg 1.13.0), and opens again if one fails."""
+
+_LONGEST_PAUSE: Final = 2.0
+"""Seconds between two requests of which one is sent at a time, because everything waits for them."""
 
 _CANDIDATES: Final = 16
 """Records that are lost before any has been answered: then the server answers none."""
@@ -78,6 +85,7 @@ class Requests:
         self._candidates: list[Batch] = []
         """Records without a response before any has had one."""
 
+        self._recovering = asyncio.Lock()
         self._in_flight = set[asyncio.Future[None]]()
         self._refused = set[Part]()
         """What is sent again because it had no response."""
@@ -116,15 +124,19 @@ class Requests:
         """Send the example. Raises a transient Fault if it fails: it succeeded before, so the server is the reason."""
         await self.slots.acquire(priority)
         try:
-            await self._predict_example(example)
+            await self._predict(example)
+        except Fault as fault:
+            self.server.example_failed_at = asyncio.get_running_loop().time()
+            kind = fault.kind if fault.is_transient else FaultKind.UNAVAILABLE
+            raise Fault(fault.error, kind=kind, retry_after=fault.retry_after, was_sent=False) from fault
         finally:
             self.slots.release()
 
     async def confirm(self, part: Part, example: Batch | None) -> Results:
-        """Send a part while nothing else is in flight, right after the example if there is one. Raises Fault, as `send_example`.
+        """Send a part while nothing else is in flight, right after the example if there is one.
 
         First the requests that the server did not admit are sent again: if it does not because of this part, they would have to
-        wait longer. Parts that wait for this are sent one after the other.
+        wait longer. Parts that wait for this are sent one after the other. Raises Fault, and InferenceError as `recover`.
         """
         if self._refused:
             self._on_note(
@@ -133,15 +145,37 @@ class Requests:
             await self._none_is_refused.wait()
             self._on_note("")
         async with self.slots.alone():
+            if example is not None and not part.is_explained_by_outage:
+                await self._prove()
             if not part.is_explained_by_outage:
-                if example is not None:
-                    await self._predict_example(example)
                 part.sent_at = asyncio.get_running_loop().time()
-                return await self._predict(part.batch)
+                try:
+                    return await self._predict(part.batch)
+                except Fault as fault:
+                    if self.server.has_admitted_nothing and (
+                        fault.is_transient or fault.kind is FaultKind.SERVER_ERROR
+                    ):
+                        await self._prove()  # others would fail until the server is back
+                    raise
         part.is_to_confirm = False
         if example is not None:
             await self.send_example(example, priority=part.batch.first)
         return await self.send(part)
+
+    async def recover(self, part: Part) -> None:
+        """Wait until the server admits the example, and send nothing else meanwhile. Raises InferenceError if it does not."""
+        latest, server = part.failures[-1], self.server
+        async with self._recovering, self.slots.alone():
+            if server.answered_from <= latest.at:
+                note = "the server admits nothing, so one request at a time is sent until it does"
+                _log.info(note)
+                self._on_note(note)
+                server.has_admitted_nothing |= server.failed_at is not None
+                await self._prove(budget=BREAKERS * server.retry_seconds)
+                self._on_note("")
+                for one in list(self._refused):
+                    one.recover()
+                    self.note_outcome(one, is_refused=not one.is_to_confirm)
 
     async def settle(self) -> None:
         """Wait until it is known which requests failed together with one that has just failed."""
@@ -152,14 +186,6 @@ class Requests:
         """Note whether a part is sent again because it had no response."""
         (self._refused.add if is_refused else self._refused.discard)(part)
         (self._none_is_refused.clear if self._refused else self._none_is_refused.set)()
-
-    async def _predict_example(self, example: Batch) -> None:
-        try:
-            await self._predict(example)
-        except Fault as fault:
-            self.server.example_failed_at = asyncio.get_running_loop().time()
-            kind = fault.kind if fault.is_transient else FaultKind.UNAVAILABLE
-            raise Fault(fault.error, kind=kind, retry_after=fault.retry_after, was_sent=False) from fault
 
     @asynccontextmanager
     async def alone(self, part: Part) -> AsyncIterator[None]:
@@ -197,30 +223,35 @@ class Requests:
             part.was_up |= was_up and part.failures[-1].may_be_loss
         return await self._predict(part.batch)
 
-    async def _prove(self, *, fewest: int = 1, most: int = 1) -> bool:
+    async def _prove(self, *, fewest: int = 1, most: int = 1, budget: float | None = None) -> bool:
         """Send the example until it is answered several times in a row. Returns whether the very first request was answered.
 
         Before there is an example, records without a response are sent in turns: the first one that is answered is the example.
+        `budget` is how many seconds to wait; by default the server's patience.
         Raises InferenceError if the server does not come back.
         """
-        server = self.server
-        retries = Retries(budget=server.patience)
+        server, loop = self.server, asyncio.get_running_loop()
+        retries = Retries(budget=server.patience if budget is None else budget, until=server.restarts_until)
         lost = answered = needed = 0
         was_up = has_failed = False
         while not answered or answered < needed:
             record = server.example or self._candidates[lost % len(self._candidates)]
             if not answered:
-                needed = random.randint(fewest, most)  # noqa: S311  not for security
+                least = _CLOSING if server.has_admitted_nothing else fewest
+                needed = random.randint(least, max(least, most))  # noqa: S311  not for security
             try:
                 await self._predict(record)
                 answered += 1
                 was_up |= not has_failed
             except Fault as fault:
                 answered, lost, has_failed = 0, lost + fault.was_sent, True
-                wait = retries.wait_after(fault, now=asyncio.get_running_loop().time(), first_wait=self.first_wait)
+                server.example_failed_at = loop.time()
+                is_refusal = fault.kind in (FaultKind.BUSY, FaultKind.UNAVAILABLE) and fault.was_sent
+                server.has_admitted_nothing |= is_refusal and server.failed_at is not None
+                wait = retries.wait_after(fault, now=loop.time(), first_wait=self.first_wait)
                 if wait is None or (server.example is None and lost >= _CANDIDATES):
                     raise fault.error from fault
-                await asyncio.sleep(wait)
+                await asyncio.sleep(min(wait, (fault.retry_after or 0.0) + _LONGEST_PAUSE))
         return was_up
 
     async def _predict(self, batch: Batch, ticket: Ticket | None = None) -> Results:

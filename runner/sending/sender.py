@@ -192,7 +192,9 @@ class Sender:
             now = asyncio.get_running_loop().time()
             part.fail(fault, now=now, is_after_example=is_proven, first_wait=requests.first_wait)
             requests.note_outcome(part, is_refused=fault.is_transient and not (part.is_alone or part.is_to_confirm))
-            if part.is_to_wait:
+            if part.is_refused_again:
+                await requests.recover(part)
+            elif part.is_to_wait:
                 await asyncio.sleep(part.wait)
             elif len(part.batch) <= 2 and not part.is_alone:
                 await requests.settle()
