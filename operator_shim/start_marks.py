@@ -20,6 +20,9 @@ from inferrun.reasons import Phase
 _STARTED: Final = (Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)
 """Earlier than that, a copy may be executed: nothing has been predicted. No write of a launch meets this one."""
 
+DELAY: Final = 1.0
+"""Seconds until a run is marked that has begun to run: an edit is acknowledged before, and not sent again because of the mark."""
+
 
 class StartMarks:
     """One lane of the shim; `read` returns a run as last seen by the watch."""
@@ -36,7 +39,11 @@ class StartMarks:
 
     def observe(self, key: Key, run: Object) -> None:
         """A run is new or has changed."""
-        if lacks_mark(run):
+        if not lacks_mark(run):
+            return
+        if run["status"]["phase"] == Phase.RUNNING:
+            self._queue.add_within(key, DELAY)
+        else:
             self._queue.add(key, background=True)
 
     async def _mark(self, key: Key) -> None:

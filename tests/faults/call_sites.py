@@ -32,6 +32,7 @@ PASS_ON = {
     "control.temporal_calls:signal_workflow": r"^signal_workflow$",
     "control.temporal_calls:wake_run": r"^wake_run$",
     "control.search_attributes:SearchAttributes.send": r"",
+    "inferrun.temporal.argument_check:_Check.execute_workflow": r"",
     "control.temporal_calls:notify_submitter": r"^notify_submitter$",
     "operator_shim.workflows:RunWorkflows._start": r"self\._start$",
     "operator_shim.workflows:RunWorkflows._start.<locals>.start": r"",

@@ -19,6 +19,7 @@ CALLS = frozenset(
         ("operator_shim.executions:Executions._send_edits", "signal spec_changed"),
         ("operator_shim.schedules:Schedules.keep", "patch inferenceruns/status"),
         ("operator_shim.schedules:Schedules.reject", "patch inferenceruns/status"),
+        ("operator_shim.start_marks:StartMarks._mark", "patch inferenceruns"),
         ("operator_shim.sweep:Sweep._delete_schedules", "delete schedule"),
         ("operator_shim.sweep:Sweep._cancel_left_over", "cancel a workflow"),
         ("operator_shim.temporal_schedules:TemporalSchedules._create.<locals>.create", "create schedule"),

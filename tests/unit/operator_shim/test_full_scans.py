@@ -110,7 +110,7 @@ class IdleWorkflows(RunWorkflows):
     async def list_terminated(self, *, since: datetime) -> list[RunRef]:  # noqa: ARG002
         return await self.list_open()
 
-    async def list_held(self) -> list[RunRef]:
+    async def list_paused(self) -> list[RunRef]:
         return []
 
     async def count_open(self) -> int:
