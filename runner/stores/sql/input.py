@@ -34,7 +34,7 @@ from inferrun.plugins.storage import read_spec
 from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import InputSpool, spool_folder
 from runner.stores.sql.database import Database, Transaction, open_database
-from runner.stores.sql.rows import Rows, canonical, key_types, rows_of
+from runner.stores.sql.rows import Rows, canonical, row_key, rows_of
 from runner.stores.sql.spec import SqlInputSpec
 
 _RANGE_BYTES: Final = 256 << 20
@@ -114,10 +114,10 @@ class KeyRanges:
         self._keys = [quoted(name) for name in spec.key]
         self._limits = limits
         self._boundaries: Sequence[tuple[str, ...]] = ()
-        self._rows, self._types, found = database.read(
+        self._rows, self._key, found = database.read(
             lambda reading: (
                 rows_of(reading, self._query, columns, keys=spec.key),
-                key_types(reading, self._query, spec.key),
+                row_key(reading, self._query, spec.key),
                 self._fingerprint(reading),
             )
         )
@@ -157,14 +157,15 @@ class KeyRanges:
             raise InputError("the rows of the query changed while they were being read; start a new run")
 
     def _range(self, reading: Transaction, chunk: Chunk) -> list[pyarrow.RecordBatch]:
-        bounds = {"from": self._boundaries[chunk.start]}
+        bounds = {">=": self._boundaries[chunk.start]}
         if chunk.end < len(self._boundaries):
-            bounds["to"] = self._boundaries[chunk.end]
+            bounds["<"] = self._boundaries[chunk.end]
         conditions = []
-        for name, keys in bounds.items():
-            reading.bind({f"inferrun.{name}{at}": key for at, key in enumerate(keys)})
-            values = [f"current_setting('inferrun.{name}{at}')::{kind}" for at, kind in enumerate(self._types)]
-            conditions.append(f"{_row(self._keys)} {'>=' if name == 'from' else '<'} {_row(values)}")
+        for number, (operator, values) in enumerate(bounds.items()):
+            reading.bind({f"inferrun.bound{number}_{at}": value for at, value in enumerate(values)})
+            conditions.append(
+                self._key.compared(operator, [f"inferrun.bound{number}_{at}" for at in range(len(values))])
+            )
         query = (
             f"select {self._rows.selected()} from {self._query} where {' and '.join(conditions)} "  # noqa: S608  names and the user's query
             f"order by {', '.join(f'q.{key}' for key in self._keys)}"  # a name alone would be what is selected: a text
@@ -185,7 +186,8 @@ class KeyRanges:
         """Read all rows, at the server, and return their fingerprint, number and size. Raises InputError without a unique key."""
         is_null = " or ".join(f"{key} is null" for key in self._keys)
         text = (
-            f"select count(*)::text, count(distinct {_row(self._keys)})::text, coalesce(sum(octet_length(q.*::text)), 0)::text, "  # noqa: S608  names and the user's query
+            f"select count(*)::text, count(distinct ({', '.join(self._keys)}))::text, "  # noqa: S608  names and the user's query
+            "coalesce(sum(octet_length(q.*::text)), 0)::text, "
             "coalesce(sum(hashtextextended(q.*::text, 0)::numeric), 0)::text, "
             "coalesce(sum(hashtextextended(q.*::text, 1)::numeric), 0)::text, "
             f"count(*) filter (where {is_null})::text from {self._query}"
@@ -202,10 +204,13 @@ class KeyRanges:
 
     def _find_boundaries(self, reading: Transaction, rows: int) -> list[tuple[str, ...]]:
         keys = ", ".join(self._keys)
+        # This server compares the boundaries, so it must have sorted the rows, too: that of a foreign table may have another
+        # collation. postgres_fdw leaves the order to this server if a function in it is not immutable, such as `format`.
+        last = f"format('%s', {self._keys[0]})"
         names = [f"key{at}" for at in range(len(self._keys))]
         text = (
             f"select {', '.join(f'{name}::text' for name in names)} "  # noqa: S608  names and the user's query
-            f"from (select {keys}, row_number() over (order by {keys}) from {self._query}) n({', '.join(names)}, number) "
+            f"from (select {keys}, row_number() over (order by {keys}, {last}) from {self._query}) n({', '.join(names)}, number) "
             f"where (number - 1) % {rows} = 0 order by number"
         )
         return [tuple(map(str, row)) for row in reading.rows(text)]
@@ -215,10 +220,6 @@ def _inner(query: str) -> str:
     # A row is `q.*`: `q` alone would be the column of that name, if the query has one. The line break ends a comment at the end of
     # the query. The text is the user's own, and runs with the user's own rights.
     return f"({query}\n) q"
-
-
-def _row(values: Sequence[str]) -> str:
-    return f"({', '.join(values)})"
 
 
 def _spooled(

@@ -192,11 +192,52 @@ def rows_of(reading: Transaction, query: str, columns: ColumnSelection, *, keys:
     return Rows(found, columns, keys=keys)
 
 
-def key_types(reading: Transaction, query: str, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the types of the keys of a query as SQL; empty if it has no rows."""
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """The columns that identify a row, and how they are compared."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    """As SQL; empty if the query has no rows."""
+
+    schemas: tuple[str, ...]
+    """Where the operators of each type are, by which rows are ordered: that need not be a schema of `search_path`, and citext
+    without its own would be compared as text."""
+
+    def compared(self, operator: str, settings: Sequence[str]) -> str:
+        """Return the condition for rows whose key is `>=`, or `<`, values that settings have as texts."""
+        columns = ", ".join(map(quoted, self.columns))
+        values = ", ".join(
+            f"current_setting('{name}')::{kind}" for name, kind in zip(settings, self.types, strict=True)
+        )
+        schema, *others = set(self.schemas)
+        if others:  # no index is used, but each type has its order
+            return f"record_{'ge' if operator == '>=' else 'lt'}(row({columns}), row({values}))"
+        return f"({columns}) operator({quoted(schema)}.{operator}) ({values})"
+
+
+_OPERATORS: Final = """
+with recursive base(oid, next) as (
+    select oid, typbasetype from pg_type where oid = $1::regtype
+    union all select t.oid, t.typbasetype from base join pg_type t on t.oid = base.next)
+select n.nspname::text from base
+join pg_opclass c on c.opcintype = base.oid and c.opcdefault join pg_am m on m.oid = c.opcmethod and m.amname = 'btree'
+join pg_amop a on a.amopfamily = c.opcfamily and (a.amoplefttype, a.amoprighttype, a.amopstrategy) = (base.oid, base.oid, 4)
+join pg_operator o on o.oid = a.amopopr join pg_namespace n on n.oid = o.oprnamespace
+where base.next = 0"""
+"""The schema of the operator `>=` of a type, or of what a domain is based on; without a row, it is one of the server's own."""
+
+
+def row_key(reading: Transaction, query: str, keys: Sequence[str]) -> RowKey:
+    """Return how the key of a query is compared."""
     names = ", ".join(f"pg_typeof({quoted(name)})::text" for name in keys)
     (types,) = reading.rows(f"select {names} from {query} limit 1") or [()]  # noqa: S608  names and the user's query
-    return tuple(_UNLIKE_TYPES.get(one, one) for one in map(str, types))
+    found = [reading.rows(_OPERATORS, str(one)) for one in types]
+    return RowKey(
+        tuple(keys),
+        tuple(_UNLIKE_TYPES.get(one, one) for one in map(str, types)),
+        tuple(str(rows[0][0]) if rows else "pg_catalog" for rows in found),
+    )
 
 
 def _column_of(field: pyarrow.Field) -> _Column:
