@@ -90,6 +90,7 @@ class SqlOutput:
         """Store the plan unless another attempt did, and create the table, or compare its columns with those of the results."""
         stored, self._table = await self._transact(lambda transaction: self._store_plan(transaction, plan))
         self._plan = stored
+        await self._transact(self._check_table, is_kept=False)
         return stored
 
     def writer(self, chunk: Chunk) -> SpooledChunk:
@@ -213,6 +214,11 @@ class SqlOutput:
         table.create(transaction)
         return begun, table
 
+    def _check_table(self, transaction: Transaction) -> None:
+        """Find what the first insertion would find, before requests are paid for."""
+        if self._plan is not None and self._plan.chunks:
+            self._begun.check(transaction, self._run, index=self._plan.chunks[0].first)
+
     def _insert_run(self, transaction: Transaction, plan: str = "") -> None:
         text = "insert into {runs} (run, job, plan) values ($1, $2, nullif($3, '')) on conflict do nothing"
         self._rows(transaction, text, self._run, self._contract.job_name, plan)
@@ -231,7 +237,7 @@ class SqlOutput:
         )
         text = "insert into {chunks} (run, chunk, attempt, document) values ($1, $2, $3, $4) on conflict do nothing returning 1"
         if self._rows(transaction, text, self._run, chunk, attempt, document.text().decode()):
-            self._begun.insert(transaction, self._run)
+            self._begun.insert(transaction, self._run, records=document.part.records)
             return document.commit(won=True)
         text = "select document, attempt from {chunks} where run = $1 and chunk = $2"
         for stored, winner in self._rows(transaction, text, self._run, chunk):

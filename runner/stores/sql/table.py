@@ -19,8 +19,10 @@ from inferrun.formats.typed_values import is_json
 from inferrun.plugins import ID_COLUMN, ContractError, InputPlan, OutputError, ResultWriter
 from runner.stores.run_folder.documents import columns_of
 from runner.stores.sql.database import Transaction
+from runner.stores.sql.server_errors import ServerError
 
 _SPOOLED: Final = "inferrun_spooled"
+_RECEIVED: Final = f"pg_temp.{_SPOOLED}"
 _NAMES: Final = {
     pyarrow.bool_(): "boolean",
     pyarrow.int16(): "smallint",
@@ -138,17 +140,68 @@ class ResultTable:
 
     def receive(self, transaction: Transaction, path: Path) -> tuple[str, int]:
         """Send the rows that were spooled, and return their digest and size."""
+        self._create_received(transaction)
         with pyarrow.OSFile(str(path)) as content:
-            transaction.ingest(_SPOOLED, pyarrow.ipc.open_stream(content))
+            transaction.append(_SPOOLED, pyarrow.ipc.open_stream(content))
         transaction.bind(SETTINGS)
-        ((digest, size),) = transaction.rows(digest_of(f"select index, {self._selected()} from {_SPOOLED}"))  # noqa: S608  names
+        ((digest, size),) = transaction.rows(digest_of(f"select index, {self._selected()} from {_RECEIVED}"))  # noqa: S608  names
         return str(digest), int(str(size))
 
-    def insert(self, transaction: Transaction, run: str) -> None:
-        """Insert the rows that were received."""
+    def insert(self, transaction: Transaction, run: str, *, records: int) -> None:
+        """Insert the rows that were received. Raises OutputError if the table has fewer afterwards.
+
+        A trigger or a rule may drop rows, or redirect them, as partitions by inheritance do: then they are counted where they are
+        read.
+        """
         names = ", ".join(map(quoted, self._rows.names))
-        text = f"insert into {self._name} (run, index, {names}) select $1, index, {self._selected()} from {_SPOOLED}"  # noqa: S608
-        transaction.rows(text, run)
+        text = f"insert into {self._name} (run, index, {names}) select $1, index, {self._selected()} from {_RECEIVED}"  # noqa: S608
+        stored = transaction.count(text, run)
+        if stored < records:
+            text = f"select count(*) from {self._name} where run = $1 and index in (select index from {_RECEIVED})"  # noqa: S608
+            ((found,),) = transaction.rows(text, run)
+            stored = int(str(found))
+        if stored < records:
+            raise OutputError(
+                f"output.sql.table: {self._location} has stored {stored} of {records} rows that were inserted; change the trigger, "
+                "the rule or the policy that drops or hides rows, or name another table",
+                is_retryable=False,
+            )
+
+    def check(self, transaction: Transaction, run: str, *, index: int) -> None:
+        """Insert rows as the run will. Raises ServerError for what does not depend on the values of a record.
+
+        With no row, for rights, computed columns, and what is not a table. With one, whose values are null, for a column that
+        must not be null and that no run sets, for a foreign key of the run, and for a missing partition. Other errors may be due to
+        those nulls.
+        """
+        is_partitioned_by_values = self._is_partitioned_by_values(transaction)
+        self._create_received(transaction)
+        self.insert(transaction, run, records=0)
+        transaction.rows(f"insert into {_RECEIVED} (index) values ({index})")  # noqa: S608  names
+        try:
+            self.insert(transaction, run, records=0)
+        except ServerError as error:
+            report = error.report
+            is_certain = {
+                "23502": report.column not in self._rows.names,
+                "23503": True,
+                "23514": not report.constraint and not is_partitioned_by_values,
+            }
+            if report.is_of_statement and is_certain.get(report.state, False):
+                raise
+
+    def _is_partitioned_by_values(self, transaction: Transaction) -> bool:
+        """Return whether a column that a record has, or an expression, says to which partition a row belongs."""
+        text = (
+            "select a.attname::text from pg_partition_tree(to_regclass($1)) t join pg_partitioned_table p on p.partrelid = t.relid "
+            "cross join unnest(p.partattrs::int2[]) key left join pg_attribute a on a.attrelid = p.partrelid and a.attnum = key"
+        )
+        return any(name is None or name in self._rows.names for (name,) in transaction.rows(text, self._name))
+
+    def _create_received(self, transaction: Transaction) -> None:
+        """Create the table that receives rows. It ends with its transaction, and not with a session, which a pooler keeps."""
+        columns = ", ".join(f"{quoted(one.name)} {_type_name(one, is_sent=True)}" for one in self._schema)
+        transaction.rows(f"create temporary table {_SPOOLED} ({columns}) on commit drop")
 
     def _selected(self) -> str:
         return ", ".join(self._value(name) for name in self._rows.names)
@@ -244,16 +297,18 @@ def _stored_type(kind: pyarrow.DataType) -> pyarrow.DataType:
     return kind if kind in _NAMES or is_number or kind == pyarrow.uuid() else pyarrow.json_()
 
 
-def _type_name(field: pyarrow.Field) -> str:
-    """Return the type of a column as the server writes it."""
+def _type_name(field: pyarrow.Field, *, is_sent: bool = False) -> str:
+    """Return the type of a column as the server writes it, or the one as which the driver sends it."""
     kind = value_type(field)
     if is_json(kind) or field.name == "error":
-        return "json"
+        return "text" if is_sent else "json"
     if pyarrow.types.is_list(kind):
-        return f"{_type_name(kind.value_field)}[]"
+        return f"{_type_name(kind.value_field, is_sent=is_sent)}[]"
+    if kind == pyarrow.uuid():
+        return "bytea" if is_sent else "uuid"
     if pyarrow.types.is_decimal(kind):
         return f"numeric({kind.precision},{kind.scale})"
-    return "uuid" if kind == pyarrow.uuid() else _NAMES[kind]
+    return _NAMES[kind]
 
 
 def found_columns(transaction: Transaction, table: str) -> dict[str, str]:

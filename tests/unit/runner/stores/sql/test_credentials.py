@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from inferrun.plugins.storage import MountedSecret
-from runner.stores.sql.database import Credentials, read_credentials
+from runner.stores.sql.credentials import Credentials, read_credentials
 
 GIVEN = {"host": "db", "dbname": "rows", "username": "reader"}
 
