@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.conformance.installing import install
 from tests.conformance.worlds import Disk
 from tests.integration.runner.clouds import Clouds, clouds
+from tests.integration.runner.pgbouncer import pgbouncer
 from tests.integration.runner.postgres_server import Postgres, postgres_server
 
 
@@ -33,15 +35,13 @@ def installed(site: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], Postgres]]:
-    """Start PostgreSQL when it is first needed."""
+def postgres() -> Iterator[Callable[[str], Postgres]]:
+    """Start PostgreSQL, and a pooler of this mode in front of it, when it is first needed."""
     with ExitStack() as stack:
-        started: list[Postgres] = []
 
-        def start() -> Postgres:
-            if not started:
-                started.append(stack.enter_context(postgres_server()))
-            return started[0]
+        @cache
+        def start(pool: str) -> Postgres:
+            return stack.enter_context(pgbouncer(start(""), pool) if pool else postgres_server())
 
         yield start
 
@@ -54,6 +54,6 @@ def started_clouds() -> Iterator[Clouds]:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, postgres: Callable[[], Postgres], clouds: Clouds) -> Disk:
+def disk(tmp_path: Path, postgres: Callable[[str], Postgres], clouds: Clouds) -> Disk:
     """The folders of a Pod, for one test."""
     return Disk(tmp_path, postgres, clouds)

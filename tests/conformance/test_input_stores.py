@@ -6,14 +6,14 @@ from contextlib import suppress
 import pytest
 
 from inferrun.plugins import AdoptingSource, Chunk, ContractError, InputError, Source
-from tests.conformance.worlds import INPUTS, Disk, InputWorld
+from tests.conformance.worlds import INPUTS, Disk, InputWorld, labels
 from tests.unit.runner.batches import decoded
 
 ROWS: list[list[float]] = [[index, index / 2] for index in range(150)]
 SMALL = {"chunk_bytes": 40}
 
 
-@pytest.fixture(params=INPUTS)
+@pytest.fixture(params=labels(INPUTS))
 async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[InputWorld]:
     async with INPUTS[request.param](disk) as world:
         yield world

@@ -24,7 +24,7 @@ from inferrun.plugins import (
     TokenUsage,
     TypedStore,
 )
-from tests.conformance.worlds import CANARY, EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld
+from tests.conformance.worlds import CANARY, EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld, labels
 from tests.unit.runner.batches import batch, results
 
 CHUNKS = tuple(
@@ -35,13 +35,13 @@ COLUMNS = result_schema(key=None, copied=(), predicted=pyarrow.float64(), types=
 WHOLE = [float(value) for value in range(30)]
 
 
-@pytest.fixture(params=OUTPUTS)
+@pytest.fixture(params=labels(OUTPUTS))
 async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[OutputWorld]:
     async with OUTPUTS[request.param](disk) as world:
         yield world
 
 
-@pytest.fixture(params=EXACTLY_ONCE)
+@pytest.fixture(params=labels(EXACTLY_ONCE))
 async def once(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[OutputWorld]:
     async with OUTPUTS[request.param](disk) as world:
         yield world

@@ -7,7 +7,7 @@ import asyncio
 import gzip
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ import orjson
 import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from pydantic import BaseModel
 from pyiceberg.catalog import Catalog, load_catalog
@@ -45,6 +46,7 @@ from inferrun.resources.templates import Given, resolve_storage
 from runner import registry
 from runner.stores.services import RunnerServices
 from tests.integration.runner.clouds import CloudBucket, Clouds
+from tests.integration.runner.pgbouncer import MODES
 from tests.integration.runner.postgres_server import Postgres
 from tests.integration.runner.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server, credentials, s3_server
 from tests.integration.runner.servers import Handler, data_handler
@@ -62,8 +64,8 @@ class Disk:
     """The folders of a Pod in a test."""
 
     folder: Path
-    postgres: Callable[[], Postgres]
-    """Returns the server that all tests share, and starts it if necessary."""
+    postgres: Callable[[str], Postgres]
+    """Returns the server that all tests share, behind a pooler of a mode unless it is empty, and starts it if necessary."""
 
     clouds: Clouds
 
@@ -588,32 +590,36 @@ def http_input(*, has_ranges: bool) -> OpenInputWorld:
     return opened
 
 
-def _database(disk: Disk, side: str) -> tuple[Postgres, str]:
+def _database(disk: Disk, side: str, *, pool: str) -> tuple[Postgres, str]:
     """The server, and the name of a schema of this test."""
-    server = disk.postgres()
+    server = disk.postgres(pool)
     server.mount(disk.context().endpoints_dir / side)
     return server, f"world_{uuid.uuid4().hex}"
 
 
-def sql_input(query: str, **more: str) -> OpenInputWorld:
+def sql_input(query: str, *, pool: str = "", **more: str) -> OpenInputWorld:
     """The built-in input store `sql`."""
     reference = {"credentialsRef": {"name": "database"}}
 
     def opened(disk: Disk) -> AbstractAsyncContextManager[InputWorld]:
-        server, schema = _database(disk, "input")
+        server, schema = _database(disk, "input", pool=pool)
         right = {**reference, "query": query.format(schema), **more}
         return nullcontext(SqlInput(disk, "sql", right, {**reference, "query": " ; "}, server, schema))
 
     return opened
 
 
-def sql_output(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
+def sql_output(pool: str = "") -> OpenOutputWorld:
     """The built-in output store `sql`."""
-    server, schema = _database(disk, "output")
-    server.execute(f"create schema {schema}")
-    reference = {"credentialsRef": {"name": "database"}}
-    right, wrong = ({**reference, "table": table} for table in (f"{schema}.predictions", "a; drop table b"))
-    return nullcontext(SqlOutput(disk, "sql", right, wrong, server, schema))
+
+    def opened(disk: Disk) -> AbstractAsyncContextManager[OutputWorld]:
+        server, schema = _database(disk, "output", pool=pool)
+        server.execute(f"create schema {schema}")
+        reference = {"credentialsRef": {"name": "database"}}
+        right, wrong = ({**reference, "table": table} for table in (f"{schema}.predictions", "a; drop table b"))
+        return nullcontext(SqlOutput(disk, "sql", right, wrong, server, schema))
+
+    return opened
 
 
 def run_input(output: OpenOutputWorld, **more: str) -> OpenInputWorld:
@@ -703,13 +709,16 @@ INPUTS: dict[str, OpenInputWorld] = {
     "file-arrow": file_input(".arrow", ".arrow", form="arrow"),
     "http-spooled": http_input(has_ranges=False),
     "sql-key": sql_input("select * from {}.given -- unordered", key="id"),
+    **{f"sql-{mode}": sql_input("select a, b from {}.given order by id", pool=mode) for mode in MODES},
+    **{f"sql-key-{mode}": sql_input("select * from {}.given", pool=mode, key="id") for mode in MODES},
     "s3-zstd": s3_input(".jsonl.zst", ".jsonl.zst"),
     "run-file": run_input(file_output),
     "run-file-arrow": run_input(file_output, format="arrow"),
     "run-file-csv": run_input(file_output, format="csv"),
     "run-s3": run_input(s3_output),
     "run-s3-parquet": run_input(s3_output, format="parquet"),
-    "run-sql": run_input(sql_output),
+    "run-sql": run_input(sql_output()),
+    **{f"run-sql-{mode}": run_input(sql_output(mode)) for mode in MODES},
     "sqlite": sqlite_input,
 }
 
@@ -723,7 +732,17 @@ OUTPUTS: dict[str, OpenOutputWorld] = {
     "s3": s3_output,
     "gcs": cloud_output("gcs"),
     "azure": cloud_output("azure"),
-    "sql": sql_output,
+    "sql": sql_output(),
+    **{f"sql-{mode}": sql_output(mode) for mode in MODES},
     "sqlite": sqlite_output,
 }
-EXACTLY_ONCE = ("delta", "delta-s3", "iceberg", "file", "s3", "gcs", "azure", "sql", "sqlite")
+EXACTLY_ONCE = (
+    *("delta", "delta-s3", "iceberg", "file", "s3", "gcs", "azure", "sql", "sqlite"),
+    *(f"sql-{mode}" for mode in MODES),
+)
+
+
+def labels(worlds: Iterable[str]) -> Sequence[object]:
+    """The worlds as parameters of a fixture; those with a pooler are thorough."""
+    thorough = pytest.mark.thorough
+    return [pytest.param(one, marks=thorough if one.endswith(MODES) else ()) for one in worlds]

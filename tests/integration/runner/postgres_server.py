@@ -33,6 +33,8 @@ class Postgres:
 
     port: int
     password: str
+    pool: int = 0
+    """The port of a pooler, which Secrets name instead of the server's."""
 
     def connect(self) -> "psycopg.Connection[Any]":  # Any: rows
         """Connect as the owner."""
@@ -49,7 +51,7 @@ class Postgres:
     def mount(self, folder: Path) -> None:
         """Write the keys of the Secret as the kubelet does."""
         folder.mkdir(parents=True, exist_ok=True)
-        values = {"host": "127.0.0.1", "port": str(self.port), "dbname": DATABASE, "username": USER}
+        values = {"host": "127.0.0.1", "port": str(self.pool or self.port), "dbname": DATABASE, "username": USER}
         for key, value in (values | {"password": self.password}).items():
             (folder / key).write_text(value)
 
