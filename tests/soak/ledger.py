@@ -1,7 +1,7 @@
 """Where each store keeps the results of a run, as a ledger: one entry per stored result, in the order of the store."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ import orjson
 
 from inferrun.plugins import Output
 from tests.integration.runner.clouds import clouds
+from tests.integration.runner.pgbouncer import pgbouncer
 from tests.integration.runner.pods import Machine
 from tests.integration.runner.postgres_server import postgres_server
 from tests.integration.runner.s3_server import credentials, s3_server
@@ -139,9 +140,9 @@ async def cloud_account(folder: Path, *, label: str) -> AsyncIterator[Account]:
 
 
 @asynccontextmanager
-async def sql_account(_: Path) -> AsyncIterator[Account]:
-    """Rows of a table."""
-    with postgres_server() as server:
+async def sql_account(_: Path, *, pool: str = "") -> AsyncIterator[Account]:
+    """Rows of a table, through a pooler of this mode unless it is empty."""
+    with postgres_server() as started, pgbouncer(started, pool) if pool else nullcontext(started) as server:
         server.execute("create table given (id int primary key, custom_id text, a float8, b float8)")
         server.execute(
             "insert into given select n, 'key-' || lpad(n::text, 5, '0'), n, 0.5 from generate_series(0, %s) n",
@@ -196,5 +197,6 @@ ACCOUNTS: dict[str, Callable[[Path], AbstractAsyncContextManager[Account]]] = {
     "gcs": partial(cloud_account, label="gcs"),
     "azure": partial(cloud_account, label="azure"),
     "sql": sql_account,
+    "sql-pooled": partial(sql_account, pool="transaction"),
     "krateo": krateo_account,
 }

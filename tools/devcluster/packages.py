@@ -26,8 +26,13 @@ REQUIRED: tuple[tuple[str, str], ...] = (
 )
 """Commands and the packages that contain them."""
 
-REQUIRED_FOR_TESTS: tuple[tuple[str, str], ...] = (("java", "default-jre-headless"), ("mvn", "maven"))
-"""The time-skipping Temporal server of the workflow tests runs on Java and is downloaded with Maven."""
+REQUIRED_FOR_TESTS: tuple[tuple[str, str], ...] = (
+    ("java", "default-jre-headless"),
+    ("mvn", "maven"),
+    ("pgbouncer", "pgbouncer"),
+)
+"""The time-skipping Temporal server of the workflow tests runs on Java and is downloaded with Maven; databases are tested through a
+pooler, too."""
 
 INSTALL_STEP = "install Debian packages"
 

@@ -183,9 +183,12 @@ class Database:
             raise self._error(f"{self._side}.sql: {self.location}: {text}", is_retryable=False) from error
 
     def _is_pgpool(self) -> bool:
-        """Whether this is pgpool-II: a process of version 4.3 ends with a segmentation fault when rows are to be copied."""
+        """Whether this is pgpool-II: a process of version 4.3 ends with a segmentation fault when rows are to be copied.
+
+        It answers this statement itself, but only if it is not prepared before.
+        """
         with suppress(adbc.Error, ServerError, _Unconnected), self._connected() as connection:
-            return bool(Transaction(connection).rows("show pool_version"))
+            return bool(Transaction(connection).count("show pool_version"))
         return False
 
     def _repeated(self, attempt: Callable[[], T]) -> T:
