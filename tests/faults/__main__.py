@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from benchmarks.page import replace_section
+from tests.faults.injection import Fault
 from tests.faults.matrix import FAULTS, Matrix, Options, execute
-from tests.faults.page import folder_for, matrix_section, pairs_section
+from tests.faults.page import folder_for, matrix_section, pairs_section, pauses_section
 
 
 def main() -> int:
@@ -44,9 +45,11 @@ def main() -> int:
             report=lambda line: print(line, flush=True),  # noqa: T201 -- this is the program's output
         )
         matrix = asyncio.run(execute(options))
-    if given.page is not None and given.sample is None and not given.only and not given.faults:
+    is_of_pauses = given.faults == [Fault.PAUSED]
+    if given.page is not None and given.sample is None and not given.only and (is_of_pauses or not given.faults):
         page = given.page.read_text()
         name, section = ("pairs", pairs_section(matrix)) if given.pairs else ("matrix", matrix_section(matrix))
+        name, section = ("pauses", pauses_section(matrix)) if is_of_pauses else (name, section)
         given.page.write_text(replace_section(page, name=name, content=section))
     return _conclude(matrix, is_partial=bool(given.only))
 

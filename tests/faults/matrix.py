@@ -377,14 +377,12 @@ def _as_remembered(state: State, expected: State) -> State:
 
 
 def _as_resumed(state: State, expected: State) -> State:
-    """The state with the ends of the paused workflows that were replaced or ended, because their run had to end."""
-
-    def others(ends: Iterable[str]) -> list[str]:
-        left = (", ".join(one for one in end.split(", ") if one != "TERMINATED") for end in ends)
-        return sorted(one or "CANCELED" for one in left)
-
-    is_alike = "workflows" in state and others(state["workflows"]) == others(expected["workflows"])
-    return {**state, "workflows": expected["workflows"]} if is_alike else state
+    """The state with the ends of the paused workflows that were replaced or ended, because their run had to end or was gone, if the
+    others are as expected.
+    """
+    ends = _each_of(one for one in state.get("workflows", ()))
+    ended = ends.pop("TERMINATED", 0)
+    return {**state, "workflows": expected["workflows"]} if ended and ends <= _each_of(expected["workflows"]) else state
 
 
 def _each_of(ends: Iterable[str]) -> Counter[str]:

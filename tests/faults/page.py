@@ -72,6 +72,13 @@ def matrix_section(matrix: Matrix) -> str:
     return "\n".join([*figures, "", *table, *_problems(reached)])
 
 
+def pauses_section(matrix: Matrix) -> str:
+    figures = _figures(
+        matrix, cases="Cases (a scenario whose workflows are paused after one call)", happened="the pause"
+    )
+    return "\n".join([*figures, *_problems(matrix.results)])
+
+
 def pairs_section(matrix: Matrix) -> str:
     figures = _figures(matrix, cases="Pairs of faults, one after the other in one scenario", happened="both faults")
     return "\n".join([*figures, *_problems(matrix.results)])
