@@ -66,7 +66,7 @@ class LaunchInspector:
             # The next Pod needs a Job that is started, room in a quota, and the run's ConfigMap. One that another client created in
             # its place is left alone.
             if objects.job is not None:
-                await self._start(request, objects.job)
+                await self._start_job(request, objects.job)
                 if not objects.pods:
                     await make_room_for_pod(self._api, request.run, objects.job, installation=self._installation.id)
             run = await self._runs.read(request.run) if request.snapshot else None
@@ -75,7 +75,7 @@ class LaunchInspector:
                     await self._config_maps.find_or_restore(run, snapshot=request.snapshot)
         return await self._with_log_tail(request, objects, report, snapshot)
 
-    async def _start(self, request: InspectInput, job: Object) -> None:
+    async def _start_job(self, request: InspectInput, job: Object) -> None:
         """Start a Job that may have no Pod; what prevents that is published, and the activity is tried again."""
         try:
             await start_job(self._api, job)

@@ -46,7 +46,7 @@ PASS_ON = {
 
 _MUTATING_METHODS = ("create", "patch", "delete", "update", "replace")
 _TEMPORAL_CALLS = re.compile(
-    r"\.(start_workflow|execute_workflow|signal_with_start\w*|create_schedule|add_search_attributes|remove_search_attributes)$"
+    r"(?<!super\(\))\.(start_workflow|execute_workflow|signal_with_start\w*|create_schedule|add_search_attributes|remove_search_attributes)$"
 )
 _HANDLE_CALLS = re.compile(
     r"(_handle\(.*\)|\bhandle)\.(signal|cancel|terminate|update|execute_update|start_update|pause|unpause|trigger|backfill|delete)$"

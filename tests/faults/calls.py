@@ -21,6 +21,7 @@ CALLS = frozenset(
         ("operator_shim.schedules:Schedules.reject", "patch inferenceruns/status"),
         ("operator_shim.start_marks:StartMarks._mark", "patch inferenceruns"),
         ("operator_shim.sweep:Sweep._delete_schedules", "delete schedule"),
+        ("operator_shim.start_marks:StartMarks._mark", "patch inferenceruns"),
         ("operator_shim.sweep:Sweep._cancel_left_over", "cancel a workflow"),
         ("operator_shim.temporal_schedules:TemporalSchedules._create.<locals>.create", "create schedule"),
         ("operator_shim.temporal_schedules:TemporalSchedules._update.<locals>.update", "update schedule"),
@@ -35,6 +36,7 @@ CALLS = frozenset(
         ("operator_shim.workflows:RunWorkflows.notify_submitter_of_deletion", "signal look_again"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         # Activities
+        ("activities.watching.inspect_launch:LaunchInspector._start_job", "patch inferenceruns/status"),
         ("activities.submitting.submitted_runs:SubmittedRuns._patch", "patch inferenceruns"),
         ("activities.submitting.submitted_runs:SubmittedRuns.cancel", "cancel a workflow"),
         ("activities.judging.delete_run:start_cleanup", "start InferenceRunCleanup"),
@@ -103,6 +105,7 @@ NOT_PLAYED = frozenset(
         ("operator_shim.stuck_workflows:StuckWorkflows._replace", "patch inferenceruns/status"),
         ("operator_shim.workflows:RunWorkflows.terminate", "terminate a workflow"),
         ("operator_shim.workflows:RunWorkflows.clean_up", "start InferenceRunCleanup"),
+        ("activities.watching.inspect_launch:LaunchInspector._start_job", "patch inferenceruns/status"),
         ("activities.watching.publish_status:StatusPublisher.publish_status", "delete jobs"),
         ("activities.submitting.submit_run:RunSubmitter._take_back_if_overlapping", "delete inferenceruns"),
         ("operator_shim.observer.run_signals:RunSignals.look_again", "signal look_again"),
