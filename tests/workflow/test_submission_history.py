@@ -121,24 +121,7 @@ async def test_a_run_that_an_earlier_try_created_is_found_after_its_deletion(
     assert await history.find_deleted("other", run.name, since=since) is None
 
 
-@pytest.mark.parametrize(
-    "workflow_id",
-    [
-        "corp\\anna",
-        "end'",
-        "'start",
-        'say "hi"',
-        '"',
-        "\\",
-        "a\tb\nc",
-        "o'brien",
-        "''",
-        "x" * 300 + "\\",
-        "%_\\'",
-        "ü\\",
-        "why?",
-    ],
-)
+@pytest.mark.parametrize("workflow_id", ["corp\\anna", "end'", '"', "a\tb\nc", "x" * 300 + "\\", "why?"])
 async def test_the_run_of_a_submission_is_found_whatever_its_id(
     temporal: Client, task_queue: str, workflow_id: str
 ) -> None:
@@ -157,6 +140,7 @@ async def test_the_run_of_a_submission_is_found_whatever_its_id(
     assert mismatch.reason is Reason.REQUEST_MISMATCH
 
 
+@pytest.mark.thorough
 async def test_the_ids_in_a_list_filter_are_those_that_it_finds(temporal: Client, task_queue: str) -> None:
     characters = [one for one in (*map(chr, range(1, 128)), "é", "😀", "\u2028") if FILTERABLE_ID.fullmatch(one)]
     ids = [f"{start}{task_queue}{end}" for one in characters for start, end in ((one, ""), ("", one), ("", f"{one}b"))]

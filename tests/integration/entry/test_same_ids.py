@@ -15,6 +15,7 @@ from tests.integration.shim.conftest import StartShim, Until
 IDS = ("plain-1", "corp\\anna-2", "o'brien-2", "end-2'", "'start", 'say "hi"-2', "why?", "a\tb")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("served")
 async def test_an_id_is_executed_once(
     api: KubeClient, namespace: str, temporal: Client, start_shim: StartShim, until: Until
