@@ -11,7 +11,7 @@ from tests.integration.shim.runs import create, read, workflow_status, write_sta
 
 MARK = "inferrun.dev/started-as"
 STRIPPED = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences")
-"""What Velero 1.17 takes out of metadata, besides the status."""
+"""What a backup tool leaves out of metadata, besides the status: all that the API server sets, and owners, whose UIDs change."""
 
 
 async def restored(api: KubeClient, item: Object) -> InferenceRun:
