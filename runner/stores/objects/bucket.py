@@ -294,7 +294,7 @@ class Bucket:
         """Raise the given error unless an object is created once. The first of the keys exists.
 
         Old servers ignore the condition, and others evaluate it before they store the object: SeaweedFS until its issue 8800,
-        versitygw until 1.8 (2288). The clouds' own services, which have no `endpoint`, document that they do neither.
+        versitygw before 1.8 (2288). The clouds' own services, which have no `endpoint`, document that they do neither.
         """
         fault = "does not support conditional writes" if self.create(keys[0], b"second") else ""
         with ThreadPoolExecutor(1) as pool:

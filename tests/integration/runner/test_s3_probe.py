@@ -80,6 +80,9 @@ async def test_the_server_of_the_tests_passes_and_nothing_is_left(s3: S3Server, 
         assert await asyncio.to_thread(bucket.list_below, "out/") == []
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # connections that end with a failed deletion
 @pytest.mark.parametrize("status", [204, 403, 405, 501])
 @pytest.mark.parametrize(
     ("ignores", "text"),
