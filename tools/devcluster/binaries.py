@@ -121,6 +121,10 @@ TEMPORAL_SERVER = replace(
 """The deployed server of the same version and its tool for database schemas: for measurements on PostgreSQL only."""
 S3 = GoModule(name="s3", targets=(("versitygw", "github.com/versity/versitygw/cmd/versitygw"),), cost=150)
 """A real S3 server, for tests (`python -m tools.devcluster test-servers`) and an example image. It is not part of the cluster."""
+RCLONE = GoModule(name="rclone", targets=(("rclone", "github.com/rclone/rclone"),), cost=300)
+MINIO = GoModule(name="minio", targets=(("minio", "github.com/minio/minio"),), cost=350)
+SEAWEEDFS = GoModule(name="seaweedfs", targets=(("weed", "github.com/seaweedfs/seaweedfs/weed"),), cost=700)
+"""S3 servers of others, for `make interop` and `make soak` only, which compile what they start."""
 GCS = GoModule(name="gcs", targets=(("gcs", "."),), cost=100)
 """A server of Google Cloud Storage, for tests only (`python -m tools.devcluster test-servers`)."""
 KSERVE = GoModule(name="kserve", targets=(("kserve", "./cmd/kserve"),), cost=900)
