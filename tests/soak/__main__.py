@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.soak.killing import Tally, soak
-from tests.soak.ledger import ACCOUNTS
+from tests.soak.ledger import ACCOUNTS, OTHERS
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "contributing" / "soak.md"
 BEGIN, END = "<!-- account -->\n", "<!-- end of account -->\n"
@@ -45,7 +45,7 @@ async def main() -> int:
         prog="python -m tests.soak", description="Kill Pods of runs, and check every record."
     )
     parser.add_argument("--kills", type=int, default=1000, help="number of kills in total")
-    parser.add_argument("--stores", nargs="*", default=list(ACCOUNTS), choices=ACCOUNTS)
+    parser.add_argument("--stores", nargs="*", default=list(ACCOUNTS), choices=[*ACCOUNTS, *OTHERS])
     parser.add_argument("--pods", nargs="*", type=int, default=[1, 2], help="numbers of Pods at a time")
     parser.add_argument(
         "--seed", type=int, default=None, help="seed of the kills; default: a new one, which is printed"

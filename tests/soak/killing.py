@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.integration.runner.pods import Ended, Machine, Pod
 from tests.integration.runner.servers import CountingModel, counting_model
-from tests.soak.ledger import ACCOUNTS, RECORDS, Account, differences
+from tests.soak.ledger import ACCOUNTS, OTHERS, RECORDS, Account, differences
 
 SMALL = {"INFERRUN_CHUNK_BYTES": "1200", "INFERRUN_BATCH_ROWS": "20", "INFERRUN_RETRY_SECONDS": "30"}
 """About thirty chunks, and as many requests."""
@@ -47,7 +47,7 @@ class Tally:
 async def soak(label: str, folder: Path, *, kills: int, pods: int, seed: int) -> Tally:
     """Kill so many Pods of runs with this store, of which `pods` run at a time."""
     chance, tally, began = random.Random(seed), Tally(), time.monotonic()  # noqa: S311  not for secrets
-    async with counting_model() as model, ACCOUNTS[label](folder) as account:
+    async with counting_model() as model, (ACCOUNTS | OTHERS)[label](folder) as account:
         while tally.kills < kills:
             machine = _new_run(folder, account, model)
             await _complete(machine, account, model, tally, chance, kills=kills, pods=pods)

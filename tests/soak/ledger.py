@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import obstore
 import orjson
 
 from inferrun.plugins import Output
@@ -16,6 +17,7 @@ from tests.integration.runner.pods import Machine
 from tests.integration.runner.postgres_server import postgres_server
 from tests.integration.runner.s3_server import credentials, s3_server
 from tests.integration.runner.servers import data_handler
+from tests.interop.s3_servers import object_server
 
 RECORDS = 600
 
@@ -118,6 +120,27 @@ async def s3_account(folder: Path) -> AsyncIterator[Account]:
 
 
 @asynccontextmanager
+async def server_account(folder: Path, *, name: str) -> AsyncIterator[Account]:
+    """Objects at an S3 server of others, which is compiled first."""
+    with object_server(name, folder / "servers") as server:
+
+        def prepare(machine: Machine) -> None:
+            obstore.put(server.store, "rows.jsonl", lines().encode())
+            machine.contract["input"] = {"s3": server.spec("rows.jsonl")}
+            machine.contract["output"] = {"s3": server.spec("out")}
+            for side in ("input", "output"):
+                server.mount(machine.folder / "endpoints" / side)
+
+        def entries(machine: Machine, _: Output) -> Sequence[Entry]:
+            root = f"out/{machine.contract['jobName']}"
+            manifest = orjson.loads(bytes(obstore.get(server.store, f"{root}/manifest.json").bytes()))
+            parts = [bytes(obstore.get(server.store, f"{root}/{part['file']}").bytes()) for part in manifest["parts"]]
+            return [_entry(line) for part in parts for line in part.splitlines()]
+
+        yield Account(name, prepare, entries)
+
+
+@asynccontextmanager
 async def cloud_account(folder: Path, *, label: str) -> AsyncIterator[Account]:
     """Objects of another cloud."""
     with clouds() as started:
@@ -190,6 +213,11 @@ async def krateo_account(_: Path) -> AsyncIterator[Account]:
             "krateo", prepare, entries, events=lambda: handler.options + len(handler.asked) + len(handler.stored)
         )
 
+
+OTHERS: dict[str, Callable[[Path], AbstractAsyncContextManager[Account]]] = {
+    name: partial(server_account, name=name) for name in ("seaweedfs", "minio", "versitygw")
+}
+"""Only if they are asked for: SeaweedFS and MinIO are compiled for minutes."""
 
 ACCOUNTS: dict[str, Callable[[Path], AbstractAsyncContextManager[Account]]] = {
     "file": file_account,
