@@ -86,7 +86,9 @@ class Requests:
         """Records without a response before any has had one."""
 
         self._recovering = asyncio.Lock()
-        self._in_flight = set[asyncio.Future[None]]()
+        self._in_flight = set[object]()
+        self._settling = 0
+        self._has_ended = asyncio.Event()
         self._refused = set[Part]()
         """What is sent again because it had no response."""
 
@@ -179,11 +181,22 @@ class Requests:
 
     async def settle(self) -> None:
         """Wait until it is known which requests failed together with one that has just failed."""
-        if self._in_flight:
-            await asyncio.wait(list(self._in_flight), timeout=TOGETHER_SECONDS)
+        together = set(self._in_flight)
+        self._settling += 1
+        try:
+            async with asyncio.timeout(TOGETHER_SECONDS):
+                while not together.isdisjoint(self._in_flight):
+                    self._has_ended.clear()
+                    await self._has_ended.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._settling -= 1
 
     def note_outcome(self, part: Part, *, is_refused: bool) -> None:
         """Note whether a part is sent again because it had no response."""
+        if not (is_refused or self._refused):
+            return
         (self._refused.add if is_refused else self._refused.discard)(part)
         (self._none_is_refused.clear if self._refused else self._none_is_refused.set)()
 
@@ -258,8 +271,8 @@ class Requests:
         """Send a request. Without a ticket, it says nothing about the speed of the server."""
         loop = asyncio.get_running_loop()
         started, is_sent, is_answered = loop.time(), True, False
-        end = loop.create_future()
-        self._in_flight.add(end)
+        request = object()
+        self._in_flight.add(request)
         try:
             with request_span(batch):
                 results = await self._model.predict(batch)
@@ -279,8 +292,9 @@ class Requests:
                     raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
         finally:
-            self._in_flight.discard(end)
-            end.set_result(None)
+            self._in_flight.discard(request)
+            if self._settling:
+                self._has_ended.set()
             if is_sent:
                 self.ended += 1
                 self.failed += not is_answered

@@ -222,11 +222,9 @@ class Sender:
             Part(batch.part(start, start + size), self._server, is_alone=part.is_alone, origin=origin)
             for start in range(0, len(batch), size)
         ]
-        if (
-            size == 1 and fault.kind not in IN_DOUBT and not part.is_alone
-        ):  # these need no other request before they are blamed
-            for one in parts:
-                one.is_to_confirm = len(self._divided_batches) > 1 and self._server.is_to_save_requests
+        if fault.kind not in IN_DOUBT and not part.is_alone and len(self._divided_batches) > 1:
+            for one in parts:  # a single record needs no other request before it is blamed
+                one.is_to_confirm = len(one.batch) == 1 and self._server.is_to_save_requests
         return parts
 
     def _check_division(self, part: Part, results: Results) -> None:

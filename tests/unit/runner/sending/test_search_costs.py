@@ -7,7 +7,7 @@ from tests.unit.runner.sending.search_costs import SPREADS, Joining, Separate, c
 
 MOST = {
     (FaultKind.REJECTED, "3 bad"): {1: 400, 16: 42, 100: 41},
-    (FaultKind.REJECTED, "5 %"): {1: 400, 16: 140, 100: 164 + 3},
+    (FaultKind.REJECTED, "5 %"): {1: 400, 16: 140, 100: 164},
     (FaultKind.REJECTED, "50 %"): {1: 400 + 50, 16: 1025 + 40, 100: 844 + 40},
     (FaultKind.SERVER_ERROR, "3 bad"): {1: 406, 16: 52, 100: 49},
     (FaultKind.SERVER_ERROR, "5 %"): {1: 440, 16: 220, 100: 236},
