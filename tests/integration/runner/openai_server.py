@@ -30,13 +30,15 @@ class OpenAiServer:
     url: str = ""
     token: str = ""
     before: Hook = nothing
+    status_of_list: int = 200
     prompts: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
     in_flight: int = 0
 
     async def list_models(self, request: web.Request) -> web.StreamResponse:
         """Return no models."""
-        return self._refusal(request) or web.json_response({"object": "list", "data": []})
+        listed = web.json_response({"object": "list", "data": []}, status=self.status_of_list)
+        return self._refusal(request) or listed
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Return the last message."""

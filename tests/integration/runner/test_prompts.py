@@ -54,6 +54,15 @@ def lines(machine: Machine, out: str = "out") -> list[dict[str, Any]]:  # Any: J
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
+async def test_a_gateway_that_fails_to_list_its_models_is_asked_for_predictions(
+    tmp_path: Path, llm: OpenAiServer
+) -> None:
+    llm.status_of_list = 500
+    machine = machine_of(tmp_path, llm.url, {"prompt": "{{ title }}"})
+    ended = await machine.process()
+    assert (ended.code, ended.message) == (0, "3 of 3 records predicted"), ended.stderr
+
+
 async def test_columns_become_a_prompt_and_the_answer_columns(tmp_path: Path, llm: OpenAiServer) -> None:
     bodies: list[Any] = []
 
