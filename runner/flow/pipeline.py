@@ -106,7 +106,11 @@ class Pipeline:
         self._sink = sink
         self._report = report
         self._budget = budget or ErrorBudget(total=0)
-        self._window = ReorderWindow(limit=limits.window_bytes, in_flight=lambda: self._sender.slots.number)
+        self._window = ReorderWindow(
+            limit=limits.window_bytes,
+            in_flight=lambda: self._sender.slots.number,
+            lookahead=lambda: self._sender.lookahead,
+        )
         self._sender = Sender(
             model, self._window, limits=limits, budget=self._budget, recall=recall, on_note=self._take_note
         )

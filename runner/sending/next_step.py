@@ -35,7 +35,7 @@ _OF_THE_SERVER: Final = (FaultKind.NOT_SERVED, FaultKind.DENIED)
 _AFTER_EXAMPLE: Final = (*IN_DOUBT, *_OF_THE_SERVER)
 """Faults for which a record is to blame only if the server answers another one immediately before."""
 
-_DIVIDED: Final = (FaultKind.TOO_LARGE, FaultKind.REJECTED, *IN_DOUBT)
+DIVIDED: Final = (FaultKind.TOO_LARGE, FaultKind.REJECTED, *IN_DOUBT)
 """Faults that a part of the batch may not meet."""
 
 _OF_A_PROXY: Final = (FaultKind.BUSY, FaultKind.UNAVAILABLE)
@@ -53,9 +53,6 @@ _UNPROVEN: Final = 16
 
 _UNPROVEN_SECONDS: Final = 10.0
 """Seconds for which such a record is sent again: a server that gives no valid response at all is probably configured wrongly."""
-
-_PAIRED: Final = 8
-"""Records in a row that have valid responses alone, but not as one of two: the server takes one record per request."""
 
 _RESTARTS: Final = 10
 """How many times as long as usual a request is retried after a lost connection or a failure of the server: by default ten minutes.
@@ -182,7 +179,6 @@ class Server:
         self.example_failed_at = 0.0
         """When the example failed at last."""
 
-        self._paired = 0
         self._losses = WeakSet[Failure]()
         self._latest = deque[Failure]()
         """The latest failures that are not transient."""
@@ -207,8 +203,6 @@ class Server:
             sent = (at for at in range(len(batch)) if at not in results.errors or results.errors[at].code != NOT_SENT)
             if (at := next(sent, None)) is not None:
                 self.example = batch.part(at, at + 1)
-        if len(batch) > 1:
-            self._paired = 0
 
     def fail(self, failure: Failure, *, records: int) -> None:
         """Take the failure of a request with so many records into account."""
@@ -223,7 +217,6 @@ class Server:
             self.failed_at = failure.at
             self.cut_off_at = self.cut_off_at or failure.at
         if kind in IN_DOUBT and records == 1:
-            self._paired = 0
             self.unproven += self.example is None
         while self._latest and failure.at - self._latest[0].at >= TOGETHER_SECONDS:
             self._latest.popleft()
@@ -253,11 +246,6 @@ class Server:
         """Whether suspects are sent alone at once instead of twice. Many such records are sent twice to learn about the server."""
         return self._is_contradicted or self._blamed < _CONFIRMED
 
-    def add_paired(self) -> bool:
-        """Count a record with a valid response alone that had none as one of two. Returns whether these are too many."""
-        self._paired += 1
-        return self._paired >= _PAIRED
-
     @property
     def is_broken(self) -> bool:
         """Whether too many records had an invalid response before any had a valid one."""
@@ -279,29 +267,23 @@ class Server:
 
 
 @dataclass(eq=False, slots=True)
-class Joined:
-    """A batch that failed together with others, and was divided."""
+class Divided:
+    """A batch that failed, and was divided."""
 
+    records: int
+    kind: FaultKind
     parts: int
     """Those that were not answered yet."""
 
-
-@dataclass(eq=False, slots=True)
-class Lost:
-    """A batch that was lost alone, and divided."""
-
-    records: int
-    parts: int
-    """Those without a response."""
+    is_shared: bool
+    """Whether it failed together with others."""
 
 
 class Part:
     """A batch or a part of it that has no results yet, and what its requests met."""
 
-    def __init__(
-        self, batch: Batch, server: Server, *, is_alone: bool = False, origin: Lost | Joined | Fault | None = None
-    ) -> None:
-        """`origin`: why the batch was divided, if it was lost alone, or had two records without a valid response together."""
+    def __init__(self, batch: Batch, server: Server, *, is_alone: bool = False, origin: Divided | None = None) -> None:
+        """`origin`: the batch of which this is a part."""
         self.batch = batch
         self.server = server
         self.origin = origin
@@ -425,7 +407,7 @@ def next_step(part: Part) -> NextStep:
         return _step_alone(part) if part.is_alone else _step_without_response(part)
     if kind in _OF_THE_SERVER and not part.is_proven:
         return _step_not_served(part)
-    if kind not in (*_DIVIDED, *_AFTER_EXAMPLE):
+    if kind not in (*DIVIDED, *_AFTER_EXAMPLE):
         return NextStep.FAIL
     if len(part.batch) > 1:
         return NextStep.DIVIDE

@@ -19,9 +19,11 @@ class ReorderWindow:
     limit is exceeded by them, and by the predictions of requests that were in flight when it was reached.
     """
 
-    def __init__(self, *, limit: int, in_flight: Callable[[], int]) -> None:
+    def __init__(self, *, limit: int, in_flight: Callable[[], int], lookahead: Callable[[], int] | None = None) -> None:
+        """`lookahead` returns how many batches may be unsent; default: as many as `in_flight`."""
         self._limit = limit
         self._in_flight = in_flight
+        self._lookahead = lookahead or in_flight
         self._batch_bytes = 0
         self._prediction_bytes = 0
         self._held: deque[tuple[Batch, int]] = deque()
@@ -36,7 +38,7 @@ class ReorderWindow:
 
     async def wait_for_lookahead(self) -> None:
         """Wait until only a few batches are unsent, so that the reader is not further ahead than necessary."""
-        while len(self._unsent) >= self._in_flight():
+        while len(self._unsent) >= self._lookahead():
             await self._change()
 
     async def enter(self, batch: Batch) -> None:

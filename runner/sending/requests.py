@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import (
     Batch,
     Fault,
@@ -43,6 +44,9 @@ half open closes after as many (vllm-router 0.1.17, sglang-router 0.3.2, smg 1.1
 
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between two requests of which one is sent at a time, because everything waits for them."""
+
+_FIRST: Final = -1
+"""Priority of a request with more records than any before: until it is answered, the others have fewer."""
 
 _CANDIDATES: Final = 16
 """Records that are lost before any has been answered: then the server answers none."""
@@ -107,13 +111,13 @@ class Requests:
     async def send(self, part: Part) -> Results:
         """Send a part when it has a slot and there is room for its predictions. Raises Fault."""
         batch = part.batch
-        if len(batch) > self.sizer.maximum:
-            text = f"the server does not survive requests with {len(batch)} records"
+        if len(batch) > self.sizer.most:
+            text = f"the server does not accept requests with {len(batch)} records"
             raise Fault(InferenceError(text), kind=FaultKind.TOO_LARGE, was_sent=False)
         while True:
             await self._window.wait_until_sendable(batch)
             self.slots.fit(self._window.mean_bytes)
-            ticket = await self.slots.acquire(batch.first)
+            ticket = await self.slots.acquire(_FIRST if self.sizer.is_trial(len(batch)) else batch.first)
             try:
                 if self._window.is_sendable(batch):
                     self._window.note_sent(batch)
@@ -289,6 +293,7 @@ class Requests:
             if ticket is not None:
                 self.slots.fail(ticket, fault, pause=self.first_wait)
                 if fault.kind is FaultKind.TIMEOUT and self.sizer.is_adaptive and len(batch) > 1:
+                    self.sizer.observe_timeout(len(batch))
                     raise Fault(fault.error, kind=FaultKind.TOO_LARGE) from fault  # a smaller one may be fast enough
             raise
         finally:
@@ -302,6 +307,9 @@ class Requests:
                 self.sent_bytes += batch.nbytes
         self.received_bytes += results.values.nbytes
         self.server.answer(batch, results, started=started)
+        self.sizer.accept(
+            sum(one.code != NOT_SENT for one in results.errors.values()) + len(batch) - len(results.errors)
+        )
         if ticket is not None:
             duration = loop.time() - started
             self.sizer.observe(len(batch), duration)

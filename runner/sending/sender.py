@@ -5,11 +5,11 @@ A request that waits for a retry occupies no slot. Retries have priority over la
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final
 
 from inferrun.formats.record_errors import NOT_SENT, in_places, predict_valid, selected, with_blanks
@@ -17,7 +17,6 @@ from inferrun.plugins import (
     Batch,
     Fault,
     FaultKind,
-    InferenceError,
     Limits,
     MixedBatch,
     ModelProtocol,
@@ -27,7 +26,7 @@ from inferrun.plugins import (
     join_results,
 )
 from runner.sending.error_budget import ErrorBudget
-from runner.sending.next_step import IN_DOUBT, Joined, Lost, NextStep, Part, next_step
+from runner.sending.next_step import DIVIDED, IN_DOUBT, Divided, NextStep, Part, next_step
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.requests import Requests
@@ -45,6 +44,9 @@ _SMALLER: Final = 4
 """Divisor of the number of records per request after a batch was lost alone although none of its parts is, for example because the
 server exceeds its memory limit."""
 
+_FIRST_SECONDS: Final = 0.2
+"""For which the others wait for the first batch. A server that accepts fewer records in a request usually says so at once."""
+
 _JOINED: Final = 16
 """After a record is blamed, the rest of its batch is sent in one request, unless it has more than this many times the records since
 the previous blamed one. Then others are probably close, and the rest, which would fail as well, remains divided."""
@@ -52,10 +54,6 @@ the previous blamed one. Then others are probably close, and the rest, which wou
 _REJECTIONS_IN_A_ROW: Final = 1000
 """Records that the server rejects one by one without accepting any: then the reason is the request, not the records."""
 
-_ONE_BY_ONE: Final = (
-    "alone, the same records have valid responses; if the model takes one record per request, set requests.maxBatchRecords: 1 in "
-    "the InferenceConfig"
-)
 _EACH_TIME: Final = (
     "this happens each time the record is sent, while others are answered; see the log of the model server"
 )
@@ -85,14 +83,37 @@ class Sender:
         self._rejected_in_total = 0
         self._divided_batches = set[int]()
         """The first records of batches that were divided and are not settled yet."""
+        self._has_begun = False
+        self._is_open = asyncio.Event()
+        """Set once the first batch is settled, or has taken a while. One record is not too many, nor what the config states."""
+
+        if self.sizer.maximum == 1 or not self.sizer.is_adaptive:
+            self._is_open.set()
 
         self._groups = 1
         """How many groups the latest batch had of which each needs requests of its own."""
 
-    async def send(self, batch: Batch) -> Results:
-        """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError."""
+    def send(self, batch: Batch) -> Coroutine[None, None, Results]:
+        """Send a batch until it succeeds, without the records whose predictions are known. Raises InferenceError.
+
+        The number of records of the next batch depends on this one from the call on, before the coroutine is awaited.
+        """
+        if self._groups == 1:
+            self.sizer.begin(len(batch))
+        return self._send(batch)
+
+    async def _send(self, batch: Batch) -> Results:
         settle = partial(predict_valid, predict=self._settle_groups)
-        results = await (self._recall.predict(batch, settle) if self._recall else settle(batch))
+        if not self._has_begun:
+            self._has_begun = True
+            asyncio.get_running_loop().call_later(_FIRST_SECONDS, self._is_open.set)
+        elif not self._is_open.is_set():
+            await self._is_open.wait()
+        try:
+            results = await (self._recall.predict(batch, settle) if self._recall else settle(batch))
+        finally:
+            self.sizer.end(len(batch))
+            self._is_open.set()
         self._window.add(batch, results)
         return results
 
@@ -101,6 +122,12 @@ class Sender:
         """The number of records of the next batch: enough for full requests, if only some of them may be in one."""
         rows = self.sizer.rows
         return max(rows, min(rows * self._groups, _GROUPED))
+
+    @property
+    def lookahead(self) -> int:
+        """How many batches may be ready to be sent. One while the server's limit is searched for, because each step changes it."""
+        is_searching = self.sizer.is_searching or not self._is_open.is_set()
+        return 1 if is_searching else self.slots.number
 
     async def _settle_groups(self, batch: Batch) -> Results:
         """Settle the records that may be in one request apart from the others, at the same time. Raises as `send`, or a group.
@@ -149,7 +176,7 @@ class Sender:
                     continue
                 attempts.update(range(first, stop) if outcome.was_sent else ())
                 step = next_step(part)
-                cause = outcome if step is NextStep.DIVIDE and outcome.kind is FaultKind.REJECTED else None
+                cause = outcome if self._has_bad_record(part, batch, outcome) and step is NextStep.DIVIDE else None
                 match step:
                     case NextStep.SEND | NextStep.CONFIRM:
                         part.is_to_confirm |= step is NextStep.CONFIRM
@@ -167,7 +194,7 @@ class Sender:
                         rest = batch.part(stop - batch.first, len(batch))
                         is_left = not later and all(one.batch.first >= stop and not one.is_alone for one in parts)
                         is_all = is_left and len(rest) == sum(len(one.batch) for one in parts)
-                        is_short = 0 < len(rest) <= min(_JOINED * (first - blamed_until), self.sizer.rows)
+                        is_short = 0 < len(rest) <= min(_JOINED * (first - blamed_until), self.sizer.fitting)
                         parts = deque([Part(rest, self._server)]) if is_all and is_short else parts
                         blamed_until = stop
                     case NextStep.FAIL:
@@ -202,45 +229,50 @@ class Sender:
         requests.note_outcome(part, is_refused=False)
         if part.is_to_confirm and part.failures:
             self._server.contradict()
-        self._check_division(part, results)
+        self._check_division(part.origin)
         return results
 
+    def _has_bad_record(self, part: Part, batch: Batch, fault: Fault) -> bool:
+        """Return whether a part of a batch was rejected because of a record, and not of their number."""
+        if fault.kind in DIVIDED and len(part.batch) <= self.sizer.proven:
+            self.sizer.end(len(batch))
+        return fault.kind is FaultKind.REJECTED and not self.sizer.is_suspect(len(part.batch))
+
     def _divided(self, part: Part, fault: Fault) -> list[Part]:
-        batch, size = part.batch, (len(part.batch) + 1) // 2
-        origin: Lost | Joined | Fault | None = None
+        batch, size, origin = part.batch, (len(part.batch) + 1) // 2, part.origin
         if part.is_alone and fault.is_transient:
             size = -(-len(batch) // _PARTS)
-            origin = Lost(len(batch), -(-len(batch) // size))
         elif fault.kind is FaultKind.TOO_LARGE:
-            self.sizer.observe_timeout(len(batch))
-            size = min(self.sizer.rows, size)
-        elif part.failures and part.failures[-1].is_shared:
-            origin = Joined(-(-len(batch) // size))
-        elif fault.kind in IN_DOUBT and len(batch) == 2:
-            origin = fault
+            size = min(self.sizer.fitting, size)
+        starts = list(range(0, len(batch), size))
+        if not fault.was_sent and fault.kind is FaultKind.TOO_LARGE:
+            starts = [0, min(self.sizer.rows, size)]  # the limit may be known better when the rest is sent
+        if part.failures:
+            origin = Divided(len(batch), fault.kind, len(starts), is_shared=part.failures[-1].is_shared)
+        elif origin:
+            origin.parts += len(starts) - 1
         parts = [
-            Part(batch.part(start, start + size), self._server, is_alone=part.is_alone, origin=origin)
-            for start in range(0, len(batch), size)
+            Part(batch.part(start, stop), self._server, is_alone=part.is_alone, origin=origin)
+            for start, stop in pairwise([*starts, len(batch)])
         ]
         if fault.kind not in IN_DOUBT and not part.is_alone and len(self._divided_batches) > 1:
             for one in parts:  # a single record needs no other request before it is blamed
                 one.is_to_confirm = len(one.batch) == 1 and self._server.is_to_save_requests
         return parts
 
-    def _check_division(self, part: Part, results: Results) -> None:
-        """Find out whether the size of the request of which this was a part was the reason why it failed. Raises InferenceError."""
-        match part.origin:
-            case Joined() as joined:
-                joined.parts -= 1
-                if not joined.parts:
-                    self._server.contradict()
-            case Lost() as lost:
-                lost.parts -= 1
-                if not lost.parts:
-                    self.sizer.cap(lost.records // _SMALLER)
-            case Fault() as fault:
-                if not (results.errors or part.failures) and self._server.add_paired():
-                    raise InferenceError(f"{fault.error}; {_ONE_BY_ONE}") from fault
+    def _check_division(self, origin: Divided | None) -> None:
+        """Find out whether the size of a request was the reason why it failed, because a part of it was answered."""
+        if origin is None:
+            return
+        origin.parts -= 1
+        if origin.parts:
+            return
+        if origin.is_shared:
+            self._server.contradict()
+        if origin.kind in DIVIDED and not (origin.is_shared and origin.records <= self.sizer.proven):
+            self.sizer.refuse(origin.records, is_certain=origin.kind is FaultKind.TOO_LARGE)
+        elif origin.kind not in DIVIDED:
+            self.sizer.cap(origin.records // _SMALLER)
 
     def _blamed(self, fault: Fault, *, is_confirmed: bool) -> Results:
         """Return the error of a single record that is to blame, unless more are than may fail.
@@ -249,6 +281,7 @@ class Sender:
         """
         self._server.blame(is_confirmed=is_confirmed)
         self._rejected_in_total += 1
+        self.sizer.has_invalid = True
         error = RecordError(code=str(fault.kind), message=str(fault.error))
         if fault.is_transient:
             error = RecordError(code=_NO_RESPONSE, message=f"{fault.error}; {_EACH_TIME}")

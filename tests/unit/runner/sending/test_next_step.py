@@ -282,15 +282,6 @@ def test_before_there_is_a_valid_response_the_other_parts_of_the_batch_are_sent_
     assert next_step(requests.part) is NextStep.FAIL  # ten seconds have passed
 
 
-def test_records_that_have_valid_responses_only_alone_are_counted_until_several_have_one_together() -> None:
-    server = Server(retry_seconds=60)
-    assert not any(server.add_paired() for _ in range(7))
-    server.answer(ONE, results([1]), started=0.0)
-    assert server.add_paired()
-    server.answer(TWO, results([1, 2]), started=0.0)
-    assert not server.add_paired()
-
-
 def test_the_example_is_the_first_record_that_was_sent_and_had_a_valid_response() -> None:
     server = Server(retry_seconds=60)
     server.answer(TWO, results([UNSENT, UNSENT]), started=0.0)
