@@ -22,6 +22,7 @@ def parameters(model: Path, *, host: str, port: int) -> CommonParams:
     chosen.port = port
     chosen.n_parallel = SLOTS
     chosen.n_ctx = SLOTS * CONTEXT
+    chosen.kv_unified = True  # otherwise the vector of a text depends on the other texts that are embedded at the time
     chosen.embedding = True
     chosen.pooling_type = llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     chosen.endpoint_metrics = True

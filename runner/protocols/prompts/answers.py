@@ -4,6 +4,8 @@ A prediction is an object with the same members for every record: `text`, `finis
 answer's schema; or `embedding`, `scores`, `score`, or `flagged` with its reasons.
 """
 
+import struct
+from base64 import b64decode
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -115,13 +117,24 @@ def _text_of_output(items: list[dict[str, Any]], response: dict[str, Any]) -> Te
 def vectors_of(response: Any, *, records: int) -> list[list[float] | None]:  # Any: foreign JSON
     """Return the embeddings of a request with so many records, in their order. Raises InvalidAnswer.
 
-    One that is null, or in which null or NaN stands for a number, concerns its record only.
+    One that is null, or in which null or NaN stands for a number, concerns its record only. With the encoding_format base64,
+    they are the base64 of numbers of 32 bits, the lowest byte first.
     """
-    vectors: list[Any] = [one.get("embedding") for one in _by_index(response, "data", records=records)]
+    vectors: list[Any] = [_decoded(one.get("embedding")) for one in _by_index(response, "data", records=records)]
     for one in vectors:
         if one is not None and not (isinstance(one, list) and one and set(map(type, one)) <= _NUMBERS):
             raise InvalidAnswer("an embedding is not a list of numbers")
     return vectors
+
+
+def _decoded(vector: Any) -> Any:  # Any: foreign JSON
+    if not isinstance(vector, str):
+        return vector
+    try:
+        raw = b64decode(vector, validate=True)
+        return list(struct.unpack(f"<{len(raw) // 4}f", raw))
+    except (ValueError, struct.error) as error:  # ValueError is also that of the decoder
+        raise InvalidAnswer("an embedding is not the base64 of numbers of 32 bits") from error
 
 
 def scores_of(response: Any, *, documents: int) -> list[float | None]:  # Any: foreign JSON

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from inferrun.contract import Request
 from inferrun.formats.json_pointer import MISSING, at_pointer, parse_pointer
+from inferrun.formats.record_errors import INVALID_PREDICTION
 from inferrun.plugins import Limits, Model, ModelContext, RecordError, TokenUsage
 from runner.protocols.openai.requests import load_response, usage_of
 from runner.protocols.openai.server import RequestServer
@@ -81,6 +82,8 @@ class PromptModel(RowModel):
             return [{"embedding": one} for one in answers.vectors_of(response, records=len(bodies))]
 
         found, response = await self._post(self._bodies.joined(bodies), read)
+        if self._request.task == "Embedding" and isinstance(wanted := self._request.body.get("dimensions"), int):
+            return [_of_length(one, wanted) for one in found], usage_of(response)
         if self._samples_length and found[0]["embedding"]:
             self.predictions.use_type(self._with_length(len(found[0]["embedding"])))
         return list(found), usage_of(response)
@@ -138,6 +141,15 @@ class PromptModel(RowModel):
         import pyarrow  # noqa: PLC0415  only typed results pay for its import
 
         return pyarrow.struct([("embedding", pyarrow.list_(pyarrow.float32(), length))])
+
+
+def _of_length(prediction: Prediction, wanted: int) -> Prediction | RecordError:
+    """Return the prediction, or an error if its embedding has another length than the request asks for."""
+    vector = prediction["embedding"]
+    if vector is None or len(vector) == wanted:
+        return prediction
+    text = f"the embedding has {len(vector)} numbers instead of dimensions {wanted}: the server ignores it"
+    return RecordError(INVALID_PREDICTION, text)
 
 
 def prompt_model(model: Model, request: Request, server: RequestServer, context: ModelContext) -> PromptModel:

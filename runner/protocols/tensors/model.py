@@ -27,6 +27,9 @@ class TensorModel(ABC, Generic[T]):
     default = "FP32"
     """The datatype of an input without metadata."""
 
+    configured_records: int | None = None
+    """The most records in a request according to the server's configuration."""
+
     def __init__(self, model: Model, tensors: Tensors, *, target: str) -> None:
         """`target` is the model and its server, as messages name them."""
         self.target = target
@@ -51,8 +54,8 @@ class TensorModel(ABC, Generic[T]):
 
     @property
     def max_records(self) -> int | None:
-        """One, if an input has no dimension for records."""
-        return None if self.signature.has_batch else 1
+        """One, if an input has no dimension for more records; otherwise what the server's configuration says."""
+        return 1 if self.signature.is_single else self.configured_records
 
     @property
     def takes_any(self) -> bool:

@@ -35,6 +35,9 @@ class TensorSpec:
     has_batch: bool = True
     """Whether the tensor has a first dimension for the records. Without one, a request has one record."""
 
+    is_single: bool = False
+    """Whether the metadata says that a request has one record: its first dimension is 1."""
+
     columns: tuple[str, ...] = ()
     """The columns that feed it; empty for the whole record, which only the only input may be."""
 
@@ -108,8 +111,13 @@ class Signature:
 
     @property
     def has_batch(self) -> bool:
-        """Whether a request may have several records."""
+        """Whether tensors have a dimension for records."""
         return all(one.has_batch for one in self.inputs)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a request has one record."""
+        return any(one.is_single or not one.has_batch for one in self.inputs)
 
     @property
     def requested(self) -> tuple[OutputSpec, ...]:
@@ -213,6 +221,7 @@ def _input(
         given.datatype or datatype or default,
         dimensions,
         has_batch,
+        given.shape is None and len(shape) > 1 and shape[0] == 1,
         given.columns,
         given.parameters,
         is_instance=not default,

@@ -48,7 +48,17 @@ class V2Rest(V2Client):
                 found = None
             extensions = found.get("extensions") if isinstance(found, dict) else None
             self.is_json = not (isinstance(extensions, list) and EXTENSION in extensions)
+        self.configured_records = await self._max_batch_size() if reply.status == 200 else None
         return _json_of(reply)
+
+    async def _max_batch_size(self) -> int | None:
+        """Return the most records in a request, which the configuration of a model says that Triton has; None without one."""
+        try:
+            found = _json_of(await self._server.exchange("GET", f"{without_end(self._server.url, '/infer')}/config"))
+        except Fault:
+            return None
+        most = found.get("max_batch_size") if isinstance(found, dict) else None
+        return most if type(most) is int and most > 0 else None  # 0: the model does not batch
 
     async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
         """Send one request."""

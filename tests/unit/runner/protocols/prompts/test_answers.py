@@ -1,6 +1,8 @@
 """What responses say, and whether answers follow a schema."""
 
+import base64
 import json
+import struct
 from typing import Any
 
 import pyarrow
@@ -236,3 +238,8 @@ def test_an_embedding_of_another_length_is_an_error_of_its_record() -> None:
     assert set(results.errors) == {1}
     assert isinstance(results.values, ArrowRecords)
     assert results.values.table.column("prediction").type.field("embedding").type == pyarrow.list_(pyarrow.float32(), 2)
+
+
+def test_embeddings_in_base64_are_decoded() -> None:
+    vector = base64.b64encode(struct.pack("<2f", 0.5, -2.0)).decode()
+    assert vectors_of({"data": [{"index": 0, "embedding": vector}]}, records=1) == [[0.5, -2.0]]
