@@ -13,6 +13,7 @@ from typing import Any, Final
 from inferrun.contract import Request
 from inferrun.formats.json_pointer import MISSING
 from inferrun.plugins import ContractError
+from runner.protocols.openai.requests import usage_of
 from runner.protocols.prompts.predictions import JSON, Form, form_of_output
 
 _BASE: Final = {"text": "string", "finish_reason": "string", "prompt_tokens": "int64", "completion_tokens": "int64"}
@@ -21,6 +22,9 @@ _ASKED_FOR: Final[dict[str, tuple[str, Form]]] = {
     "tool_calls": ("tools", [{"name": "string", "arguments": "string"}]),
 }
 """Members of a prediction that it has if the body of the request has another member."""
+
+_UNFINISHED: Final = {"failed", "cancelled", "queued", "in_progress"}
+"""The statuses of a Response that is no answer."""
 
 _NUMBERS: Final = {int, float, type(None)}
 """The types of what stands for a number in JSON; null is an error of its record."""
@@ -73,10 +77,10 @@ class Text:
     tool_calls: list[dict[str, Any]] | None = None
 
 
-def text_of(task: str, response: Any) -> Text:  # Any: foreign JSON
-    """Return the answer in a response. Raises InvalidAnswer."""
+def text_of(task: str, response: Any, *, limit: int | None = None) -> Text:  # Any: foreign JSON
+    """Return the answer in a response; `limit` is the most tokens that were asked for, if any. Raises InvalidAnswer."""
     if task == "Response":
-        return _text_of_output(_objects_in(response, "output"), response)
+        return _text_of_output(_objects_in(response, "output"), response, limit=limit)
     choices = _objects_in(response, "choices")
     if not choices:
         raise InvalidAnswer("it has no choices")
@@ -98,12 +102,19 @@ def text_of(task: str, response: Any) -> Text:  # Any: foreign JSON
     return Text(content, reason, _string(message, "refusal") or "", logprobs, _calls_of(calls))
 
 
-def _text_of_output(items: list[dict[str, Any]], response: dict[str, Any]) -> Text:  # Any: foreign JSON
+def _text_of_output(
+    items: list[dict[str, Any]], response: dict[str, Any], *, limit: int | None
+) -> Text:  # Any: foreign JSON
+    if (status := response.get("status")) in _UNFINISHED:
+        raise InvalidAnswer(f"its status is {status}")
     parts = [part for one in items for part in one.get("content") or () if isinstance(part, dict)]
     texts = [text for part in parts if part.get("type") == "output_text" and (text := _string(part, "text"))]
     refusals = [text for part in parts if part.get("type") == "refusal" and (text := _string(part, "refusal"))]
     details = response.get("incomplete_details")
     reason = _string(details, "reason") if isinstance(details, dict) else None
+    is_cut = "incomplete" in (status, *(one.get("status") for one in items))
+    if is_cut or (limit and usage_of(response).completion_tokens >= limit):  # llama.cpp says "completed"
+        reason = reason or "max_output_tokens"
     tokens = [one for part in parts for one in _logprobs_in({"content": part.get("logprobs")}) or ()]
     return Text(
         "".join(texts) if texts else None,

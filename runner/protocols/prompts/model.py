@@ -98,7 +98,8 @@ class PromptModel(RowModel):
         return [self._prediction_of(reply)], reply.usage
 
     async def _reply_to(self, body: Members) -> Reply:
-        answer, response = await self._post(body, partial(answers.text_of, self._request.task))
+        read = partial(answers.text_of, self._request.task, limit=body.get("max_output_tokens"))
+        answer, response = await self._post(body, read)
         return Reply(answer, response, usage_of(response))
 
     def _prediction_of(self, reply: Reply) -> Prediction | RecordError:

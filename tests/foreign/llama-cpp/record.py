@@ -29,5 +29,6 @@ with tempfile.TemporaryDirectory() as made:
         rows = [{"p": "one"}, {"p": "long " * 300}]
         recorded("chat", rows, [cut, rejected])
         recorded("completion", rows, [cut, rejected], task="Completion")
+        recorded("response", rows[:1], [cut], task="Response")  # it says "completed"
         numbers = {"task": "Embedding", "maxTokens": 0, "body": {}}
         recorded("embedding", [{"p": "one"}, {"p": "two"}], [{}, {}], **numbers)

@@ -59,6 +59,26 @@ def test_the_text_of_each_task_is_found() -> None:
     assert text_of("Response", cut).finish_reason == "length"
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"status": "incomplete", "incomplete_details": None}, "length"),
+        ({"output": [{"type": "message", "status": "incomplete", "content": []}]}, "length"),
+        ({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        ({"status": "completed", "usage": {"input_tokens": 22, "output_tokens": 4}}, "length"),  # llama.cpp 2026-10
+        ({"status": "completed", "usage": {"input_tokens": 22, "output_tokens": 3}}, "stop"),
+    ],
+)
+def test_a_response_that_was_cut_off_has_not_stopped(said: dict[str, Any], reason: str) -> None:  # Any: JSON
+    assert text_of("Response", {"output": [], **said}, limit=4).finish_reason == reason
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "queued", "in_progress"])
+def test_a_response_that_did_not_complete_is_no_answer(status: str) -> None:
+    with pytest.raises(InvalidAnswer, match=f"its status is {status}"):
+        text_of("Response", {"status": status, "output": []})
+
+
 def test_logprobs_and_calls_are_found() -> None:
     found = text_of(
         "Chat",
