@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.runner import objects, other_clients, programs
 from benchmarks.runner.finding import Finding
 from benchmarks.runner.progress import show, step
-from benchmarks.runner.scenarios import CLEAN, OBJECTS, POISONED, RATES, SHORT, TALL, UNHURRIED, WHOLE, killed
+from benchmarks.runner.scenarios import CLEAN, LIMITED, OBJECTS, POISONED, RATES, SHORT, TALL, UNHURRIED, WHOLE, killed
 
 KILLS = 5
 KILLED_SECONDS = 600
@@ -21,6 +21,16 @@ def measure_poison(folder: Path) -> list[Finding]:
     return [
         Finding(f"{POISONED.name} ({UNHURRIED:,.0f} rows/s), relative to none", found.rate / clean.rate, "at least 0.9")
     ]
+
+
+def measure_limits(folder: Path) -> Iterator[Finding]:
+    """Compare runs that find the most records that a server accepts in a request with runs whose config says it."""
+    for at, scenario in enumerate(LIMITED):
+        told = programs.run(scenario, folder / f"told-{at}")
+        found = programs.run(scenario, folder / f"found-{at}", finds_rows=True)
+        requests, rate = found.requests / told.requests, found.rate / told.rate
+        yield Finding(f"{scenario.name}: requests relative to maxBatchRecords", requests, "at most 1.1")
+        yield Finding(f"{scenario.name}: records/s relative to maxBatchRecords", rate, "at least 0.95")
 
 
 def _objects(folder: Path) -> Iterator[Finding]:

@@ -85,9 +85,11 @@ def _generate(port: int, scenario: Scenario) -> "subprocess.CompletedProcess[str
     return _run(f"benchmarks.runner.{module}", str(port), *arguments, limit=scenario.limit)
 
 
-def run(scenario: Scenario, folder: Path) -> Measured:
-    """Run the runner."""
+def run(scenario: Scenario, folder: Path, *, finds_rows: bool = False) -> Measured:
+    """Run the runner; `finds_rows` as in `run_against`."""
     with _server(scenario) as server, _prepared(scenario, folder, port=server.port) as environment:
+        for name in _ROWS if finds_rows else ():
+            del environment[name]
         started = time.monotonic()
         out = _run("runner", environment=environment, limit=scenario.limit)
         whole = time.monotonic() - started

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.runner import programs
 from benchmarks.runner.finding import Finding
-from benchmarks.runner.longer import measure_poison
+from benchmarks.runner.longer import measure_limits, measure_poison
 from benchmarks.runner.programs import Measured
 from benchmarks.runner.progress import show, step
 from benchmarks.runner.scenarios import (
@@ -83,6 +83,8 @@ def _measure_speed(one: Pass, folder: Path) -> None:
         _measure(one, scenario, folder / f"rate-{at}")
     with step(POISONED.name):
         one.findings += measure_poison(folder / "poison")
+    with step("servers with a limit that is not told"):
+        one.findings += measure_limits(folder / "limits")
     for finding in one.findings:
         show(finding.text)
     for at, scenario in enumerate(WIDE):

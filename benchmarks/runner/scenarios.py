@@ -131,6 +131,17 @@ UNHURRIED = 50_000.0
 
 CLEAN = Scenario("no rejected record", 150, rows=1000, concurrency=4, server={"capacity": UNHURRIED, "poison": 1})
 POISONED = replace(CLEAN, name="0.1 % of the records are rejected", poisoned=0.001)
+LIMITED = tuple(
+    Scenario(
+        f"at most {most} records per request, else {status}",
+        2000,
+        rows=most,
+        server={"capacity": 0, "seconds": 0.01, "workers": 4, "most": most, "refusal": status},
+    )
+    for most, status in ((1, 400), (8, 400), (10, 413), (10, 500), (32, 422), (64, 500))
+)
+"""Servers whose limit is not told; `rows` is what `requests.maxBatchRecords` would be."""
+
 OBJECTS = replace(RATES[0], name="from S3 to S3, JSON", requests=8000, store="s3", limit=400)
 WHOLE = replace(RATES[0], name="a whole run of 60 s", requests=int(60 * FAST / 1000), limit=400)
 TALL = replace(RATES[0], name="20 M rows", requests=20_000, limit=400)

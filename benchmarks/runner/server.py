@@ -3,7 +3,8 @@
 V2 over REST, and OpenAI's chat completions. It returns one constant prediction per record. A request occupies one of `--workers`
 for a time in proportion to its records (`--capacity` records per second) or for `--seconds`, and waits while all are occupied. A
 share of the requests may be rejected with 503 at once, lose its connection, or take ten times as long; more than `--admitted`
-requests at a time are rejected with 429, and with `--poison` each request that contains a certain value with 400. The choice is
+requests at a time are rejected with 429, with `--poison` each request that contains a certain value with 400, and those of more
+records than `--most` with `--refusal`. The choice is
 random with a fixed seed. It prints its port, and after its standard input was closed what it saw, as JSON.
 """
 
@@ -25,10 +26,10 @@ from benchmarks.runner.http_messages import message_in, response
 _SHAPE = re.compile(rb'"shape":\[(\d+)')
 _NOT_FOUND = response("404 Not Found", b"{}")
 _BUSY = response("503 Service Unavailable", b"{}")
-_INVALID = response("400 Bad Request", b"{}")
 POISON = b"6.66"
 """A value that the server rejects, if it is asked to."""
 
+_REFUSED = {code: response(f"{code} Refused", b"{}") for code in (400, 413, 422, 500)}
 _FULL = response("429 Too Many Requests", b"{}")
 _COMPLETION = response(
     "200 OK",
@@ -61,6 +62,12 @@ class Seen:
     """Requests at a time that are not rejected; 0: all."""
 
     poison: bool = False
+    most: int = 0
+    """Records that it accepts in a request; 0: any number."""
+
+    refusal: int = 400
+    """The status of a request with more."""
+
     records: int = 0
     requests: int = 0
     rejected: int = 0
@@ -92,14 +99,15 @@ class Seen:
         if self.share and self.fault != "slow" and self.chance.random() < self.share:
             self.rejected += 1
             return (_BUSY if self.fault == "503" else None), 0
-        if self.poison and POISON in body:
+        found = _SHAPE.search(body, 0, 200)
+        count = int(found[1]) if found else 0
+        is_invalid = self.poison and POISON in body
+        if is_invalid or (self.most and count > self.most):
             self.rejected += 1
-            return _INVALID, 0
+            return _REFUSED[400 if is_invalid else self.refusal], 0
         if head.startswith(b"POST /v1/"):
             self.records += 1
             return _COMPLETION, 1
-        found = _SHAPE.search(body, 0, 200)
-        count = int(found[1]) if found else 0
         self.records += count
         if count not in self.answers:
             output = {"name": "predict", "datatype": "INT64", "shape": [count], "data": [1] * count}
@@ -187,4 +195,6 @@ if __name__ == "__main__":
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--admitted", type=int, default=0)
     parser.add_argument("--poison", type=bool, default=False)
+    parser.add_argument("--most", type=int, default=0)
+    parser.add_argument("--refusal", type=int, default=400, choices=_REFUSED)
     uvloop.run(serve(Seen(**vars(parser.parse_args()))))
