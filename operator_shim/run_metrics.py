@@ -85,8 +85,9 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
         added = (new.get("times") or {}).get(outcome, 0) - (old.get("times") or {}).get(outcome, 0)
         if added > 0:
             yield SCHEDULE_TIMES, (outcome,), added
-    if not has_ended(before):
-        yield from _spent(old, new)
+    if has_ended(before):
+        return  # of an ended run the cache keeps a part of the status, and an edit, such as our mark, changes nothing of it
+    yield from _spent(old, new)
     known = set(map(_identity, old.get("attempts") or ()))
     for one in new.get("attempts") or ():
         if _identity(one) not in known and (one.get("startTime") or one.get("replaced")):  # it did not only wait
@@ -95,7 +96,7 @@ def changes(before: Object | None, after: Object, *, now: datetime) -> Iterator[
             yield DISRUPTIONS if is_disruption else ATTEMPTS, (reason,), 1
     if new.get("jobStatus") and not old.get("jobStatus"):
         yield RUN_TIME_TO_JOB, (), max(0.0, (now - created).total_seconds())
-    if has_ended(after) and not has_ended(before):
+    if has_ended(after):
         yield RUNS_ENDED, (new["phase"], known_reason(new.get("reason"))), 1
         since = parse(new["startTime"]) if new.get("startTime") else created
         until = parse(new["completionTime"]) if new.get("completionTime") else now
