@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from recording import record, serving  # type: ignore[import-not-found]  # a sibling, wherever the tests are
+from recording import free_port, record, serving  # type: ignore[import-not-found]  # a sibling, wherever the tests are
 
 ERRORS: dict[str, tuple[int, dict[str, Any]]] = {  # Any: JSON
     "overloaded": (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
@@ -101,8 +101,11 @@ def _lists_models(url: str) -> bool:
         return False
 
 
-def record_router(out: Path, command: Sequence[object], url: str, *, is_ready_without: bool) -> None:
-    """Record what a router answers with a worker, and when it has gone. `command` lacks its worker."""
+def record_router(out: Path, program: Sequence[object], *, is_ready_without: bool) -> None:
+    """Record what a router answers with a worker, and when it has gone."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = (*program, "--host", "127.0.0.1", "--port", port, "--prometheus-port", free_port())
     ok = {"prediction": {"text": "ok", "finish_reason": "stop"}}
     quick = ("--health-check-interval-secs", 1, "--health-failure-threshold", 1, "--worker-urls")
     with worker() as (behind, server), serving(*command, *quick, behind, ready=f"{url}/v1/models"):

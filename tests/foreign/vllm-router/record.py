@@ -4,22 +4,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
-from recording import free_port
 from workers import record_router
 
-port = free_port()
-command = [
-    Path(sys.executable).parent / "vllm-router",
-    "--host",
-    "127.0.0.1",
-    "--port",
-    port,
-    "--prometheus-port",
-    free_port(),
-]
-record_router(
-    Path(sys.argv[1]).resolve() / "answers",
-    command,
-    f"http://127.0.0.1:{port}",
-    is_ready_without=False,
-)
+program = [Path(sys.executable).parent / "vllm-router"]
+record_router(Path(sys.argv[1]).resolve() / "answers", program, is_ready_without=False)
