@@ -57,10 +57,10 @@ class _OrcFile:
     def batches(self, group: int, columns: list[str], *, rows: int) -> Iterator[pyarrow.RecordBatch]:  # noqa: ARG002  the seam's
         """Yield rows, without reading ahead."""
         # The text of a type has all of its parts. The footer is read before the rows, which other threads read at other positions.
-        has_days = any(
+        is_doubtful = any(
             one in str(self.schema.field(name).type) for name in columns for one in ("date32", "timestamp[ns]")
         )
-        is_checked = has_days and any(self._misread)
+        is_checked = is_doubtful and any(self._misread)
         found: Iterator[pyarrow.RecordBatch] = self._content.to_batches(
             columns=columns, batch_size=rows, batch_readahead=0, fragment_readahead=0, use_threads=False
         )

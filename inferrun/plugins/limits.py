@@ -75,8 +75,9 @@ class Limits(BaseModel):
 
     retry_seconds: float = Field(default=60.0, ge=0)
     """Seconds during which a failed request is retried if the failure is transient. Default 60: covers a rolling update of
-    the server; for longer outages the run's next attempt waits without occupying a Pod. Ten times as long if a model server has
-    closed connections instead of answering: the same Pod must find out whether it ended because of a record."""
+    the server; for longer outages the run's next attempt waits without occupying a Pod. Ten times as long after a model
+    server has failed or closed a connection: the same Pod must find out whether a record is the reason. Three times as long if it
+    admits nothing although it has answered before."""
 
     post_limit: int = Field(default=16 * MIB, ge=1 * KIB)
     """Maximum bytes of one request body that carries predictions to a remote store. Default 16 MiB: handlers pass the body on

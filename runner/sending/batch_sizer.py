@@ -82,7 +82,7 @@ class BatchSizer:
 
     @property
     def is_searching(self) -> bool:
-        """Whether the server's limit is known roughly."""
+        """Whether the server has a limit that is not found yet."""
         return self._refused is not None and not self._is_found
 
     def begin(self, rows: int) -> None:

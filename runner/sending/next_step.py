@@ -72,6 +72,11 @@ _CONFIRMED, _CHECKED_AGAIN = 32, 128
 the server works on each request by itself. After each so many blamed records, one is sent alone again."""
 
 
+def is_refusal(fault: Fault) -> bool:
+    """Whether the server, or a proxy in front of it, did not admit a request."""
+    return fault.kind in _OF_A_PROXY and fault.was_sent
+
+
 class NextStep(Enum):
     """What follows."""
 
@@ -134,8 +139,8 @@ class Failure:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the server, or a proxy in front of it, did not admit the request."""
-        return self.fault.kind in _OF_A_PROXY and self.fault.was_sent
+        """As the function of that name."""
+        return is_refusal(self.fault)
 
     def coincides(self, other: "Failure") -> bool:
         """Return whether the server may have executed both requests together; the other one failed before."""
@@ -430,9 +435,8 @@ def _step_not_served(part: Part) -> NextStep:
 def _step_in_doubt(part: Part) -> NextStep:
     """The record may be the reason, and the server has answered others."""
     latest = part.failures[-1]
-    is_refused = (
-        part.server.has_admitted_nothing
-    )  # perhaps because of this record, whose first failure was then not admitted, either
+    # If the server admitted nothing, perhaps because of this record, its first failure was a refusal.
+    is_refused = part.server.has_admitted_nothing
     is_first = sum(one.fault.kind in _AFTER_EXAMPLE or (is_refused and one.may_be_loss) for one in part.failures) == 1
     if part.is_alone or part.is_to_confirm:
         if latest.is_after_example and not is_first:

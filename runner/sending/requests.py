@@ -28,7 +28,7 @@ from runner.network.retries import Retries, first_wait_for
 from runner.network.spans import request_span
 from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import Ticket
-from runner.sending.next_step import BREAKERS, TOGETHER_SECONDS, Part, Server
+from runner.sending.next_step import BREAKERS, TOGETHER_SECONDS, Part, Server, is_refusal
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.slots import Slots
 
@@ -263,8 +263,7 @@ class Requests:
             except Fault as fault:
                 answered, lost, has_failed = 0, lost + fault.was_sent, True
                 server.example_failed_at = loop.time()
-                is_refusal = fault.kind in (FaultKind.BUSY, FaultKind.UNAVAILABLE) and fault.was_sent
-                server.has_admitted_nothing |= is_refusal and server.failed_at is not None
+                server.has_admitted_nothing |= is_refusal(fault) and server.failed_at is not None
                 wait = retries.wait_after(fault, now=loop.time(), first_wait=self.first_wait)
                 if wait is None or (server.example is None and lost >= _CANDIDATES):
                     raise fault.error from fault

@@ -53,13 +53,10 @@ class RequestServer:
             kind, error = FaultKind.DENIED, self._no_access(response)
         elif (
             kind is FaultKind.FAILED and status < 500
-        ):  # such as 404: the server, or the model that the record names, is away
+        ):  # such as 404: the server does not have the model, or the address
             model = model_in(body)
-            kind, said = (
-                FaultKind.NOT_SERVED,
-                f"{said}; check that {f'model {model!r}' if model else 'the address'} is served",
-            )
-            error = InferenceError(f"{self._target(path)} returned {status}{said}")
+            what = f"model {model!r}" if model else "the address"
+            kind, error = FaultKind.NOT_SERVED, InferenceError(f"{error}; check that {what} is served")
         elif kind is FaultKind.FAILED:
             kind = FaultKind.SERVER_ERROR
         results = Results(in_place(response), {0: RecordError(f"http_{status}", str(error))})

@@ -155,9 +155,8 @@ def _lacking(value: Any, form: Form) -> str:  # Any: JSON
         case float():
             return "" if math.isfinite(value) else str(value)
         case list():
-            if {float} >= set(map(type, value)) and math.isfinite(
-                sum(value)
-            ):  # the usual embedding, without a call per value
+            # The usual embedding, without a call for each value.
+            if {float} >= set(map(type, value)) and math.isfinite(sum(value)):
                 return ""
             item = form[0] if isinstance(form, list) else getattr(form, "value_type", JSON)
             return next((text for one in value if (text := _lacking(one, item))), "")

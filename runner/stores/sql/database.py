@@ -118,9 +118,8 @@ class Database:
             if is_kept:
                 transaction.rows("commit")
             else:
-                with suppress(
-                    adbc.Error, ServerError
-                ):  # it executes nothing after an error; the connection is closed anyway
+                # The driver executes nothing after an error; the connection is closed anyway.
+                with suppress(adbc.Error, ServerError):
                     transaction.rows("rollback")
             return found
 
