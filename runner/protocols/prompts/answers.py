@@ -77,8 +77,8 @@ class Text:
     tool_calls: list[dict[str, Any]] | None = None
 
 
-def text_of(task: str, response: Any, *, limit: int | None = None) -> Text:  # Any: foreign JSON
-    """Return the answer in a response; `limit` is the most tokens that were asked for, if any. Raises InvalidAnswer."""
+def text_of(task: str, response: Any, *, limit: object = None) -> Text:  # Any: foreign JSON
+    """Return the answer in a response; `limit` is what the body states as the most tokens. Raises InvalidAnswer."""
     if task == "Response":
         return _text_of_output(_objects_in(response, "output"), response, limit=limit)
     choices = _objects_in(response, "choices")
@@ -103,7 +103,7 @@ def text_of(task: str, response: Any, *, limit: int | None = None) -> Text:  # A
 
 
 def _text_of_output(
-    items: list[dict[str, Any]], response: dict[str, Any], *, limit: int | None
+    items: list[dict[str, Any]], response: dict[str, Any], *, limit: object
 ) -> Text:  # Any: foreign JSON
     if (status := response.get("status")) in _UNFINISHED:
         raise InvalidAnswer(f"its status is {status}")
@@ -113,7 +113,9 @@ def _text_of_output(
     details = response.get("incomplete_details")
     reason = _string(details, "reason") if isinstance(details, dict) else None
     is_cut = "incomplete" in (status, *(one.get("status") for one in items))
-    if is_cut or (limit and usage_of(response).completion_tokens >= limit):  # llama.cpp says "completed"
+    if is_cut or (
+        isinstance(limit, int) and 0 < limit <= usage_of(response).completion_tokens
+    ):  # llama.cpp says "completed"
         reason = reason or "max_output_tokens"
     tokens = [one for part in parts for one in _logprobs_in({"content": part.get("logprobs")}) or ()]
     return Text(

@@ -73,6 +73,11 @@ def test_a_response_that_was_cut_off_has_not_stopped(said: dict[str, Any], reaso
     assert text_of("Response", {"output": [], **said}, limit=4).finish_reason == reason
 
 
+def test_a_limit_that_is_no_number_is_the_servers_affair() -> None:
+    said = {"status": "completed", "output": [], "usage": {"input_tokens": 1, "output_tokens": 4}}
+    assert text_of("Response", said, limit="4").finish_reason == "stop"
+
+
 @pytest.mark.parametrize("status", ["failed", "cancelled", "queued", "in_progress"])
 def test_a_response_that_did_not_complete_is_no_answer(status: str) -> None:
     with pytest.raises(InvalidAnswer, match=f"its status is {status}"):
