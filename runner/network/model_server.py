@@ -43,6 +43,16 @@ _FIXES: Final = {
 """What to do about a status."""
 
 
+def kind_of_refusal(status: int) -> FaultKind:
+    """Classify a response to a request with records that is not a success."""
+    kind = kind_of_status(status)
+    if kind is not FaultKind.FAILED:
+        return kind
+    if status in NO_ACCESS:
+        return FaultKind.DENIED
+    return FaultKind.SERVER_ERROR if status >= 500 else FaultKind.NOT_SERVED
+
+
 class ModelServer:
     """The model behind one URL."""
 
@@ -106,12 +116,9 @@ class ModelServer:
             fix = "check the credentials in the Secret of kserve.credentialsRef"
         return InferenceError(f"{self.target} returned {status} with {size_of(body)}; {fix}")
 
-    def unsuccessful(self, response: Response) -> Exception:
-        """Return the error of a response whose status is not that of a success."""
-        error = self.failed(response.status, response.body)
-        if response.status in NO_ACCESS:
-            return Fault(error, kind=FaultKind.DENIED)
-        return Fault(error, kind=FaultKind.SERVER_ERROR) if response.status >= 500 else error
+    def unsuccessful(self, response: Response) -> Fault:
+        """Return the fault of a response whose status is not that of a success."""
+        return Fault(self.failed(response.status, response.body), kind=kind_of_refusal(response.status))
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ class Server:
     url: str = ""
     predict: Callable[[Rows], list[Any]] = sums  # Any: predictions
     failure: str = ""
-    """`rejected`, `busy`, `failed`, `broken` (no valid response), or empty."""
+    """`rejected`, `busy`, `missing`, `failed`, `broken` (no valid response), or empty."""
 
     damage: Callable[[Rows, bytes], bytes] = unchanged
     """Changes the response to these rows on its way."""
@@ -104,7 +104,7 @@ class ProtocolWorld:
         return registry.Registry().model_protocol(self.name, field="kserve.protocolVersion")(model, context)
 
 
-_STATUSES = {"rejected": 400, "busy": 503, "failed": 500}
+_STATUSES = {"rejected": 400, "busy": 503, "missing": 404, "failed": 500}
 
 
 async def _fail(server: Server) -> web.Response | None:
@@ -207,6 +207,7 @@ async def _v2(*, extensions: list[str]) -> AsyncIterator[ProtocolWorld]:
 _GRPC_STATUSES = {
     "rejected": grpc.StatusCode.INVALID_ARGUMENT,
     "busy": grpc.StatusCode.UNAVAILABLE,
+    "missing": grpc.StatusCode.NOT_FOUND,
     "failed": grpc.StatusCode.INTERNAL,
 }
 

@@ -91,6 +91,7 @@ async def test_too_few_predictions_never_misalign_records(world: ProtocolWorld) 
 KINDS = {
     "rejected": FaultKind.REJECTED,
     "busy": FaultKind.BUSY,
+    "missing": FaultKind.NOT_SERVED,
     "failed": FaultKind.SERVER_ERROR,
     "broken": FaultKind.INVALID,
 }

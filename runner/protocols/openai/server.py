@@ -5,7 +5,7 @@ from collections.abc import Callable
 from inferrun.plugins import Fault, FaultKind, InferenceError, RecordError, Records, Results
 from inferrun.plugins.http import fault_of_status, kind_of_status, retry_after_of, size_of
 from runner.network.http_client import Response
-from runner.network.model_server import NO_ACCESS, ModelServer
+from runner.network.model_server import NO_ACCESS, ModelServer, kind_of_refusal
 from runner.network.retries import with_retries
 from runner.protocols.openai.requests import model_in, reason_of
 
@@ -48,17 +48,13 @@ class RequestServer:
         reason = reason_of(response.body, request=body)
         said = f": {reason}" if reason else f" with {size_of(response.body)}"
         error = InferenceError(f"{self._target(path)} returned {status}{said}")
-        kind = kind_of_status(status)
-        if status in NO_ACCESS:
-            kind, error = FaultKind.DENIED, self._no_access(response)
-        elif (
-            kind is FaultKind.FAILED and status < 500
-        ):  # such as 404: the server does not have the model, or the address
+        kind = kind_of_refusal(status)
+        if kind is FaultKind.DENIED:
+            error = self._no_access(response)
+        elif kind is FaultKind.NOT_SERVED:
             model = model_in(body)
             what = f"model {model!r}" if model else "the address"
-            kind, error = FaultKind.NOT_SERVED, InferenceError(f"{error}; check that {what} is served")
-        elif kind is FaultKind.FAILED:
-            kind = FaultKind.SERVER_ERROR
+            error = InferenceError(f"{error}; check that {what} is served")
         results = Results(in_place(response), {0: RecordError(f"http_{status}", str(error))})
         return Fault(error, kind=kind, retry_after=retry_after_of(response.headers), results=results)
 

@@ -85,6 +85,27 @@ async def test_transient_failures_are_retried(krateo: Machine, handler: Handler,
     assert set(model.rows.values()) == {1}
 
 
+@pytest.mark.parametrize("status", [404, 405, 410, 403])
+async def test_a_model_that_is_away_for_a_moment_costs_no_record(
+    krateo: Machine, handler: Handler, model: CountingModel, status: int
+) -> None:
+    """A server that loads a model again, or a gateway whose worker is replaced. V2 names the model in the address."""
+    left = 20
+
+    async def away(_: web.Request) -> web.StreamResponse | None:
+        nonlocal left
+        if model.rows.total() < 300 or not left:
+            return None
+        left -= 1
+        return web.json_response({"error": "Model sum not found"}, status=status)
+
+    model.before = away
+    ended = await krateo.pod(INFERRUN_RETRY_SECONDS="10", INFERRUN_BATCH_ROWS="10")
+    assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
+    assert not left
+    assert handler.predictions() == [index + 1.0 for index in range(1000)]
+
+
 async def test_a_run_of_which_every_record_failed_fails(
     krateo: Machine, handler: Handler, model: CountingModel
 ) -> None:

@@ -1,7 +1,7 @@
 """A protocol as a third-party package would provide it: `lines`, one line of JSON per record over a TCP connection per request.
 
 A request is a line `{"model": …, "records": n}` and n lines with one record each. The response is n lines with one prediction each,
-or a line `{"error": "rejected"}`, `{"error": "busy"}` or `{"error": "failed"}`. `modelUrl` is host and port.
+or a line `{"error": …}` with `rejected`, `busy`, `missing` or `failed`. `modelUrl` is host and port.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from inferrun.plugins import (
     Results,
 )
 
-_KINDS = {"rejected": FaultKind.REJECTED, "busy": FaultKind.BUSY}
+_KINDS = {"rejected": FaultKind.REJECTED, "busy": FaultKind.BUSY, "missing": FaultKind.NOT_SERVED}
 
 
 class Lines:
