@@ -8,9 +8,8 @@ from typing import Self
 
 from temporalio.client import Client
 
-from activities.objects.events import EventRecorder
-from activities.objects.installation import SigningKey
-from activities.objects.signatures import record_signer
+from control.cluster.events import EventRecorder
+from control.cluster.signers import record_signer
 from control.installation import installation_id, warn_of_others
 from control.leases import LeaderElection
 from control.metrics import LEADER, TEMPORAL_REACHABLE, Metrics
@@ -20,6 +19,7 @@ from control.search_attributes import SearchAttributes
 from control.settings import ControlSettings
 from control.temporal_monitor import TemporalMonitor
 from control.tracing import NO_TRACES, Traces, open_traces
+from control.trust.identity import SigningKey
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.runs import RunStore
 from inferrun.temporal.connection import connect as connect_temporal

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from pydantic import ValidationError
 
-from activities.objects.events import EventRecorder, Subject
+from control.cluster.events import EventRecorder, Subject
 from control.informer import Key
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient

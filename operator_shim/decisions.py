@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from control.allowed import disallowed
+from control.trust.allowed import disallowed
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason

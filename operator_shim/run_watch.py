@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
-from activities.watching.trimming import Share, interned, unshared
 from control.informer import Key, Listener
+from control.launches.trimming import Share, interned, unshared
 from control.namespaced_informers import NamespacedInformers
 from control.survival import surviving
 from inferrun import wellknown

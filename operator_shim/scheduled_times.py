@@ -14,14 +14,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-from activities.submitting.child_runs import (
-    DueTime,
-    due_times,
-    is_nominal_time,
-    late_seconds,
-    later_time,
-    missed_because,
-)
+from control.schedules.account import DueTime, due_times, is_nominal_time, late_seconds, later_time, missed_because
 from inferrun.reasons import Reason
 from inferrun.resources import ConcurrencyPolicy, InferenceRun
 from inferrun.resources.cron import DEFAULT_TIME_ZONE

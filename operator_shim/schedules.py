@@ -10,11 +10,11 @@ from typing import Final
 
 from temporalio.service import RPCError
 
-from activities.objects.events import EventRecorder
-from activities.submitting.child_runs import DueTime, due_times
+from control.cluster.events import EventRecorder
 from control.informer import Key
 from control.log_subjects import fields_of_object, log_about
 from control.metrics import Metrics
+from control.schedules.account import DueTime, due_times
 from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun import wellknown

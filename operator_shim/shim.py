@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from activities.objects.events import EventRecorder
+from control.cluster.events import EventRecorder
 from control.informer import Key
 from control.metrics import Metrics
 from control.namespaced_informers import NamespacedInformers

@@ -8,14 +8,13 @@ of a schedule must have been started by the schedule.
 
 import asyncio
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from temporalio import activity, workflow
+from temporalio import activity
 from temporalio.client import (
     Client,
     ScheduleActionExecutionStartWorkflow,
@@ -26,46 +25,20 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from control.log_subjects import fields_of_run, log_about
 from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, ignore_not_found
+from control.trust.callers import Caller, named_in, refusal_of
 from inferrun.names import (
-    LABEL_PATTERN,
-    cleanup_workflow_id,
-    is_subdomain,
-    recover_workflow_id,
-    run_workflow_id,
     schedule_id,
 )
 from inferrun.resources.fire_times import EPOCH
 from inferrun.run_ref import RunRef
-from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.executions import describe
 from inferrun.timestamps import parse
-from workflows import activity_options, messages
 from workflows.messages import (
-    DeleteRunInput,
-    DeleteScheduleInput,
-    EditInput,
-    OriginInput,
-    RunRequest,
     SubmitInput,
     refused,
 )
 
 logger = logging.getLogger(__name__)
-
-_OF_RUNS: Final = frozenset(
-    options.name
-    for options in (
-        activity_options.LAUNCH,
-        activity_options.INSPECT,
-        activity_options.STOP_LAUNCH,
-        activity_options.READ_SPEC,
-        activity_options.VERIFY,
-        activity_options.PUBLISH,
-        activity_options.RECORD,
-        activity_options.BACKFILL,
-    )
-)
-"""The activities that only the workflow of the run in their argument may call."""
 
 KNOWN_LIMIT: Final = 10_000
 """Workflows on our task queue that are remembered."""
@@ -92,8 +65,9 @@ class CallerCheck(Interceptor):
     async def check(self, argument: object) -> None:
         """Raises ApplicationError if the workflow that called the current activity may not do so."""
         info = activity.info()
-        caller, text = info.workflow_id or "", self._refusal(argument, info)
-        if text:
+        caller = info.workflow_id or ""
+        called_by = Caller(info.workflow_type or "", caller)
+        if text := refusal_of(argument, activity_type=info.activity_type, caller=called_by, served=self._served):
             raise refused(text)
         if not info.is_local:
             run_id = info.workflow_run_id or ""
@@ -107,45 +81,6 @@ class CallerCheck(Interceptor):
                     self._known.popitem(last=False)
         if isinstance(argument, SubmitInput) and argument.submission.parent is not None:
             await self._check_schedule(argument, caller)
-
-    def _refusal(self, argument: object, info: activity.Info) -> str:
-        named = _named(argument)
-        if isinstance(named, RunRef) and not _can_exist(named):
-            return "the argument names a run that cannot exist"
-        if isinstance(argument, OriginInput):
-            is_ours = info.workflow_type in (messages.RUN_WORKFLOW, WORKFLOW_TYPE)
-            return "" if is_ours else "only workflows of this installation may do that"
-        edited = (
-            argument.run if isinstance(argument, EditInput) and info.workflow_type == messages.RUN_WORKFLOW else None
-        )
-        if info.activity_type in _OF_RUNS or edited is not None:
-            return refusal_of_run(named, info) or (self._refusal_of_namespace(edited.namespace) if edited else "")
-        if isinstance(argument, DeleteRunInput):
-            wanted = cleanup_workflow_id(run_workflow_id(argument.run))
-            is_own = (info.workflow_type, info.workflow_id) == (messages.CLEANUP_WORKFLOW, wanted)
-            return "" if is_own else f"only workflow {wanted!r} may delete run {argument.run}"
-        if info.workflow_type != WORKFLOW_TYPE:
-            return f"only workflows of type {WORKFLOW_TYPE} may do that"
-        return self._refusal_of_submission(argument, info.workflow_id or "")
-
-    def _refusal_of_submission(self, argument: object, caller: str) -> str:
-        if isinstance(argument, SubmitInput):
-            namespace = argument.submission.namespace
-        elif isinstance(argument, RunRequest | EditInput):
-            namespace = argument.run.namespace
-        elif isinstance(argument, DeleteScheduleInput):
-            namespace = argument.parent.namespace
-        else:
-            return "the argument names no namespace"
-        if isinstance(argument, SubmitInput) and argument.workflow_id != caller:
-            return f"the submission is that of workflow {argument.workflow_id!r}"
-        return self._refusal_of_namespace(namespace)
-
-    def _refusal_of_namespace(self, namespace: str) -> str:
-        if self._served is not None and namespace not in self._served:
-            allowed = ", ".join(sorted(self._served)) or "none"
-            return f"namespace: {namespace!r} is not served by this installation; allowed: {allowed}"
-        return ""
 
     async def _check_schedule(self, request: SubmitInput, caller: str) -> None:
         parent = request.submission.parent
@@ -186,33 +121,13 @@ class _CheckedActivity(ActivityInboundInterceptor):
         return await self.next.execute_activity(input)
 
 
-def _named(argument: object) -> object:
-    """The run or the schedule that the argument of an activity names, if any; not checked."""
-    return getattr(argument, "run", None) or getattr(argument, "parent", None)
-
-
 def _subject_of(argument: object, workflow_id: str) -> dict[str, object]:
     """What the lines of an activity are about, until its end, which the SDK logs. It has no attempt if it serves all of them."""
-    named = _named(argument)
+    named = named_in(argument)
     if isinstance(named, RunRef):
         return {**fields_of_run(named, attempt=getattr(argument, "attempt", None)), "workflow": workflow_id}
     placed = {"namespace": argument.submission.namespace} if isinstance(argument, SubmitInput) else {}
     return {**placed, "workflow": workflow_id}
-
-
-def refusal_of_run(named: object, info: activity.Info | workflow.Info) -> str:
-    """Why a workflow may not act on the run or read it: only the run's own workflow may."""
-    own = run_workflow_id(named) if isinstance(named, RunRef) and _can_exist(named) else ""
-    is_own = info.workflow_type == messages.RUN_WORKFLOW and info.workflow_id in (own, recover_workflow_id(own))
-    text = f"only the workflow of run {named}, {own!r}, may act on it" if own else "the argument names no run"
-    return "" if own and is_own else text
-
-
-def _can_exist(run: RunRef) -> bool:
-    """With names that no object can have, a run would have a second workflow."""
-    is_namespace = re.fullmatch(LABEL_PATTERN, run.namespace) is not None
-    is_uid = re.fullmatch("[-A-Za-z0-9]{1,128}", run.uid) is not None
-    return is_namespace and is_uid and is_subdomain(run.name)
 
 
 def _is_fire_time(spec: ScheduleSpec, due: datetime) -> bool:

@@ -10,25 +10,24 @@ from typing import Self
 from temporalio.client import Client
 from temporalio.worker import Interceptor, Worker
 
-from activities.judging.delete_run import HistoryPruner, RunDeleter, start_cleanup
-from activities.judging.record_outcome import OutcomeRecorder
-from activities.judging.stop_launch import LaunchStopper
-from activities.judging.verify_output import OutputVerifier
-from activities.launching.config_reader import ConfigReader
-from activities.launching.launch_job import JobLauncher
-from activities.launching.network_policy import NetworkPolicyCopier
-from activities.objects.events import EventRecorder
-from activities.objects.installation import Installation
-from activities.objects.signatures import Signatures, record_signer
-from activities.submitting.backfill import Backfiller
-from activities.submitting.check_origin import OriginChecker
-from activities.submitting.delete_schedule import ScheduleDeleter
-from activities.submitting.submission_history import SubmissionHistory
-from activities.submitting.submit_run import RunSubmitter
-from activities.submitting.submitted_runs import SubmittedRuns
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
-from activities.watching.publish_status import StatusPublisher
+from activities.backfill import Backfiller
+from activities.check_origin import OriginChecker
+from activities.config_reader import ConfigReader
+from activities.delete_run import HistoryPruner, RunDeleter, start_cleanup
+from activities.delete_schedule import ScheduleDeleter
+from activities.inspect_launch import LaunchInspector
+from activities.launch_job import JobLauncher
+from activities.launch_reader import LaunchReader
+from activities.network_policy import NetworkPolicyCopier
+from activities.publish_status import StatusPublisher
+from activities.record_outcome import OutcomeRecorder
+from activities.stop_launch import LaunchStopper
+from activities.submission_history import SubmissionHistory
+from activities.submit_run import RunSubmitter
+from activities.submitted_runs import SubmittedRuns
+from activities.verify_output import OutputVerifier
+from control.cluster.events import EventRecorder
+from control.cluster.signers import Signatures, record_signer
 from control.installation import installation_id
 from control.metrics import TEMPORAL_REACHABLE, Metrics
 from control.process import work_until
@@ -36,6 +35,7 @@ from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
 from control.temporal_monitor import TemporalMonitor
 from control.tracing import NO_TRACES, Traces, open_traces
+from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.runs import RunStore
 from inferrun.run_defaults import Defaults

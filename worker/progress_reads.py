@@ -13,11 +13,11 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
+from control.trust.callers import Caller, refusal_of_run
 from inferrun.kube.errors import KubeError
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import Progress
-from worker.caller_check import refusal_of_run
 from workflows.messages import RUN_WORKFLOW, refused
 from workflows.run_controls import READ_PROGRESS
 
@@ -46,7 +46,9 @@ class ProgressReads(Interceptor):
     def read_now(self, run: RunRef) -> Progress | None:
         """As described in `workflows.run_controls`; called in the thread of a workflow."""
         info = workflow.info()
-        if info.workflow_type == RUN_WORKFLOW and (refusal := refusal_of_run(run, info)):
+        if info.workflow_type == RUN_WORKFLOW and (
+            refusal := refusal_of_run(run, Caller(info.workflow_type, info.workflow_id))
+        ):
             raise refused(refusal)
         if time.monotonic() < self._resumes_at:
             raise _unreadable(run)

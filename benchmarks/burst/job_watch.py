@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-from activities.watching import job_state
 from control.informer import Informer, Key
+from control.launches import job_state
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object
 from inferrun.reasons import Phase

@@ -6,7 +6,7 @@ The benchmark's control plane has no node. Everything else is real: the Job cont
 import asyncio
 from collections.abc import Iterable
 
-from activities.launching.manifests import CONTAINER
+from control.launches.manifests import CONTAINER
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import PODS, Object
 from inferrun.reasons import Reason

@@ -14,11 +14,11 @@ from typing import Any
 
 from temporalio.client import Client
 
-from activities.watching import job_state
 from benchmarks.burst.job_watch import JobWatch, WaitTimeout
 from benchmarks.burst.kubelet import Kubelet
 from benchmarks.burst.requests import Requests, read_requests
 from benchmarks.processes import Process
+from control.launches import job_state
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound

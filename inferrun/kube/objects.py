@@ -1,6 +1,7 @@
 """Kubernetes objects as plain JSON, and the API paths of resources. Does no I/O."""
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,3 +72,22 @@ UNREADABLE: Final = "unreadable"
 def unreadable_because(item: Object) -> str:
     """Why the object was not parsed, empty for one that was."""
     return str(item.get(UNREADABLE, ""))
+
+
+def name_of(item: Object) -> str:
+    return str(item["metadata"]["name"])
+
+
+def uid_of(item: Object) -> str:
+    return str(item["metadata"]["uid"])
+
+
+def controller_of(item: Object) -> str | None:
+    """UID of the object's controller, None without one. The garbage collector follows this reference; labels can be forged.
+
+    Interned, because caches hold the UID of a Job once for the Job and once for each of its Pods.
+    """
+    for owner in item["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return sys.intern(str(owner.get("uid", "")))
+    return None

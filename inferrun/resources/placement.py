@@ -1,7 +1,7 @@
 """On which nodes the Pods of a run are scheduled, and with which priority: fields of a Pod, named as in Kubernetes.
 
 Fields with which a Pod keeps others from nodes, such as affinity to other Pods, are left out. What a config may set is the
-operator's decision (`control.allowed`); the API server checks the values when the Job is created.
+operator's decision (`control.trust.allowed`); the API server checks the values when the Job is created.
 """
 
 from collections.abc import Iterator

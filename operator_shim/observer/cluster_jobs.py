@@ -6,14 +6,14 @@ Everything is done by UID and is idempotent, so that two observers at once do no
 from collections.abc import Callable
 from contextlib import suppress
 
-from activities.judging.job_marks import end_job, watch_again
-from activities.launching.config_maps import find_config_map
-from activities.launching.launch_blocked import LaunchBlocked
-from activities.objects.object_metadata import delete_if_present, get_if_present, uid_of
-from activities.watching import job_state
-from activities.watching.observation import Launch, is_launch_left_over
+from control.cluster.config_maps import find_config_map
+from control.cluster.job_marks import end_job, watch_again
+from control.cluster.presence import delete_if_present, get_if_present
+from control.launches import job_state
+from control.launches.launch_blocked import LaunchBlocked
+from control.launches.observation import Launch, is_launch_left_over
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import JOBS, RUNS, Object
+from inferrun.kube.objects import JOBS, RUNS, Object, uid_of
 from inferrun.reasons import Phase
 from inferrun.resources import parse_run
 from inferrun.run_defaults import Defaults

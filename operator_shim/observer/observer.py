@@ -10,13 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from activities.judging.pod_end import write_ends
-from activities.objects.installation import SigningKey
-from activities.watching.job_objects import list_events, read_log
-from activities.watching.trimming import slim_event
+from control.cluster.job_objects import list_events, read_log
+from control.launches.pod_end import write_ends
+from control.launches.trimming import slim_event
 from control.leases import LeaderElection
 from control.metrics import Metrics
 from control.survival import surviving
+from control.trust.identity import SigningKey
 from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import PageTooLarge

@@ -15,11 +15,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from activities.judging.pod_end import PodEnd
-from activities.launching.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, WARM_UP_CONTAINER
-from activities.watching import job_state
-from activities.watching.diagnosis import SLOW_PULL_AFTER, Wait
-from activities.watching.observation import (
+from control.launches import job_state
+from control.launches.diagnosis import SLOW_PULL_AFTER, Wait
+from control.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER, WARM_UP_CONTAINER
+from control.launches.observation import (
     REPLACEMENT_SECONDS,
     Before,
     Doing,
@@ -33,8 +32,9 @@ from activities.watching.observation import (
     observe_absent,
     running_message,
 )
-from activities.watching.pod_shape import shape_of_job, split_by_shape
-from activities.watching.pod_state import is_warming_up, newest
+from control.launches.pod_end import PodEnd
+from control.launches.pod_shape import shape_of_job, split_by_shape
+from control.launches.pod_state import is_warming_up, newest
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from activities.watching.trimming import trim_events
 from control.informer import Key
+from control.launches.trimming import trim_events
 from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.kube.errors import KubeError

@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from activities.judging.pod_end import PodEnd
-from activities.launching.manifests import CONTAINER
-from activities.objects.object_metadata import uid_of
-from activities.watching import job_state
-from activities.watching.observation import Doing, Launch, is_concluded
 from control.informer import Key
+from control.launches import job_state
+from control.launches.manifests import CONTAINER
+from control.launches.observation import Doing, Launch, is_concluded
+from control.launches.pod_end import PodEnd
 from control.log_subjects import fields_of_run, log_about
 from control.metrics import Metrics
 from control.survival import surviving
 from control.work_queue import WorkQueue
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, uid_of
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, WarmUp, latest_line
 from operator_shim.observer.cluster_jobs import ClusterJobs

@@ -8,8 +8,8 @@ says what follows this Job.
 from dataclasses import dataclass
 from datetime import datetime
 
-from activities.objects.events import EventRecorder
-from activities.watching.observation import FOLLOW_A_LAUNCH, Launch
+from control.cluster.events import EventRecorder
+from control.launches.observation import FOLLOW_A_LAUNCH, Launch
 from inferrun.kube.objects import Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase, Reason

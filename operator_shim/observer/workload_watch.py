@@ -7,18 +7,17 @@ UID of the Job that controls them. Pods that are terminal are not cached; their 
 import asyncio
 from collections.abc import Callable, Iterable
 
-from activities.judging.pod_end import PodEnd
-from activities.launching.manifests import SELECTOR
-from activities.objects.object_metadata import controller_of
-from activities.watching import pod_state
-from activities.watching.trimming import IS_FULL, JOB_NAME_LABEL, trim_job, trim_pod, trim_quota
 from control.informer import Key
+from control.launches import pod_state
+from control.launches.manifests import SELECTOR
+from control.launches.pod_end import PodEnd
+from control.launches.trimming import IS_FULL, JOB_NAME_LABEL, trim_job, trim_pod, trim_quota
 from control.namespaced_informers import NamespacedInformers
 from control.temporal_calls import is_of_same_cluster
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object
+from inferrun.kube.objects import JOBS, PODS, QUOTAS, Object, controller_of
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
 from operator_shim.run_watch import UNFINISHED, RunWatch, SharedParts, has_ended

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
+from control.launches.manifests import ANNOTATION_SECONDS_LEFT
 from inferrun import wellknown
 from tests.attacks.victim import Victim
 from tests.e2e.stage import SYSTEM, Object, Space, Stage, config, run, until

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from activities.launching import manifests
-from activities.launching.compilation import compile_run
-from activities.launching.snapshot import CompiledRun
+from control.launches import manifests
+from control.launches.compilation import compile_run
+from control.launches.snapshot import CompiledRun
 from inferrun.names import job_base_name, job_name
 from inferrun.resources import parse_config, parse_run
 from inferrun.run_defaults import Defaults

@@ -1,6 +1,6 @@
 """Identifies a call with a side effect by the code that makes it, in the running program and in its source.
 
-Both ways lead to the same name, such as `activities.launching.launch_job:JobLauncher._create`: the innermost function of ours
+Both ways lead to the same name, such as `activities.launch_job:JobLauncher._create`: the innermost function of ours
 that does not merely pass the call on. What passes calls on is listed here.
 """
 
@@ -23,9 +23,9 @@ PASS_ON = {
     "inferrun.kube.client:KubeClient.patch": r"",
     "inferrun.kube.client:KubeClient.delete": r"",
     "inferrun.kube.runs:RunStore.update_status": r"\.update_status$",
-    "activities.objects.object_metadata:delete_if_present": r"^delete_if_present$",
-    "activities.objects.events:EventRecorder.record": r"",
-    "activities.judging.job_marks:_patch": r"^_patch$",
+    "control.cluster.presence:delete_if_present": r"^delete_if_present$",
+    "control.cluster.events:EventRecorder.record": r"",
+    "control.cluster.job_marks:_patch": r"^_patch$",
     "control.leases:LeaderElection._write": r"self\._write$",
     "control.temporal_calls:cancel_run": r"(^|run_workflows\.)cancel_run$",
     "control.temporal_calls:signal_run": r"^signal_run$",

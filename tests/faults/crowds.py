@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from activities.launching.manifests import CONTAINER
+from control.launches.manifests import CONTAINER
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError

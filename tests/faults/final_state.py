@@ -15,7 +15,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.watching import job_state
+from control.launches import job_state
 from inferrun import wellknown
 from inferrun.kube.objects import Object
 from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id

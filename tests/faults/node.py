@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from activities.launching.manifests import CONTAINER
 from control.informer import Informer, Key
+from control.launches.manifests import CONTAINER
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound

@@ -5,12 +5,11 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from activities.launching.manifests import NOT_STARTED
-from activities.objects.object_metadata import controller_of
 from control.informer import Informer, Key
+from control.launches.manifests import NOT_STARTED
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, RUNS, Object, controller_of
 from inferrun.run_ref import RunRef
 from tests.faults.duplicates import SeenJob, SeenPod
 from tests.faults.injection import TOKEN

@@ -13,10 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from activities.objects.object_metadata import controller_of
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError
-from inferrun.kube.objects import CONFIG_MAPS, SECRETS, Object
+from inferrun.kube.objects import CONFIG_MAPS, SECRETS, Object, controller_of
 from tests.faults.duplicates import SeenContainer
 from tests.faults.node import LOST, RETRY_SECONDS, Container, End, PlayedNode, launch_of, run_of
 

@@ -18,8 +18,8 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
-from activities.submitting.child_runs import KEPT
+from control.launches.manifests import ANNOTATION_SECONDS_LEFT
+from control.schedules.children import KEPT
 from inferrun import wellknown
 from inferrun.installation import join_id, recorded_cluster
 from inferrun.kube.errors import Forbidden, KubeError
@@ -543,7 +543,7 @@ async def _terminate(stage: Stage) -> None:
 
 async def _delete_while_launching(stage: Stage) -> None:
     """The run is deleted between the creation of its Job and the status that names it."""
-    site = "activities.launching.launch_job:JobLauncher._publish_job"
+    site = "activities.launch_job:JobLauncher._publish_job"
     hold = Plan(stage.token, site, "patch inferenceruns/status", Fault.HOLD)
     stage.installation.faults.plan(hold)
     await stage.start()

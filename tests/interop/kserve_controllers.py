@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import yaml
 
-from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.model_reader import ModelReader
-from activities.launching.snapshot import WantedService
+from activities.model_reader import ModelReader
 from benchmarks.control_plane import ControlPlane, server_environment
 from benchmarks.processes import Launch, Process, listens, serve
+from control.launches.launch_blocked import LaunchBlocked
+from control.launches.snapshot import WantedService
 from inferrun.kserve import GROUP, ModelAddress
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import KubeError

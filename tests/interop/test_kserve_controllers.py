@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from activities.launching.launch_blocked import LaunchBlocked
 from benchmarks.control_plane import ControlPlane, control_plane
 from benchmarks.processes import Process
+from control.launches.launch_blocked import LaunchBlocked
 from inferrun.kserve import ModelAddress
 from inferrun.kube.objects import SERVICES
 from inferrun.reasons import Reason

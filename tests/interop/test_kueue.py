@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from activities.launching.manifests import NOT_STARTED
 from control.informer import Informer, Key
+from control.launches.manifests import NOT_STARTED
 from inferrun.kube.objects import JOBS, RUNS, Object, Resource
 from inferrun.reasons import Reason
 from tests.faults.duplicates import SeenPod

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from activities.judging.pod_end import PodEnd, write_ends
-from activities.launching.manifests import ANNOTATION_SECONDS_LEFT
-from activities.objects.installation import Installation, SigningKey
+from control.launches.manifests import ANNOTATION_SECONDS_LEFT
+from control.launches.pod_end import PodEnd, write_ends
+from control.trust.identity import Installation, SigningKey
 from inferrun import wellknown
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from activities.launching.snapshot import Snapshot
+from control.launches.snapshot import Snapshot
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef

@@ -1,4 +1,4 @@
-"""Pure modules: what the workflow sandbox shares with the process, and what activities decide.
+"""Pure modules: what the workflow sandbox shares with the process, and what the control side decides.
 
 The import contracts in pyproject.toml name packages; this test also finds calls that read the clock, and submodules such
 as temporalio.client, which an import contract cannot name.
@@ -48,12 +48,18 @@ CLOCK_CALLS = frozenset({"now", "utcnow", "today", "monotonic", "perf_counter", 
 BUILTINS = frozenset({"open", "input", "print"})
 
 
+PURE_ROOMS = ("launches", "runs", "schedules", "trust")
+"""Of the control side: what decides, and nothing that acts."""
+
+
 def says_pure(source: str) -> bool:
     return re.search(r"\bPure\b", ast.get_docstring(ast.parse(source)) or "") is not None
 
 
 def pure_modules() -> list[Path]:
-    found = {path for path in (ROOT / "activities").rglob("*.py") if says_pure(path.read_text())}
+    found = {path for room in PURE_ROOMS for path in (ROOT / "control" / room).rglob("*.py")}
+    for folder in ("control", "operator_shim"):
+        found |= {path for path in (ROOT / folder).rglob("*.py") if says_pure(path.read_text())}
     for name in PASSED_THROUGH:
         place = ROOT.joinpath(*name.split("."))
         found |= set(place.rglob("*.py")) if place.is_dir() else {place.with_suffix(".py")}

@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.submitting.submission_history import FILTERABLE_ID, SubmissionHistory
+from activities.submission_history import FILTERABLE_ID, SubmissionHistory
 from inferrun.names import run_workflow_id, submitted_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef

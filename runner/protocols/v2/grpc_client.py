@@ -69,7 +69,10 @@ _FAILURES: Final = {
     grpc.StatusCode.UNKNOWN: (FaultKind.SERVER_ERROR, _LOG),
     grpc.StatusCode.DATA_LOSS: (FaultKind.SERVER_ERROR, _LOG),
     grpc.StatusCode.NOT_FOUND: (FaultKind.NOT_SERVED, "check kserve.modelName and that the model is loaded"),
-    grpc.StatusCode.UNIMPLEMENTED: (FaultKind.NOT_SERVED, "check that the port of kserve.modelUrl is that of V2 over gRPC"),
+    grpc.StatusCode.UNIMPLEMENTED: (
+        FaultKind.NOT_SERVED,
+        "check that the port of kserve.modelUrl is that of V2 over gRPC",
+    ),
     grpc.StatusCode.UNAUTHENTICATED: (FaultKind.DENIED, _CREDENTIALS),
     grpc.StatusCode.PERMISSION_DENIED: (FaultKind.DENIED, _CREDENTIALS),
 }

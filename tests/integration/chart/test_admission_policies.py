@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.launching import manifests
-from activities.launching.compilation import compile_run
-from activities.launching.snapshot import HeaderSecret, MountedKey
+from control.launches import manifests
+from control.launches.compilation import compile_run
+from control.launches.snapshot import HeaderSecret, MountedKey
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
 from inferrun.kube.objects import CONFIG_MAPS, NETWORK_POLICIES, PODS

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.launching.launch_job import JobLauncher
+from activities.launch_job import JobLauncher
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.resources import InferenceRun, parse_run

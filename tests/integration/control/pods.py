@@ -13,18 +13,17 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.delete_run import HistoryPruner
-from activities.judging.record_outcome import OutcomeRecorder
-from activities.judging.stop_launch import LaunchStopper
-from activities.launching import manifests
-from activities.launching.config_reader import ConfigReader
-from activities.launching.launch_job import JobLauncher
-from activities.launching.network_policy import NetworkPolicyCopier
-from activities.objects.events import EventRecorder
-from activities.objects.installation import Installation
-from activities.watching import job_state
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
+from activities.config_reader import ConfigReader
+from activities.delete_run import HistoryPruner
+from activities.inspect_launch import LaunchInspector
+from activities.launch_job import JobLauncher
+from activities.launch_reader import LaunchReader
+from activities.network_policy import NetworkPolicyCopier
+from activities.record_outcome import OutcomeRecorder
+from activities.stop_launch import LaunchStopper
+from control.cluster.events import EventRecorder
+from control.launches import job_state, manifests
+from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import EVENTS, JOBS, PODS, QUOTAS, Object

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from activities.judging.verify_output import OutputVerifier
-from activities.launching.manifests import NOT_STARTED
-from activities.watching.job_objects import list_pods_and_others
-from activities.watching.observation import Before, Doing, Observation, observe
-from activities.watching.pod_shape import shape_of_job
+from activities.verify_output import OutputVerifier
+from control.cluster.job_objects import list_pods_and_others
+from control.launches.manifests import NOT_STARTED
+from control.launches.observation import Before, Doing, Observation, observe
+from control.launches.pod_shape import shape_of_job
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object

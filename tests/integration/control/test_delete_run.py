@@ -6,8 +6,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.delete_run import HistoryPruner, Postpone, RunDeleter
-from activities.objects.events import EventRecorder
+from activities.delete_run import HistoryPruner, Postpone, RunDeleter
+from control.cluster.events import EventRecorder
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound

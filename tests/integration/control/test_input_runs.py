@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activities.launching.launch_job import JobLauncher
+from activities.launch_job import JobLauncher
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS
 from inferrun.names import job_base_name, scheduled_run_name

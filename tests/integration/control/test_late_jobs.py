@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
-from activities.launching.launch_job import JobLauncher
-from activities.launching.manifests import HELD
+from activities.launch_job import JobLauncher
+from control.launches.manifests import HELD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, PODS, RUNS, Object

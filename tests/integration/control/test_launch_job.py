@@ -12,10 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.launching.launch_blocked import PATIENT_TRIES, LaunchBlocked
-from activities.launching.launch_job import JobLauncher
-from activities.launching.snapshot import hash_of
-from activities.objects.signatures import signed
+from activities.launch_job import JobLauncher
+from control.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked
+from control.trust.signatures import hash_of, signed
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, RUNS, Resource
 from inferrun.names import job_base_name

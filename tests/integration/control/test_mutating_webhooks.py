@@ -10,11 +10,11 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.verify_output import OutputVerifier
-from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.launch_job import JobLauncher
-from activities.objects.installation import Installation, SigningKey
-from activities.objects.signatures import MAX_SIGNERS, RECORD, record_signer
+from activities.launch_job import JobLauncher
+from activities.verify_output import OutputVerifier
+from control.cluster.signers import MAX_SIGNERS, RECORD, record_signer
+from control.launches.launch_blocked import LaunchBlocked
+from control.trust.identity import Installation, SigningKey
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Conflict, NotFound

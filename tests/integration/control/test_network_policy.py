@@ -6,8 +6,8 @@ from secrets import token_hex
 import httpx
 import pytest
 
-from activities.launching.launch_job import JobLauncher
-from activities.launching.network_policy import NetworkPolicyCopier
+from activities.launch_job import JobLauncher
+from activities.network_policy import NetworkPolicyCopier
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import NETWORK_POLICIES
 from inferrun.resources import InferenceRun

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from activities.judging.job_marks import start_job
-from activities.launching import manifests
-from activities.launching.compilation import compile_run
+from control.cluster.job_marks import start_job
+from control.launches import manifests
+from control.launches.compilation import compile_run
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, JOBS, PODS, Object, Resource
 from inferrun.reasons import Reason

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from activities.launching.launch_job import JobLauncher
-from activities.launching.manifests import config_map, owner_reference
-from activities.launching.snapshot import CompiledRun
+from activities.launch_job import JobLauncher
+from control.launches.manifests import config_map, owner_reference
+from control.launches.snapshot import CompiledRun
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, JOBS, PODS, Object
 from inferrun.names import job_base_name

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from temporalio.testing import ActivityEnvironment
 
-from activities.objects.events import EventRecorder
-from activities.watching.publish_status import StatusPublisher
+from activities.publish_status import StatusPublisher
+from control.cluster.events import EventRecorder
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from activities.judging.job_marks import mark_ended
-from activities.launching.launch_blocked import LaunchBlocked
-from activities.launching.launch_job import JobLauncher
+from activities.launch_job import JobLauncher
+from control.cluster.job_marks import mark_ended
+from control.launches.launch_blocked import LaunchBlocked
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from activities.judging.job_marks import mark_ended
-from activities.launching.launch_job import JobLauncher
-from activities.watching.diagnosis import diagnose_missing_pod
-from activities.watching.job_objects import list_events
+from activities.launch_job import JobLauncher
+from control.cluster.job_marks import mark_ended
+from control.cluster.job_objects import list_events
+from control.launches.diagnosis import diagnose_missing_pod
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, PODS, Object
 from inferrun.reasons import Reason

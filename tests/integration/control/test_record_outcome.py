@@ -3,8 +3,8 @@
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.delete_run import HistoryPruner
-from activities.judging.record_outcome import OutcomeRecorder
+from activities.delete_run import HistoryPruner
+from activities.record_outcome import OutcomeRecorder
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import KubeError, Overloaded
 from inferrun.kube.objects import JOBS, RUNS

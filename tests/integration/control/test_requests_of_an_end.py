@@ -6,9 +6,8 @@ import httpx
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.objects.object_metadata import controller_of
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object, controller_of
 from inferrun.reasons import Phase, Reason
 from tests.integration.control.pods import FINISHED, STARTED, Launched, recorder_of
 from tests.integration.control.proxy import Proxy

@@ -11,13 +11,12 @@ from secrets import token_hex
 
 import pytest
 
-from activities.judging.job_marks import end_job, mark_stopped
-from activities.judging.stop_launch import PATIENT_STOPS, VANISHING_SECONDS
-from activities.launching.launch_job import JobLauncher
-from activities.objects.object_metadata import name_of, uid_of
+from activities.launch_job import JobLauncher
+from activities.stop_launch import PATIENT_STOPS, VANISHING_SECONDS
+from control.cluster.job_marks import end_job, mark_stopped
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import PODS, RUNS, Object, Resource
+from inferrun.kube.objects import PODS, RUNS, Object, Resource, name_of, uid_of
 from tests.integration.control.conftest import MakeConfig, MakeRun
 from tests.integration.control.pods import NOWHERE, Launched, launched, stopper_of
 from tests.integration.control.proxy import Proxy

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.judging.verify_output import OutputVerifier
-from activities.launching import manifests
-from activities.launching.manifests import HELD
-from activities.objects.object_metadata import name_of, uid_of
+from activities.verify_output import OutputVerifier
+from control.launches import manifests
+from control.launches.manifests import HELD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
-from inferrun.kube.objects import JOBS, PODS, RUNS, Object
+from inferrun.kube.objects import JOBS, PODS, RUNS, Object, name_of, uid_of
 from inferrun.kube.runs import RunStore
 from inferrun.names import verify_job_name
 from inferrun.reasons import Phase, Reason

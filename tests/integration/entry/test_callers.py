@@ -20,7 +20,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.submitting.delete_schedule import ScheduleDeleter
+from activities.delete_schedule import ScheduleDeleter
 from inferrun.kube.client import KubeClient
 from inferrun.kube.runs import RunStore
 from inferrun.names import recover_workflow_id, run_workflow_id, schedule_id

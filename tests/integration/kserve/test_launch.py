@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.launching.launch_job import JobLauncher
+from activities.launch_job import JobLauncher
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import CONFIG_MAPS, EVENTS, JOBS, NAMESPACES, RUNS, Resource

@@ -2,7 +2,7 @@
 
 from secrets import token_hex
 
-from activities.launching.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
+from control.launches.manifests import ANNOTATION_SECONDS_LEFT, CONTAINER
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS, RUNS, Object

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from activities.objects.events import EventRecorder
+from control.cluster.events import EventRecorder
 from control.leases import LeaderElection
 from control.metrics import Metrics
 from inferrun.kube.client import KubeClient

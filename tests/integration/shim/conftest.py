@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from activities.objects.events import EventRecorder
 from benchmarks.control_plane import ControlPlane
 from benchmarks.processes import Launch, serve, serves_temporal
+from control.cluster.events import EventRecorder
 from control.metrics import Metrics
 from control.search_attributes import SearchAttributes
 from inferrun.kube.client import KubeClient, connect

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.objects.events import EventRecorder
-from activities.submitting.submission_history import SubmissionHistory
-from activities.submitting.submit_run import RunSubmitter
-from activities.submitting.submitted_runs import SubmittedRuns
+from activities.submission_history import SubmissionHistory
+from activities.submit_run import RunSubmitter
+from activities.submitted_runs import SubmittedRuns
+from control.cluster.events import EventRecorder
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import EVENTS, RUNS, Object

@@ -14,8 +14,8 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.submitting.submit_run import RunSubmitter
-from activities.submitting.submitted_runs import SubmittedRuns
+from activities.submit_run import RunSubmitter
+from activities.submitted_runs import SubmittedRuns
 from control.search_attributes import SearchAttributes
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient

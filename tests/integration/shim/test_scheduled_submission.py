@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from temporalio.client import Client
 
-from activities.submitting.submit_run import RunSubmitter
+from activities.submit_run import RunSubmitter
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import Forbidden
 from inferrun.kube.objects import QUOTAS

@@ -8,9 +8,9 @@ from typing import cast
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.objects.events import EventRecorder
-from activities.submitting.submission_history import SubmissionHistory
-from activities.submitting.submit_run import RunSubmitter
+from activities.submission_history import SubmissionHistory
+from activities.submit_run import RunSubmitter
+from control.cluster.events import EventRecorder
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import Object, Resource
 from inferrun.kube.runs import RunStore

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from activities.judging.delete_run import HistoryPruner, RunDeleter
-from activities.judging.stop_launch import LaunchStopper
-from activities.objects.events import EventRecorder
-from activities.watching.inspect_launch import LaunchInspector
-from activities.watching.launch_reader import LaunchReader
-from activities.watching.pod_shape import shape_of_pod
+from activities.delete_run import HistoryPruner, RunDeleter
+from activities.inspect_launch import LaunchInspector
+from activities.launch_reader import LaunchReader
+from activities.stop_launch import LaunchStopper
+from control.cluster.events import EventRecorder
+from control.launches.pod_shape import shape_of_pod
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
 from inferrun.run_defaults import Defaults

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from activities.launching.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
-from activities.launching.snapshot import CompiledRun
+from control.launches.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
+from control.launches.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef

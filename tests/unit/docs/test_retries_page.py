@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from activities.launching.manifests import WARM_UP_CONTAINER
-from activities.watching.launch_report import LaunchObjects, report_on
+from control.launches.launch_report import LaunchObjects, report_on
+from control.launches.manifests import WARM_UP_CONTAINER
 from inferrun.exitcodes import ExitCode, reason_of
 from inferrun.reasons import Reason
 from inferrun.runner_report import RunnerResult, dump_result

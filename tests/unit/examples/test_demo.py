@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.watching.diagnosis import missing_secret
+from control.launches.diagnosis import missing_secret
 from examples.demo.installation import claim_command
 from examples.demo.missing_secret import command_in
 from examples.demo.terminal import DemoFailed, Terminal

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activities.launching.compilation import compile_run
+from control.launches.compilation import compile_run
 from inferrun.contract import Contract, Model, dump_contract
 from inferrun.run_defaults import Defaults
 from tests.unit.objects import UID, config, run

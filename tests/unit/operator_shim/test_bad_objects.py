@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.objects.events import EventRecorder
+from control.cluster.events import EventRecorder
 from control.informer import Key
 from control.metrics import Metrics
 from inferrun.kube.errors import Forbidden

@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.objects.events import EventRecorder
+from control.cluster.events import EventRecorder
 from inferrun.run_defaults import Defaults
 from operator_shim.configs import ConfigStatuses
 from operator_shim.decisions import digest_config

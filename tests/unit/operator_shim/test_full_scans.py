@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from activities.objects.events import EventRecorder
+from control.cluster.events import EventRecorder
 from control.informer import Key
 from control.metrics import Metrics
 from inferrun import wellknown

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from activities.submitting.child_runs import DueTime, due_times
+from control.schedules.account import DueTime, due_times
 from inferrun import wellknown
 from inferrun.resources import InferenceRun, parse_run
 from inferrun.resources.status import ScheduledTimes, TimeOutcome

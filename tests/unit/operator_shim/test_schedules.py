@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 import time_machine
 
-from activities.objects.events import EventRecorder
+from control.cluster.events import EventRecorder
 from control.metrics import Metrics
 from inferrun.kube.namespaces import ALL
 from inferrun.kube.objects import Object, Resource

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from activities.launching.manifests import WARM_UP_CONTAINER
+from control.launches.manifests import WARM_UP_CONTAINER
 from inferrun.reasons import Reason
 from inferrun.timestamps import rfc3339
 from tests.unit.launches import DISRUPTED, UNSCHEDULED, live_job, live_pod

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.judging.pod_end import PodEnd
-from activities.launching.snapshot import Snapshot
-from activities.watching import job_state, pod_state
-from activities.watching.launch_report import LaunchObjects, report_on
-from activities.watching.observation import Before, Doing, is_success, observe, observe_absent
-from activities.watching.trimming import trim_job, trim_pod
+from control.launches import job_state, pod_state
+from control.launches.launch_report import LaunchObjects, report_on
+from control.launches.observation import Before, Doing, is_success, observe, observe_absent
+from control.launches.pod_end import PodEnd
+from control.launches.snapshot import Snapshot
+from control.launches.trimming import trim_job, trim_pod
 from tests.unit.launches import live_job, live_pod
 from tests.unit.objects import NOW, Json, at, snapshot
 from tests.unit.properties.strategies import OTHERS, PROPERTY, jobs, pods

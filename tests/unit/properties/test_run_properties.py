@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.launching.launch_results import resume
+from control.launches.launch_results import resume
 from inferrun.reasons import Phase
 from inferrun.resources.status import ATTEMPTS_LIMIT
 from inferrun.timestamps import rfc3339

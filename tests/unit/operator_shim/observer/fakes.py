@@ -5,14 +5,13 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from activities.judging.pod_end import PodEnd
-from activities.objects.object_metadata import controller_of
-from activities.watching.job_state import is_finished
-from activities.watching.observation import Launch
-from activities.watching.trimming import trim_job, trim_pod
 from control.informer import Key
+from control.launches.job_state import is_finished
+from control.launches.observation import Launch
+from control.launches.pod_end import PodEnd
+from control.launches.trimming import trim_job, trim_pod
 from inferrun import wellknown
-from inferrun.kube.objects import Object
+from inferrun.kube.objects import Object, controller_of
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, RecordCounts
 from operator_shim.observer.cluster_jobs import ClusterJobs

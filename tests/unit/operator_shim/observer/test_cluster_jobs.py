@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.watching.observation import Launch
+from control.launches.observation import Launch
 from inferrun import wellknown
 from inferrun.run_defaults import Defaults
 from operator_shim.observer.cluster_jobs import ClusterJobs

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from activities.launching.manifests import NOT_STARTED
-from activities.watching.observation import Doing, Launch
-from activities.watching.trimming import trim_job, trim_pod
+from control.launches.manifests import NOT_STARTED
+from control.launches.observation import Doing, Launch
+from control.launches.trimming import trim_job, trim_pod
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Pace, ProgressLine, RecordCounts, TokenUsage

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from activities.watching.observation import Launch
+from control.launches.observation import Launch
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Pace, TokenUsage
 from inferrun.timestamps import parse

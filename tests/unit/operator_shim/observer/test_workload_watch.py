@@ -1,6 +1,6 @@
 """What is remembered of Pods that ended is bounded."""
 
-from activities.judging.pod_end import PodEnd
+from control.launches.pod_end import PodEnd
 from operator_shim.observer.workload_watch import PODS_LIMIT, PodEnds
 
 

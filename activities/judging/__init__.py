@@ -1,1 +1,0 @@
-"""Judging: how a launch ended, what its run records, and what is deleted afterwards."""

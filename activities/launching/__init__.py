@@ -1,1 +1,0 @@
-"""Launching: resolves what a run executes, and creates its ConfigMap and its Jobs."""

@@ -1,1 +1,0 @@
-"""What several groups of activities use: Events, signatures and the metadata of objects."""

@@ -1,1 +1,0 @@
-"""Watching: what a launch is doing, and what its status says of it."""

@@ -1,0 +1,1 @@
+"""Objects of the cluster that shim and worker read and write alike."""

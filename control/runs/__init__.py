@@ -1,0 +1,1 @@
+"""Runs: what becomes of submissions. Pure."""

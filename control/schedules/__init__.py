@@ -1,0 +1,1 @@
+"""Schedules: the account of their times, and the runs that they create. Pure."""
