@@ -78,7 +78,7 @@ lint: venv ## check style, formatting and import rules
 
 types: venv ## check types, tests included
 	@$(IN_VENV)mypy
-	@$(IN_VENV)mypy -p deploy -p benchmarks -p tools
+	@$(IN_VENV)mypy -p deploy -p tools
 
 generated: venv ## check that generated files are up to date
 	@$(IN_VENV)python -m deploy.crds.generate --check
@@ -125,40 +125,40 @@ interop: venv cluster images foreign ## test against software of others, KServe'
 	@$(DEVCLUSTER) kserve
 	@$(DEVCLUSTER) kueue
 	@$(WITH_TOOLS) $(IN_VENV)python -m tests.integration.runner.value_page
-	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s tests/interop
+	@$(WITH_CLUSTER) $(IN_VENV)pytest -q -s campaigns/interop
 
 attacks: venv cluster images ## attack the installed product as a tenant, as a Temporal client and as an image
 	@rm -rf build-output/attacks
-	@$(WITH_CLUSTER) INFERRUN_ATTACK_RECORD=1 $(IN_VENV)pytest -q -n 2 tests/attacks || true
-	@$(IN_VENV)python -m tests.attacks.report
+	@$(WITH_CLUSTER) INFERRUN_ATTACK_RECORD=1 $(IN_VENV)pytest -q -n 2 campaigns/attacks || true
+	@$(IN_VENV)python -m campaigns.attacks.report
 
 bench: venv cluster ## run the benchmarks on a control plane of their own
-	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks burst
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.benchmarks burst
 
 bench-runner: venv ## measure the runner beside a load generator (about 8 min; needs a quiet machine; BENCH="--all" adds 18 min)
-	@$(IN_VENV)python -m benchmarks runner $(BENCH)
+	@$(IN_VENV)python -m campaigns.benchmarks runner $(BENCH)
 
 bench-scale: venv cluster ## measure with 10,000 waiting and 2,000 running runs (about an hour; SCALE="--waiting 2000 --running 500" for less)
-	@$(WITH_CLUSTER) $(IN_VENV)python -m benchmarks scale $(SCALE)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.benchmarks scale $(SCALE)
 
 faults: venv cluster ## inject each fault into each call, and compare the ends (FAULTS="--seed 7 --sample 50")
-	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults --page docs/contributing/faults.md $(FAULTS)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.faults --page docs/contributing/faults.md $(FAULTS)
 
 storm: venv cluster ## kill everything at random while runs are executed, and draw up an account (STORM="--runs 500 --quiet 60")
-	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.storm --record $(STORM)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.faults.storm --record $(STORM)
 
 soak: venv ## kill Pods of runs a thousand times, with every store, and check every record (SOAK="--kills 100 --stores s3")
-	@$(WITH_TOOLS) $(IN_VENV)python -m tests.soak --record $(SOAK)
+	@$(WITH_TOOLS) $(IN_VENV)python -m campaigns.soak --record $(SOAK)
 
 million: venv cluster images ## send a million rows from S3 to S3 through the cluster, and kill the Pod midway (MILLION="--rows 100000")
 	@$(DEVCLUSTER) test-servers
-	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.soak.million --record $(MILLION)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.soak.million --record $(MILLION)
 
 recovery: venv cluster ## have Temporal forget a thousand running runs, and record how they recover (RECOVERY="--runs 100 --kinds lost")
-	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.recovery --record $(RECOVERY)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.faults.recovery --record $(RECOVERY)
 
 fires: venv cluster ## kill programs while hundreds of schedules fire, and draw up an account of all times (about 15 min)
-	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.fires --record $(FIRES)
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.faults.fires --record $(FIRES)
 
 crowds: venv cluster ## measure how much a crowd delays a run in another namespace
-	@$(WITH_CLUSTER) $(IN_VENV)python -m tests.faults.crowds --record
+	@$(WITH_CLUSTER) $(IN_VENV)python -m campaigns.faults.crowds --record

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import free_port
+from campaigns.benchmarks.processes import free_port
 from tests.e2e.conftest import install
 from tests.e2e.file_world import FOLDER, in_pod, prepare_rows
 from tests.e2e.stage import ROOT, SYSTEM, Space, Stage, attached, run, until

@@ -20,7 +20,7 @@ FRESH: Final = "INFERRUN_FOREIGN"
 
 EXPECTED: Final = "expected.json"
 WRITERS: Final = ("write.py", "write.sh", "Write.java", "main.go", "write.mjs", "Client.java", "client.mjs")
-"""Programs in the environment of a folder; those of `tests/interop/clients` are clients."""
+"""Programs in the environment of a folder; those of `campaigns/interop/clients` are clients."""
 
 RECORDER: Final = "record.py"
 MADE: Final = ("files", "answers", EXPECTED)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane, control_plane
+from campaigns.benchmarks.control_plane import ControlPlane, control_plane
 from inferrun.kube.client import KubeClient, connect
 from tests.definitions import install_definitions
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from benchmarks.processes import Launch, serve, serves_temporal
+from campaigns.benchmarks.processes import Launch, serve, serves_temporal
 from tests.workflow.sandbox import sandboxed_plugin
 from tests.workflow.stage import Staged
 from tests.workflow.time_skipping import ServerMissing, server_program

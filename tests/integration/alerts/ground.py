@@ -9,10 +9,10 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.processes import free_port
-from tests.faults.node import Behave
-from tests.faults.servers import Servers
-from tests.faults.world import Program, World, create_namespace, until, world
+from campaigns.benchmarks.processes import free_port
+from campaigns.faults.node import Behave
+from campaigns.faults.servers import Servers
+from campaigns.faults.world import Program, World, create_namespace, until, world
 from tests.integration.alerts.prometheus import Prometheus, prometheus
 from tests.integration.chart.conftest import Render
 from tests.integration.namespaces.installation import MODULES, Release, install

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.processes import Launch, serve
+from campaigns.benchmarks.processes import Launch, serve
 from tests.unit.deploy.helm.test_values import CHART
 from tools.devcluster.binaries import PROMETHEUS, build_missing, program_dir
 from tools.devcluster.probes import http_ok

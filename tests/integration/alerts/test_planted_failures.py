@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from campaigns.faults.node import Container
+from campaigns.faults.users import create_config, create_run
 from inferrun.kube.objects import Resource
-from tests.faults.node import Container
-from tests.faults.users import create_config, create_run
 from tests.integration.alerts.ground import Named, ground
 from tests.integration.chart.conftest import Render
 

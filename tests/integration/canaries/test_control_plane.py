@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.burst.product import MODULES, START_SECONDS, is_ready, start_program
-from benchmarks.control_plane import ControlPlane, control_plane
+from campaigns.benchmarks.burst.product import MODULES, START_SECONDS, is_ready, start_program
+from campaigns.benchmarks.control_plane import ControlPlane, control_plane
 from inferrun.kube.client import KubeClient, connect
 from inferrun.kube.errors import Invalid
 from inferrun.kube.objects import CONFIGS, EVENTS, JOBS, NAMESPACES, PODS, RUNS, Object, Resource

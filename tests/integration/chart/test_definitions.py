@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.control_plane import control_plane
+from campaigns.benchmarks.control_plane import control_plane
 from deploy.crds.definitions import inference_config, inference_run
 from tests.integration.chart.conftest import CHART, CHECKOUT, KUBERNETES, HelmFailed, Manifest
 

@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.control_plane import ControlPlane
 from control.run_defaults_folder import DefaultsFolder
 from control.settings import ControlSettings
 from inferrun.kube.client import KubeClient, connect

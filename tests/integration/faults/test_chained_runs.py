@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from campaigns.faults.runner_node import Disk, runner_node
+from campaigns.faults.users import create_config, create_run
+from campaigns.faults.world import World, until, world
 from inferrun.kube.objects import Object
-from tests.faults.runner_node import Disk, runner_node
-from tests.faults.users import create_config, create_run
-from tests.faults.world import World, until, world
 from tests.integration.runner.servers import CountingModel, counting_model
 
 pytestmark = pytest.mark.thorough

@@ -9,16 +9,16 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from campaigns.faults.node import Container
+from campaigns.faults.scenarios import failure_message, success_message
+from campaigns.faults.servers import Servers
+from campaigns.faults.users import create_config, create_run, delete
+from campaigns.faults.world import Installation, World, create_namespace, until, world
 from inferrun import wellknown
 from inferrun.kube.objects import NAMESPACES, RUNS
 from inferrun.names import schedule_id
 from inferrun.reasons import Reason
 from inferrun.run_ref import RunRef
-from tests.faults.node import Container
-from tests.faults.scenarios import failure_message, success_message
-from tests.faults.servers import Servers
-from tests.faults.users import create_config, create_run, delete
-from tests.faults.world import Installation, World, create_namespace, until, world
 
 pytestmark = pytest.mark.thorough
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.recovery import KINDS, recover
+from campaigns.faults.recovery import KINDS, recover
 
 pytestmark = pytest.mark.thorough
 

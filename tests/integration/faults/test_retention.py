@@ -11,16 +11,16 @@ import pytest
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
+from campaigns.faults.node import Container
+from campaigns.faults.recovery import OPEN_RUNS
+from campaigns.faults.scenarios import success_message
+from campaigns.faults.servers import Servers
+from campaigns.faults.users import create_config, create_run
+from campaigns.faults.world import World, until, world
 from inferrun.kube.objects import RUNS, Object
 from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE
-from tests.faults.node import Container
-from tests.faults.recovery import OPEN_RUNS
-from tests.faults.scenarios import success_message
-from tests.faults.servers import Servers
-from tests.faults.users import create_config, create_run
-from tests.faults.world import World, until, world
 
 pytestmark = pytest.mark.thorough
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.matrix import LATE_SECONDS, Options, execute
+from campaigns.faults.matrix import LATE_SECONDS, Options, execute
 from tests.integration.traces.collector import collector, receiver
 
 pytestmark = pytest.mark.thorough

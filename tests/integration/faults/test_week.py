@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 
-from benchmarks.processes import memory_mib
+from campaigns.benchmarks.processes import memory_mib
+from campaigns.faults.node import Container
+from campaigns.faults.scenarios import success_message
+from campaigns.faults.users import create_config, create_run
+from campaigns.faults.world import Installation, World, until, world
 from control.informer import Informer
 from inferrun import wellknown
 from inferrun.kube.objects import LEASES, RUNS
 from operator_shim.run_watch import has_ended
-from tests.faults.node import Container
-from tests.faults.scenarios import success_message
-from tests.faults.users import create_config, create_run
-from tests.faults.world import Installation, World, until, world
 
 pytestmark = pytest.mark.thorough
 

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as parse_plain_text
 
-from benchmarks.control_plane import ControlPlane
-from benchmarks.processes import free_port
+from campaigns.benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.processes import free_port
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS

@@ -7,7 +7,7 @@ from secrets import token_hex
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.control_plane import ControlPlane
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, NAMESPACES, Object
 from tests.integration.chart.conftest import Render, helm, render

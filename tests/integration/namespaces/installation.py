@@ -13,8 +13,8 @@ from urllib.request import urlopen
 
 import yaml
 
-from benchmarks.control_plane import ControlPlane
-from benchmarks.processes import free_port
+from campaigns.benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.processes import free_port
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import RUNS, Object, Resource
 from tests.integration.chart.conftest import Manifest, Render

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.killing import soak
-from tests.soak.ledger import ACCOUNTS, RECORDS, Entry, differences
+from campaigns.soak.killing import soak
+from campaigns.soak.ledger import ACCOUNTS, RECORDS, Entry, differences
 
 pytestmark = pytest.mark.thorough
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import duckdb
 import polars
 
-from benchmarks.page import replace_section
+from campaigns.benchmarks.page import replace_section
 from tests.foreign.environments import provide
 from tests.foreign.software import all_software
 from tests.integration.runner.kinds import KINDS

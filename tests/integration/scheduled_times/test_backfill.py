@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.control_plane import ControlPlane
 from inferrun import wellknown
 from inferrun.client import AsyncClient, InvalidRequest
 from inferrun.kube.client import KubeClient

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from benchmarks.control_plane import ControlPlane
-from benchmarks.processes import Launch, serve, serves_temporal
+from campaigns.benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.processes import Launch, serve, serves_temporal
 from control.cluster.events import EventRecorder
 from control.metrics import Metrics
 from control.search_attributes import SearchAttributes

@@ -12,8 +12,8 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from benchmarks.control_plane import ControlPlane
-from benchmarks.processes import free_port
+from campaigns.benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.processes import free_port
 from control.search_attributes import SearchAttributes
 from control.temporal_monitor import TemporalMonitor
 from inferrun.kube.client import KubeClient

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.control_plane import ControlPlane
 from control.informer import Key
 from control.search_attributes import SearchAttributes
 from control.temporal_calls import workflow_ids

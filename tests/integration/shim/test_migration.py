@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.control_plane import ControlPlane
 from inferrun import wellknown
 from inferrun.cli.migrate import CRON_JOBS, apply_due, read_plan
 from inferrun.cli.migration import ANNOTATION_SUSPENDED

@@ -11,7 +11,7 @@ from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest, Unp
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from benchmarks.control_plane import ControlPlane, control_plane
+from campaigns.benchmarks.control_plane import ControlPlane, control_plane
 from inferrun import wellknown
 from inferrun.client.temporal_runs import TemporalRuns
 from inferrun.kube.client import KubeClient

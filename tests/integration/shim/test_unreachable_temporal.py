@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.control_plane import ControlPlane
-from benchmarks.processes import free_port
+from campaigns.benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.processes import free_port
 from tests.integration.namespaces.installation import probe
 from tests.integration.shim.conftest import Until
 from tests.integration.shim.gateway import Gateway

@@ -10,13 +10,13 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowExecutionStatus
 
+from campaigns.faults.node import Container
+from campaigns.faults.scenarios import failure_message, success_message
+from campaigns.faults.users import create_config, create_run
+from campaigns.faults.world import World, until, world
 from inferrun.kube.objects import RUNS
 from inferrun.names import schedule_id
 from inferrun.run_ref import RunRef
-from tests.faults.node import Container
-from tests.faults.scenarios import failure_message, success_message
-from tests.faults.users import create_config, create_run
-from tests.faults.world import World, until, world
 from tests.unit.docs.pages import DOCS
 
 pytestmark = pytest.mark.thorough

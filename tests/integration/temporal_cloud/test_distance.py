@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.node import Container
-from tests.faults.scenarios import success_message
-from tests.faults.users import create_config, create_run
-from tests.faults.world import World, world
+from campaigns.faults.node import Container
+from campaigns.faults.scenarios import success_message
+from campaigns.faults.users import create_config, create_run
+from campaigns.faults.world import World, world
 from tests.integration.shim.gateway import gateway
 
 pytestmark = [pytest.mark.thorough, pytest.mark.alone]

@@ -11,7 +11,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.control_plane import ControlPlane
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, RUNS
 from inferrun.submission import WORKFLOW_TYPE

@@ -15,8 +15,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from benchmarks.control_plane import ControlPlane
-from benchmarks.processes import free_port
+from campaigns.benchmarks.control_plane import ControlPlane
+from campaigns.benchmarks.processes import free_port
 from control.metrics import Metrics
 from inferrun.temporal.connection import connect
 from inferrun.temporal.rotation import CredentialRotation, RotatingService

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from benchmarks.processes import Launch, listens, serve
+from campaigns.benchmarks.processes import Launch, listens, serve
 from tests.integration.runner.servers import serving
 from tools.devcluster.binaries import COLLECTOR, build_missing, program_dir
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from campaigns.faults.runner_node import Disk, runner_node
+from campaigns.faults.users import create_config, create_run
+from campaigns.faults.world import Installation, World, until, world
 from inferrun.kube.objects import RUNS
 from inferrun.names import run_workflow_id
 from inferrun.run_ref import RunRef
-from tests.faults.runner_node import Disk, runner_node
-from tests.faults.users import create_config, create_run
-from tests.faults.world import Installation, World, until, world
 from tests.integration.runner.servers import counting_model
 from tests.integration.traces.collector import Receiver, SeenSpan, collector, receiver
 

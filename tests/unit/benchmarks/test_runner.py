@@ -3,15 +3,15 @@
 import numpy
 import pytest
 
-from benchmarks.runner import grpc_messages
-from benchmarks.runner.finding import Finding
-from benchmarks.runner.generator import body_of
-from benchmarks.runner.http_messages import response
-from benchmarks.runner.programs import Measured
-from benchmarks.runner.report import page
-from benchmarks.runner.run import SIDE_BY_SIDE, Pass
-from benchmarks.runner.scenarios import WIDE
-from benchmarks.runner.server import POISON, Seen
+from campaigns.benchmarks.runner import grpc_messages
+from campaigns.benchmarks.runner.finding import Finding
+from campaigns.benchmarks.runner.generator import body_of
+from campaigns.benchmarks.runner.http_messages import response
+from campaigns.benchmarks.runner.programs import Measured
+from campaigns.benchmarks.runner.report import page
+from campaigns.benchmarks.runner.run import SIDE_BY_SIDE, Pass
+from campaigns.benchmarks.runner.scenarios import WIDE
+from campaigns.benchmarks.runner.server import POISON, Seen
 from inferrun.plugins import JsonRecords
 from runner.protocols.tensors.columns import Tensor, tensor_of
 from runner.protocols.tensors.predictions import results_of

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.burst.passes import Burst, LifeCpu, Pass
-from benchmarks.burst.report import COUNTED, lines
-from benchmarks.burst.requests import parse_requests
-from benchmarks.statistics import percentile, spread
+from campaigns.benchmarks.burst.passes import Burst, LifeCpu, Pass
+from campaigns.benchmarks.burst.report import COUNTED, lines
+from campaigns.benchmarks.burst.requests import parse_requests
+from campaigns.benchmarks.statistics import percentile, spread
 
 
 def test_a_percentile_is_the_smallest_value_that_the_share_does_not_exceed() -> None:

@@ -77,6 +77,8 @@ INVENTED = {
 
 FOLDERS = (
     "activities",
+    "campaigns",
+    "control",
     "deploy",
     "docs",
     "examples",

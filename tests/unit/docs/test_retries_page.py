@@ -17,7 +17,7 @@ from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 from workflows.retry_policy import StepKind, check_disruptions, next_step
 
 PAGE = DOCS / "concepts" / "retries.md"
-VERDICTS = DOCS.parent / "activities" / "judging" / "verdict.py"
+VERDICTS = DOCS.parent / "control" / "launches" / "verdict.py"
 ROWS = {
     cells[0]: (Reason(cells[1].strip("`")), cells[2], cells[3])
     for cells in re.findall(r"^\| (.+?) \| (`\w+`) \| (.+?) \| (yes|no) \|$", PAGE.read_text(), re.MULTILINE)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.call_sites import PASS_ON, ROOT, SCANNED, written_sites
-from tests.faults.calls import CALLS
+from campaigns.faults.call_sites import PASS_ON, ROOT, SCANNED, written_sites
+from campaigns.faults.calls import CALLS
 
-HOW_TO_LIST = "list it in tests/faults/calls.py, with a scenario in tests/faults/scenarios.py that makes it"
+HOW_TO_LIST = "list it in campaigns/faults/calls.py, with a scenario in campaigns/faults/scenarios.py that makes it"
 
 
 def test_every_call_with_a_side_effect_is_listed() -> None:
@@ -18,7 +18,7 @@ def test_every_call_with_a_side_effect_is_listed() -> None:
 
 def test_every_listed_call_is_in_the_source() -> None:
     gone = {site for site, _ in CALLS} - written_sites()
-    assert not gone, f"{', '.join(sorted(gone))}: no such call; remove it from tests/faults/calls.py"
+    assert not gone, f"{', '.join(sorted(gone))}: no such call; remove it from campaigns/faults/calls.py"
 
 
 def test_every_function_that_passes_calls_on_exists() -> None:

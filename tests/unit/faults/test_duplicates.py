@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.duplicates import SeenContainer, SeenJob, SeenPod, container_duplicates, job_duplicates
+from campaigns.faults.duplicates import SeenContainer, SeenJob, SeenPod, container_duplicates, job_duplicates
 
 FIRST = SeenContainer("pod-1", "job-1", started=10.0)
 STARTED = SeenJob("job-1", created=1.0, is_started=True, removed=3.0)

@@ -80,12 +80,12 @@ def test_so_is_a_fraction_of_a_datetime() -> None:
         Interval(start=end.replace(microsecond=0, day=21), end=end)
 
 
-ARGUMENTS = json.loads((Path(__file__).parents[2] / "interop" / "clients" / "arguments.json").read_text())
+ARGUMENTS = json.loads((Path(__file__).parents[3] / "campaigns" / "interop" / "clients" / "arguments.json").read_text())
 
 
 @pytest.mark.parametrize("language", ARGUMENTS)
 def test_what_temporals_clients_send_is_understood(language: str) -> None:
-    """As `tests/interop/test_clients.py` has recorded it: TypeScript 1.24, Java 1.38, Go 1.50."""
+    """As `campaigns/interop/test_clients.py` has recorded it: TypeScript 1.24, Java 1.38, Go 1.50."""
     sent = ARGUMENTS[language]
     assert parse_submission(sent["nulls"]).request_hash == parse_submission(sent["plain"]).request_hash
     dates = parse_submission(sent["dates"]).interval

@@ -1,1 +1,0 @@
-"""Benchmarks against real servers: one package each, with a `run` function that `python -m benchmarks` calls."""
