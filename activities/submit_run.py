@@ -9,11 +9,12 @@ are in progress in the cluster.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.schedule_actions import ScheduleActions
 from activities.schedule_children import list_children
 from activities.submission_history import SubmissionHistory
 from control.cluster.events import EventRecorder
@@ -34,10 +35,13 @@ from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.timestamps import parse, rfc3339
 from workflows import activity_options
-from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput
+from workflows.messages import SubmissionState, SubmissionStatus, SubmitInput, refused
 
 REPLACEMENT_DELAY = timedelta(seconds=2)
 """Until a run that replaces others is tried again. They take up to their Pods' grace period to end."""
+
+EARLY = timedelta(seconds=10)
+"""By how much the clocks of Temporal's processes may differ. That of the worker is not asked."""
 
 
 class RunSubmitter:
@@ -52,6 +56,7 @@ class RunSubmitter:
         *,
         events: EventRecorder,
         history: SubmissionHistory,
+        actions: ScheduleActions,
         defaults: Callable[[], Defaults],
         cancel: Callable[[RunRef], Awaitable[None]],
     ) -> None:
@@ -59,6 +64,7 @@ class RunSubmitter:
         self._runs = runs
         self._events = events
         self._history = history
+        self._actions = actions
         self._defaults = defaults
         self._cancel = cancel
 
@@ -87,21 +93,21 @@ class RunSubmitter:
         if schedule is None or not schedule.spec.is_schedule:
             return SubmissionStatus(standing=SubmissionState.NO_PARENT)
         namespace = schedule.metadata.namespace
-        due = parse(request.nominal_time) if request.nominal_time else activity.info().scheduled_time
+        due, is_triggered = await self._due_time(request, schedule)
         wanted = scheduled_run(
             schedule,
             workflow_id=request.workflow_id,
             nominal_time=due,
             defaults=self._defaults(),
-            is_triggered=not is_nominal_time(schedule, due.replace(microsecond=0)),
+            is_triggered=is_triggered,
         )
         found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
         if found is not None:
             return await self._reported(schedule, adopted(wanted, parse_run(found)))
         if is_accounted(schedule, due):
             text = f"the run due at {rfc3339(due)} is not created: status.times of the schedule accounts for that time"
-            refused = rejected(Reason.MISSED, f"{text}; use an InferenceRun with spec.backfill")
-            return await self._deleted(wanted, namespace) or await self._reported(schedule, refused)
+            settled = rejected(Reason.MISSED, f"{text}; use an InferenceRun with spec.backfill")
+            return await self._deleted(wanted, namespace) or await self._reported(schedule, settled)
         others = await self._in_progress(schedule)
         # By the clock that decides when a schedule is due.
         missed = missed_because(schedule, nominal_time=due, now=activity.info().started_time, others=others)
@@ -129,6 +135,18 @@ class RunSubmitter:
         if created.run is not None:
             await self._take_back_if_overlapping(created.run, schedule)
         return await self._reported(schedule, created)
+
+    async def _due_time(self, request: SubmitInput, schedule: InferenceRun) -> tuple[datetime, bool]:
+        """The nominal time, and whether somebody triggered the schedule at another time than those at which it fires. Raises
+        ApplicationError: whoever may start workflows may claim to be a schedule.
+        """
+        due = parse(request.nominal_time) if request.nominal_time else None
+        if due is None or due > activity.info().started_time + EARLY:
+            raise refused("parent: unknown field; it is set by schedules, when a run is due")
+        is_triggered = not is_nominal_time(schedule, due.replace(microsecond=0))
+        if is_triggered and not await self._actions.has_started(schedule.ref, request.workflow_id):
+            raise refused("parent: unknown field; it is set by schedules, and this workflow was not started by one")
+        return due, is_triggered
 
     async def _deleted(self, wanted: Object, namespace: str) -> SubmissionStatus | None:
         """The end of the run if an earlier try created it and it was deleted before this one: the worker that created it died."""

@@ -21,6 +21,7 @@ from activities.launch_reader import LaunchReader
 from activities.network_policy import NetworkPolicyCopier
 from activities.publish_status import StatusPublisher
 from activities.record_outcome import OutcomeRecorder
+from activities.schedule_actions import ScheduleActions
 from activities.stop_launch import LaunchStopper
 from activities.submission_history import SubmissionHistory
 from activities.submit_run import RunSubmitter
@@ -265,6 +266,7 @@ class WorkerProcess:
             history=SubmissionHistory(
                 self._client, task_queue=self._settings.task_queue, installation=self._installation.id
             ),
+            actions=ScheduleActions(self._client),
             defaults=self._defaults.current,
             cancel=submitted.cancel,
         )

@@ -19,6 +19,7 @@ from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.submission import parse_submission
+from tests.unit.activities.one_schedule import Actions
 from tests.unit.launches import INSTALLATION
 from workflows.messages import SubmissionStatus, SubmitInput
 
@@ -33,6 +34,7 @@ def submitter_of(
         runs,
         events=EventRecorder(api, reporter="tests"),
         history=SubmissionHistory(client, task_queue="any", installation=INSTALLATION.id),
+        actions=Actions(is_known=True),
         defaults=Defaults,
         cancel=cancel or SubmittedRuns(api, runs, temporal=client).cancel,
     )

@@ -8,6 +8,7 @@ from typing import cast
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from activities.schedule_actions import ScheduleActions
 from activities.submission_history import SubmissionHistory
 from activities.submit_run import RunSubmitter
 from control.cluster.events import EventRecorder
@@ -63,6 +64,16 @@ class NoHistory(SubmissionHistory):
         return self._deleted
 
 
+class Actions(ScheduleActions):
+    """Temporal's list of what schedules have started."""
+
+    def __init__(self, *, is_known: bool) -> None:
+        self._is_known = is_known
+
+    async def has_started(self, schedule: RunRef, workflow_id: str) -> bool:  # noqa: ARG002
+        return self._is_known
+
+
 async def submit(
     api: StoredObjects,
     *,
@@ -71,16 +82,19 @@ async def submit(
     cancel: Callable[[RunRef], Awaitable[None]] = never,
     history: SubmissionHistory | None = None,
     tries: int = 1,
+    is_triggered: bool = True,
     **submission: object,
 ) -> SubmissionStatus:
     """Submit the run that was due then, or one for a program, if its `submission` is given. `started`: when the activity started,
-    by Temporal's clock; `tries`: the number of this try of it.
+    by Temporal's clock; `tries`: the number of this try of it; `is_triggered`:
+    whether Temporal lists the workflow among those that the schedule started.
     """
     submitter = RunSubmitter(
         api,
         RunStore(api),
         events=EventRecorder(api, reporter="tests"),
         history=history or NoHistory(),
+        actions=Actions(is_known=is_triggered),
         defaults=Defaults,
         cancel=cancel,
     )

@@ -1,5 +1,7 @@
 """What becomes of a submission whose request to create the run is answered late, or beside another one."""
 
+from datetime import datetime, timedelta
+
 import pytest
 from temporalio.exceptions import ApplicationError
 
@@ -139,3 +141,23 @@ async def test_a_triggered_run_that_ended_and_was_pruned_after_its_creator_died_
     status = await submit(api, due=NOW, started=NOW, history=NoHistory(ended), tries=2)
     assert (api.made is not None) is is_created
     assert (status == ended) is not is_created
+
+
+@pytest.mark.parametrize(
+    ("due", "started", "refusal"),
+    [
+        (NOW, NOW - timedelta(seconds=11), "when a run is due"),
+        (NOW + timedelta(seconds=7), NOW + timedelta(seconds=7), "was not started by one"),
+    ],
+    ids=["early", "not a time of the schedule"],
+)
+async def test_whoever_claims_to_be_a_schedule_is_refused(due: datetime, started: datetime, refusal: str) -> None:
+    with pytest.raises(ApplicationError, match=refusal) as refused:
+        await submit(OneSchedule(), due=due, started=started, is_triggered=False)
+    assert refused.value.non_retryable
+
+
+async def test_a_schedule_fires_by_the_clock_of_the_server_that_fires_it() -> None:
+    """The clocks of Temporal's processes differ."""
+    status = await submit(OneSchedule(), due=NOW, started=NOW - timedelta(seconds=9), is_triggered=False)
+    assert status.run is not None

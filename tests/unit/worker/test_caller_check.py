@@ -1,18 +1,16 @@
-"""Who may call which activity, and about what. Whether a schedule is due is a question to Temporal's clock."""
+"""Who may call which activity, and about what."""
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id, schedule_id
+from inferrun.names import cleanup_workflow_id, recover_workflow_id, run_workflow_id
 from inferrun.submission import WORKFLOW_TYPE, parse_submission
-from tests.unit.objects import NOW, RUN
+from tests.unit.objects import RUN
 from worker.caller_check import CallerCheck
 from workflows.activity_options import CHECK_ORIGIN, DELETE_RUN, EDIT_RUN, LAUNCH, READ_RUN, SUBMIT, ActivityOptions
 from workflows.messages import (
@@ -28,22 +26,12 @@ from workflows.messages import (
 )
 
 
-class NoSchedules:
-    """Temporal, which knows no schedule."""
-
-    def get_schedule_handle(self, _identity: str) -> "NoSchedules":
-        return self
-
-    async def describe(self) -> NoReturn:
-        raise RPCError("there is none", RPCStatusCode.NOT_FOUND, b"")
-
-
 async def check(argument: object, of: ActivityOptions, workflow: str, identity: str, **info: Any) -> None:
     """Whether a workflow of that type and id may call an activity with this argument."""
     environment = ActivityEnvironment()
     called = {"activity_type": of.name, "workflow_type": workflow, "workflow_id": identity, "is_local": True}
     environment.info = replace(environment.info, **{**called, "workflow_run_id": "execution", **info})
-    checks = CallerCheck(cast("Client", NoSchedules()), task_queue="tests", served={RUN.namespace})
+    checks = CallerCheck(cast("Client", None), task_queue="tests", served={RUN.namespace})
     await environment.run(checks.check, argument)
 
 
@@ -93,17 +81,3 @@ async def test_any_other_caller_is_refused(
     with pytest.raises(ApplicationError, match=refusal) as refused:
         await check(argument, of, workflow, identity)
     assert refused.value.non_retryable
-
-
-@pytest.mark.parametrize(("early", "refusal"), [(9, "was not started by one"), (11, "when a run is due")])
-async def test_a_run_is_due_by_the_clock_that_the_schedule_goes_by(early: int, refusal: str) -> None:
-    """Temporal is a year ahead of this process."""
-    due = NOW + timedelta(days=365)
-    request = SubmitInput(
-        submission=parse_submission({"namespace": RUN.namespace, "parent": {"name": RUN.name, "uid": RUN.uid}}),
-        workflow_id=schedule_id(RUN),
-        nominal_time=due.isoformat(),
-    )
-    started = due - timedelta(seconds=early)
-    with pytest.raises(ApplicationError, match=refusal):
-        await check(request, SUBMIT, WORKFLOW_TYPE, request.workflow_id, started_time=started)

@@ -1,0 +1,38 @@
+"""What a schedule has started, as Temporal lists it."""
+
+import asyncio
+from typing import Final
+
+from temporalio.client import Client, ScheduleActionExecutionStartWorkflow
+
+from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, ignore_not_found
+from inferrun.names import schedule_id
+from inferrun.run_ref import RunRef
+
+TRIES: Final = 5
+"""How often, once a second, a schedule is asked: it lists an action only after having started it."""
+
+
+class ScheduleActions:
+    """The latest actions of schedules. They name a workflow that was started because somebody triggered the schedule."""
+
+    def __init__(self, temporal: Client) -> None:
+        self._temporal = temporal
+
+    async def has_started(self, schedule: RunRef, workflow_id: str) -> bool:
+        """Whether the workflow is one of them; False if Temporal has no such schedule."""
+        handle = self._temporal.get_schedule_handle(schedule_id(schedule))
+        for remaining in reversed(range(TRIES)):
+            found = None
+            with ignore_not_found():
+                async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+                    found = await handle.describe()
+            if found is None:
+                return False
+            actions = [*found.info.running_actions, *(recent.action for recent in found.info.recent_actions)]
+            started = [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
+            if workflow_id in started:
+                return True
+            if remaining:
+                await asyncio.sleep(1)
+        return False
