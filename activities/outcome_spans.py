@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from control.schedules.children import schedule_of
-from control.tracing import Span, launch_span_id, run_span_id
+from control.spans import Span, launch_span_id, run_span_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt, InferenceRun
 from inferrun.run_ref import RunRef

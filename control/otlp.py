@@ -1,46 +1,58 @@
-"""Sends spans to a collector by OTLP over HTTP, with OpenTelemetry's exporter, whose variables apply (OTEL_EXPORTER_OTLP_HEADERS
-and others).
+"""Sends spans to a collector by OTLP over HTTP, with OpenTelemetry's processor and exporter, whose variables apply
+(OTEL_EXPORTER_OTLP_HEADERS and others).
 """
 
+import asyncio
 import logging
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from datetime import datetime
+from threading import Thread
 from typing import Final
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-from control.tracing import Span, run_span_id, trace_id
+from control.spans import Span, run_span_id, trace_id
 
 logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS: Final = 2.0
-"""Of each connection and each response."""
+"""For each connection and each response."""
 
-logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # not each of its tries, but why the last one failed
+LIMIT_SECONDS: Final = 3.0
+"""For which a delivery is waited for, whatever the collector and the name service do."""
+
+PAUSE_SECONDS: Final = 10.0
+"""Between two tries to deliver the same spans. Nothing waits for a delivery meanwhile."""
+
+DELIVERY_MILLISECONDS: Final = 1000
+"""Between two deliveries of spans for which nothing waits."""
+
+WAITING_SPANS: Final = 4096
+"""Spans that are kept until they can be delivered; the oldest are dropped for further ones."""
+
+# Not each of its tries, but why the last one failed.
+logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
 
 
-class Exporter:
+class Collector:
     """`program` is the service of the spans."""
 
-    def __init__(self, *, program: str) -> None:
-        self._exporter = OTLPSpanExporter(timeout=TIMEOUT_SECONDS)
+    def __init__(self, exporter: SpanExporter | None = None, *, program: str) -> None:
+        """Without an exporter, it is the one that OpenTelemetry's variables select."""
+        self._exporter = _LastingExporter(exporter or OTLPSpanExporter(timeout=TIMEOUT_SECONDS))
+        self._processor = BatchSpanProcessor(self._exporter, WAITING_SPANS, DELIVERY_MILLISECONDS)
         self._resource = Resource.create({"service.name": f"inferrun-{program}"})
         self._ids = RandomIdGenerator()
 
-    def deliver(self, spans: Sequence[Span]) -> bool:
-        """As described in `control.tracing.Deliver`. Spans that cannot be sent at all are dropped: nothing fails for them."""
-        try:
-            return self._exporter.export([self._readable(span) for span in spans]) is SpanExportResult.SUCCESS
-        except Exception:
-            logger.exception("spans cannot be sent")
-            return True
-
-    def _readable(self, span: Span) -> ReadableSpan:
+    def add(self, span: Span) -> None:
+        """Have the span delivered soon."""
         uid, run = span.run.uid, span.run
         parent = run_span_id(uid) if span.parent is None else span.parent
         attributes = {
@@ -49,7 +61,7 @@ class Exporter:
             "inferrun.run.uid": uid,
             **{name: value for name, value in span.attributes.items() if value is not None},
         }
-        return ReadableSpan(
+        finished = ReadableSpan(
             span.name,
             context=_context(uid, span.id or self._ids.generate_span_id()),
             parent=_context(uid, parent) if parent else None,
@@ -59,11 +71,39 @@ class Exporter:
             start_time=_nanoseconds(span.start),
             end_time=_nanoseconds(max(span.start, span.end)),
         )
+        self._processor.on_end(finished)
+
+    async def deliver(self) -> None:
+        """Wait until the spans so far are delivered, for no longer than LIMIT_SECONDS, and not while the collector takes none."""
+        if self._exporter.is_refused:
+            return
+        flushed = Future[bool]()
+        # What hangs there holds up nothing else, neither a pool of threads nor the end of the process.
+        Thread(target=lambda: flushed.set_result(self._processor.force_flush()), name="spans", daemon=True).start()
+        await asyncio.wait({asyncio.wrap_future(flushed)}, timeout=LIMIT_SECONDS)
+
+
+class _LastingExporter(SpanExporter):
+    """Tries again until the collector has the spans: OpenTelemetry's processor drops those that are not delivered at once."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self.is_refused = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        try:
+            while self._exporter.export(spans) is not SpanExportResult.SUCCESS:
+                self.is_refused = True
+                logger.warning("the collector did not take spans", extra={"spans": len(spans)})
+                time.sleep(PAUSE_SECONDS)
+        finally:
+            self.is_refused = False
+        return SpanExportResult.SUCCESS
 
 
 def _context(uid: str, span_id: int) -> SpanContext:
     return SpanContext(trace_id(uid), span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
-def _nanoseconds(time: datetime) -> int:
-    return round(time.timestamp() * 1_000_000) * 1000
+def _nanoseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1_000_000) * 1000

@@ -51,7 +51,6 @@ class ShimProcess:
         traces: Traces = NO_TRACES,
     ) -> None:
         self._api = api
-        self._traces = traces
         self._namespace = settings.namespace
         self._defaults = defaults
         self._monitor = TemporalMonitor(client)
@@ -142,6 +141,4 @@ class ShimProcess:
         await record_signer(self._api, self._key, namespace=self._namespace)
         logger.info("shim started")
         watching = (self._shim, self._watch, self._election, self._observer)
-        await work_until(
-            stopped, (*watching, self._defaults, self._monitor, self._attributes, self._traces, *self._rotations)
-        )
+        await work_until(stopped, (*watching, self._defaults, self._monitor, self._attributes, *self._rotations))

@@ -11,6 +11,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from control.search_attributes import SearchAttributes
+from control.spans import Span, start_span_id
 from control.temporal_calls import (
     call_deadline,
     cancel_run,
@@ -21,7 +22,7 @@ from control.temporal_calls import (
     wake_run,
     workflow_ids,
 )
-from control.tracing import NO_TRACES, Span, Traces, start_span_id
+from control.tracing import NO_TRACES, Traces
 from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun

@@ -6,7 +6,8 @@ from typing import Any
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from control.tracing import Span, Traces
+from control.spans import Span
+from control.tracing import Traces
 from inferrun.run_ref import RunRef
 from inferrun.text import one_line
 

@@ -217,7 +217,7 @@ class WorkerProcess:
         rotations = rotations_of(self._client, on_change=reconnect)
         async with serving(self._workers):
             logger.info("the worker is serving", extra={"task_queue": self._settings.task_queue})
-            await work_until(stopped, (self._defaults, self._monitor, self._api_servers, self._traces, *rotations))
+            await work_until(stopped, (self._defaults, self._monitor, self._api_servers, *rotations))
 
     def _run_activities(self, submitted: SubmittedRuns) -> list[Activity]:
         api, runs, settings, defaults = self._api, self._runs, self._settings, self._defaults.current

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from activities.outcome_spans import outcome_spans
-from control.tracing import Span, launch_span_id, run_span_id
+from control.spans import Span, launch_span_id, run_span_id
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt, InferenceRun, parse_run
 from inferrun.timestamps import rfc3339

@@ -17,7 +17,6 @@ from control.run_defaults_folder import DefaultsFolder
 from control.search_attributes import SearchAttributes
 from control.survival import count_survived, surviving, trying_each
 from control.temporal_monitor import TemporalMonitor
-from control.tracing import Traces
 from control.work_queue import WorkQueue
 from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import Page
@@ -189,14 +188,6 @@ def _informer(raising: Raising, _folder: Path) -> Loop:
     return Loop(Informer(RaisingApi(raising), RUNS, namespace="n").run, lambda: raising.calls, 10)
 
 
-def _traces(raising: Raising, _folder: Path) -> Loop:
-    class Unsent(Traces):
-        async def deliver(self) -> None:
-            raising()
-
-    return Loop(Unsent(None).run, lambda: raising.calls, 2)
-
-
 def _defaults(raising: Raising, folder: Path) -> Loop:
     class Unreadable(DefaultsFolder):
         is_new = True
@@ -209,7 +200,7 @@ def _defaults(raising: Raising, folder: Path) -> Loop:
     return Loop(Unreadable(folder).run, lambda: raising.calls, 6)
 
 
-LOOPS = (_monitor, _attributes, _election, _servers, _informer, _traces, _defaults)
+LOOPS = (_monitor, _attributes, _election, _servers, _informer, _defaults)
 
 
 @pytest.mark.parametrize("error", ERRORS[:-1], ids=lambda error: type(error).__name__)
