@@ -5,11 +5,11 @@ cluster: any process adds to a run's trace at any time, after a restart, a takeo
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
-from uuid import UUID
 
 from inferrun.run_ref import RunRef
 
@@ -37,10 +37,8 @@ class Span:
 
 def trace_id(uid: str) -> int:
     """The id of a run's trace: its UID, which is 32 hexadecimal digits without its dashes."""
-    try:
-        number = UUID(uid).int
-    except ValueError:
-        number = 0
+    digits = uid.replace("-", "")
+    number = int(digits, 16) if re.fullmatch("[0-9a-f]{32}", digits) else 0
     return number or int.from_bytes(hashlib.sha256(uid.encode()).digest()[:16])
 
 

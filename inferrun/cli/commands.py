@@ -1,5 +1,10 @@
-"""The application with all its commands, in the order of its help."""
+"""The application with all its commands, in the order of its help; last those of other packages.
 
+A package adds a command by an entry point of the group `inferrun.commands`: a function like those of the built-in ones.
+"""
+
+import sys
+from importlib.metadata import entry_points
 from importlib.metadata import version as installed_version
 from typing import Annotated, Final
 
@@ -9,7 +14,6 @@ from inferrun.cli.app import Command, add_command, app
 from inferrun.cli.describing import describe
 from inferrun.cli.following import logs, top
 from inferrun.cli.manifests import init, validate
-from inferrun.cli.migrate import migrate
 from inferrun.cli.operations import copy_secret, doctor
 from inferrun.cli.results import errors, results
 from inferrun.cli.runs import cancel, get, resume, retry, run, suspend
@@ -20,7 +24,7 @@ COMMANDS: Final[dict[str, tuple[Command, ...]]] = {
     "Runs": (run, get, describe, logs, wait, top, results, errors, cancel, suspend, resume, retry),
     "Schedules": (next_, trigger, backfill),
     "Files": (init, validate),
-    "Installation": (doctor, copy_secret, migrate),
+    "Installation": (doctor, copy_secret),
 }
 
 
@@ -43,6 +47,12 @@ def options(
 for panel, commands in COMMANDS.items():
     for command in commands:
         add_command(command, panel=panel)
+
+for point in entry_points(group="inferrun.commands"):
+    try:
+        add_command(point.load(), panel="Other packages")
+    except (ImportError, AttributeError) as error:  # the other commands work nevertheless
+        sys.stderr.write(f"warning: the command {point.name} of another package cannot be loaded: {error}\n")
 
 application: Final = typer.main.get_command(app)
 """The command line, ready to be called."""

@@ -4,11 +4,12 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, get_args
 
 from inferrun.cli import app
 from inferrun.cli.app import ContextOption, KubeconfigOption, NamespaceOption
-from inferrun.cli.commands import application
+from inferrun.cli.commands import COMMANDS, application
 from tools.reference.markdown import Row, plain, sentence, table
 
 SHARED: Final = {
@@ -19,9 +20,9 @@ SHARED: Final = {
 
 
 def commands() -> dict[str, Any]:  # Any: a class of a copy of click that typer contains
-    """The commands by name, in the order of the help."""
+    """The built-in commands by name, in the order of the help."""
     found: dict[str, Any] = application.commands  # type: ignore[attr-defined]
-    return found
+    return dict(islice(found.items(), sum(map(len, COMMANDS.values()))))
 
 
 def section() -> str:

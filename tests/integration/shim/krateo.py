@@ -5,11 +5,11 @@ import json
 from typing import Any
 
 from inferrun import wellknown
-from inferrun.cli.migrate import CRON_JOBS
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIG_MAPS, CONFIGS, DEPLOYMENTS, JOBS, PODS, RUNS, Object
 from inferrun.names import job_base_name
 from inferrun.resources import InferenceRun, parse_run
+from inferrun_krateo.migrate import CRON_JOBS
 
 AT = "2026-11-20T08:00:00Z"
 LATER = "2026-11-20T08:01:30Z"

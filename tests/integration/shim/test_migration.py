@@ -9,13 +9,13 @@ from temporalio.client import Client
 
 from campaigns.benchmarks.control_plane import ControlPlane
 from inferrun import wellknown
-from inferrun.cli.migrate import CRON_JOBS, apply_due, read_plan
-from inferrun.cli.migration import ANNOTATION_SUSPENDED
 from inferrun.kube.client import KubeClient
 from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import JOBS, RUNS, Object
 from inferrun.names import schedule_id
 from inferrun.resources import InferenceRun
+from inferrun_krateo.migrate import CRON_JOBS, apply_due, read_plan
+from inferrun_krateo.migration import ANNOTATION_SUSPENDED
 from tests.integration.cli.stage import Printed, run_command
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.krateo import Krateo

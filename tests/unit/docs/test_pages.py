@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import typer
 
 import inferrun
 from deploy.crds.definitions import inference_config, inference_run
@@ -22,6 +23,7 @@ from inferrun.resources.validation import config_problems, run_problems
 from inferrun.run_status import STAGES
 from inferrun.submission import WORKFLOW_TYPE, Submission, parse_submission
 from inferrun.temporal.connection import ATTRIBUTES
+from inferrun_krateo.migrate import migrate
 from tests.unit.docs.pages import (
     DECISIONS,
     DOCS,
@@ -242,11 +244,13 @@ def test_every_call_of_the_command_line_is_valid() -> None:
     pattern = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*inferrun ([a-z].*)")
     calls = [shlex.split(found[1]) for command in commands() if (found := pattern.fullmatch(command))]
     assert {"doctor"} <= {name for name, *_ in calls}
+    migration = typer.Typer()
+    migration.command()(migrate)
+    known = subcommands() | {"migrate": typer.main.get_command(migration)}
     for name, *arguments in calls:
-        assert name in subcommands(), name
+        assert name in known, name
         if arguments:
-            command = subcommands()[name]
-            command.make_context(name, list(arguments))
+            known[name].make_context(name, list(arguments))
 
 
 def test_every_decision_has_a_date_and_a_status_and_is_at_most_a_page_long() -> None:

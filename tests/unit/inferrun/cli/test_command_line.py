@@ -39,7 +39,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["run", "iris"],
         ["next", "nightly"],
         ["copy-secret", "s", "--from", "a", "--to", "b"],
-        ["migrate", "--dry-run"],
     ],
 )
 def test_without_a_cluster_the_error_explains_how_to_select_one(
@@ -93,7 +92,6 @@ def test_an_option_that_looks_like_another_one_is_suggested(capsys: pytest.Captu
         (["run", "iris", "-p", "job_uid=1"], "'job_uid' is reserved"),
         (["run", "-f", "none.yaml"], "none.yaml: No such file"),
         (["get", "Iris_1"], "'Iris_1' is not the name of a run"),
-        (["migrate"], "either --dry-run or --apply"),
     ],
 )
 def test_invalid_arguments_are_reported_before_the_server_is_asked(

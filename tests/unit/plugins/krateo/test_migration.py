@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from inferrun import wellknown
-from inferrun.cli.migration import (
+from inferrun.names import job_base_name
+from inferrun.reasons import Reason
+from inferrun.resources import InferenceRun
+from inferrun.timestamps import rfc3339
+from inferrun_krateo.migration import (
     ANNOTATION_SUSPENDED,
     MigrationAction,
     MigrationStep,
@@ -17,10 +21,6 @@ from inferrun.cli.migration import (
     plan_run,
     plan_secrets,
 )
-from inferrun.names import job_base_name
-from inferrun.reasons import Reason
-from inferrun.resources import InferenceRun
-from inferrun.timestamps import rfc3339
 from tests.unit.objects import FINISHED, NOW, STARTED, UID, Json, config, job, run
 
 OLD: Json = {"contract": "e30=", "conditions": [{"type": "Ready", "status": "True", "reason": "Available"}]}

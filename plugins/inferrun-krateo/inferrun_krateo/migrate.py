@@ -16,7 +16,13 @@ from pydantic import ValidationError
 
 from inferrun import wellknown
 from inferrun.cli.app import CommandExit, CommandFailed, ContextOption, KubeconfigOption, run_connected
-from inferrun.cli.migration import (
+from inferrun.client import AsyncClient, InvalidRequest
+from inferrun.kube.client import KubeClient
+from inferrun.kube.errors import Conflict, NotFound
+from inferrun.kube.objects import CONFIGS, DEFINITIONS, DEPLOYMENTS, JOBS, PODS, RUNS, Object, Resource
+from inferrun.resources import parse_config, parse_run
+from inferrun.timestamps import utc_now
+from inferrun_krateo.migration import (
     SETTLE,
     MigrationAction,
     MigrationStep,
@@ -26,12 +32,6 @@ from inferrun.cli.migration import (
     plan_run,
     plan_secrets,
 )
-from inferrun.client import AsyncClient, InvalidRequest
-from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import Conflict, NotFound
-from inferrun.kube.objects import CONFIGS, DEFINITIONS, DEPLOYMENTS, JOBS, PODS, RUNS, Object, Resource
-from inferrun.resources import parse_config, parse_run
-from inferrun.timestamps import utc_now
 
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs")
 
