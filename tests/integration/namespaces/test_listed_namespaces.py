@@ -7,6 +7,7 @@ import pytest
 from inferrun.installation import RECORD
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import CONFIGS, JOBS, LEASES, NAMESPACES, Object
+from inferrun.resources.status import NOT_OBSERVED
 from tests.integration.namespaces.installation import (
     KINDS,
     CreateNamespace,
@@ -48,7 +49,7 @@ async def test_the_listed_namespaces_are_served_with_permissions_in_them_alone(
         await until(has_job(api, first, second), seconds=SECONDS)
         await create_run(api, second, name="later")
         await until(has_job(api, second, name="later"), seconds=SECONDS)
-    assert await status_of(api, other) == {}
+    assert await status_of(api, other) == {"observedGeneration": NOT_OBSERVED}
     [job] = (await api.list(JOBS, first))["items"]
     uid = (await api.get(NAMESPACES, None, system))["metadata"]["uid"]
     assert job["metadata"]["labels"]["inferrun.dev/installation"].endswith(f".{uid}")
@@ -97,7 +98,7 @@ async def test_a_namespace_without_permissions_does_not_keep_the_others_from_bei
         await create_run(api, namespace)
     async with running(release, until):
         await until(has_job(api, first), seconds=SECONDS)
-        assert await status_of(api, second) == {}
+        assert await status_of(api, second) == {"observedGeneration": NOT_OBSERVED}
         for binding in bindings:
             metadata = {"name": binding["metadata"]["name"], "namespace": second}
             await api.create(KINDS["RoleBinding"], second, {**binding, "metadata": metadata})

@@ -7,6 +7,7 @@ error instead of a value, and a run may be refused before it sends a request: bo
 import base64
 import json
 import struct
+import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -141,13 +142,15 @@ class Lab:
     postgres: Postgres | None
     judge: duckdb.DuckDBPyConnection
     runs: int = 0
+    name: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    """In names of tables and runs, because several of them share a database."""
     pairs: list[tuple[str, str, str, str, str, list[str]]] = field(default_factory=list)
     """Kind, reader, way, a Parquet file with the input, and the column and the Parquet files of the results, for other judges."""
 
     def machine(self, **contract: Any) -> Machine:  # Any: JSON
         """Return the folders of another run."""
         self.runs += 1
-        uid = f"5be07ada-5fe0-4c9e-a8bc-{self.runs:012d}"
+        uid = f"{self.name}-5fe0-4c9e-a8bc-{self.runs:012d}"
         kserve = {"modelName": "echo", "modelUrl": self.echo.url, "protocolVersion": "v2"}
         given = {"jobId": uid, "runId": uid, "jobName": f"inf-values-{self.runs}", "kserve": kserve, **contract}
         return Machine(self.folder / str(self.runs), contract=given)
@@ -215,7 +218,7 @@ def _in_postgres(lab: Lab, machine: Machine, kind: Kind, query: str) -> dict[str
     """Have psycopg insert the values that DuckDB reads."""
     if lab.postgres is None or kind.duckdb not in _POSTGRES:
         raise NotImplementedError
-    name = f"given_{lab.runs}"
+    name = f"given_{lab.name}_{lab.runs}"
     with lab.postgres.connect() as connection:
         connection.execute(f"create table {name} (x bigint, v {_POSTGRES[kind.duckdb]})")
         for row in lab.read(query):
@@ -231,7 +234,7 @@ def output_of(lab: Lab, machine: Machine, writer: str) -> dict[str, Any]:  # Any
         return {"file": {"claimName": "made", "path": "out", "format": writer}}
     assert lab.postgres is not None
     lab.postgres.mount(machine.folder / "endpoints" / "output")
-    return {"sql": {"credentialsRef": {"name": "database"}, "table": f"made_{lab.runs}"}}
+    return {"sql": {"credentialsRef": {"name": "database"}, "table": f"made_{lab.name}_{lab.runs}"}}
 
 
 def results_of(lab: Lab, machine: Machine, kind: Kind, column: str) -> list[tuple[Cell, bool]]:
