@@ -89,6 +89,8 @@ class ArrowColumn:
     def converted(self, spec: TensorSpec, datatype: str) -> tuple[TensorValues, Faults]:
         """Return the values in a datatype, and what is wrong. Decimals become integers, and FP64 if the contract states it."""
         types, column = pyarrow.types, self.values
+        if types.is_null(column.type):  # of a file whose values are all missing, as pandas and polars write it
+            column = column.cast(pyarrow.string() if datatype == "BYTES" else pyarrow.float64())
         kind = column.type
         is_text = types.is_string(kind) or types.is_large_string(kind)
         is_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)

@@ -278,6 +278,7 @@ COLUMNS = {
         "BYTES",
         {},
     ),
+    "no value at all": (pyarrow.nulls(3), "FP32", {}),
     "half precision": (pyarrow.array([1.5, None, 2.0], pyarrow.float16()), "FP16", {}),
 }
 
