@@ -32,9 +32,7 @@ from inferrun.runner_report import last_messages
 from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import InspectInput, LaunchReport, LaunchStage, VerdictKind
-
-LOG_SECONDS = 2.0
-"""How long a verdict waits for the log: less than the activity's own time limit, because the kubelet may be dead."""
+from workflows.timing import ACTIVITIES
 
 
 class LaunchInspector:
@@ -101,7 +99,7 @@ class LaunchInspector:
             return report
         log = ""
         with suppress(KubeError, TimeoutError):  # then it is left out
-            async with asyncio.timeout(LOG_SECONDS):
+            async with asyncio.timeout(ACTIVITIES.log):
                 log = await read_log(self._api, request.run.namespace, name_of(pod), container=CONTAINER)
         update = {}
         if snapshot.is_our_runner:

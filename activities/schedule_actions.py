@@ -5,7 +5,7 @@ from typing import Final
 
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow
 
-from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, ignore_not_found
+from control.temporal_calls import TIMING, call_deadline, ignore_not_found
 from inferrun.names import schedule_id
 from inferrun.run_ref import RunRef
 
@@ -25,7 +25,7 @@ class ScheduleActions:
         for remaining in reversed(range(TRIES)):
             found = None
             with ignore_not_found():
-                async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+                async with call_deadline(seconds=TIMING.schedule_call):
                     found = await handle.describe()
             if found is None:
                 return False

@@ -33,10 +33,8 @@ from inferrun.timestamps import parse
 from workflows import activity_options
 from workflows.messages import LaunchReport, LaunchStage, StopLaunchInput, StopLaunchResult, VerdictKind
 from workflows.retry_policy import success_of
+from workflows.timing import ACTIVITIES
 
-VANISHING_SECONDS = 2.0
-VANISHING_INTERVAL = 0.2
-"""How long, and how often, to look for the objects of Pods whose containers have ended."""
 PATIENT_STOPS = 4
 """Stops that wait for vanishing Pods at the same time. While they wait, each occupies a task of a workflow, and a worker executes
 few of these at a time: if hundreds of runs are deleted at once, most are left to the runs of others. The others do not wait for
@@ -128,7 +126,7 @@ class LaunchStopper:
         """
         is_patient, clock = not self._patient.locked(), asyncio.get_running_loop().time
         async with self._patient if is_patient else nullcontext():
-            deadline = clock() + (VANISHING_SECONDS if is_patient else 0.0)
+            deadline = clock() + (ACTIVITIES.vanishing if is_patient else 0.0)
             while True:
                 pods = await self._pods(request)
                 running = [pod for pod in pods if pod_state.may_run(pod)]
@@ -137,7 +135,7 @@ class LaunchStopper:
                     vanishing.append(job)
                 if running or not vanishing or clock() >= deadline:
                     return running, vanishing if is_patient or counts else []
-                await asyncio.sleep(VANISHING_INTERVAL)
+                await asyncio.sleep(ACTIVITIES.vanishing_interval)
 
     async def _pods(self, request: StopLaunchInput) -> list[Object]:
         pods, orphans = await list_pods_and_orphans(self._api, request.run.namespace, request.job_uid)

@@ -28,9 +28,7 @@ from inferrun.runner_report import OutputFinding, OutputState, parse_report
 from inferrun.text import one_line
 from workflows import activity_options
 from workflows.messages import VerifyInput, VerifyResult
-
-ADMISSION_SECONDS = 300.0
-"""For how long a Job is tried to be created that a quota or a webhook does not admit: as long as it may take itself."""
+from workflows.timing import VERIFICATION
 
 
 class OutputVerifier:
@@ -188,4 +186,4 @@ def _unknown(why: str) -> OutputFinding:
 def _is_time_up(request: VerifyInput) -> bool:
     info = activity.info()
     waited = (info.started_time - info.scheduled_time).total_seconds()
-    return request.must_conclude or waited > ADMISSION_SECONDS
+    return request.must_conclude or waited > VERIFICATION.admission

@@ -7,7 +7,7 @@ object changed and reads the cache. Guarantees:
   collection is listed again only if the server rejects that version.
 - The cache does not go back in time: a list or event that is older than a cached object neither overwrites nor deletes it.
 - An object that cannot be processed is logged, counted and skipped; its previous version stays in the cache.
-- It never gives up: errors are logged and retried after at most `MAX_BACKOFF` seconds.
+- It never gives up: errors are logged and retried after at most `BACKOFF.longest` seconds.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import aclosing
 
 from control.survival import surviving
-from inferrun.kube.client import SILENCE_SECONDS, KubeClient
+from inferrun.backoff import Backoff
+from inferrun.kube.client import WATCH, KubeClient
 from inferrun.kube.decoding import MALFORMED, Page
 from inferrun.kube.errors import Forbidden, Gone, Invalid, PageTooLarge
 from inferrun.kube.objects import Object, Resource, unreadable_because
@@ -47,8 +48,7 @@ Terms = Callable[[Object], Iterable[Hashable]]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
-FIRST_BACKOFF = 0.1
-MAX_BACKOFF = 10.0
+BACKOFF = Backoff(0.1, 10.0)
 SHORT_WATCH = 1.0
 """Seconds; a watch that the server ends sooner counts as failed and is followed by a pause."""
 STALE_LIST_SECONDS = 60.0
@@ -79,7 +79,7 @@ class Informer:
         keeps_stubs: bool = False,
         list_slots: asyncio.Semaphore | None = None,
         tolerates_forbidden: bool = False,
-        silence_seconds: float = SILENCE_SECONDS,
+        silence_seconds: float = WATCH.silence,
         stale_list_seconds: float = STALE_LIST_SECONDS,
     ) -> None:
         """`selector` (labels) applies to list and watch, `list_params` (such as a field selector) to the list only.
@@ -141,7 +141,7 @@ class Informer:
                 fields = {"plural": self._resource.plural, "error": str(error), "lists_again": self._must_list}
                 logger.log(logging.INFO if self._failures == 1 else logging.WARNING, "watch interrupted", extra=fields)
             if self._failures:
-                longest = min(FIRST_BACKOFF * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF)
+                longest = BACKOFF.after(self._failures)
                 await asyncio.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
 
     async def _list(self) -> None:
@@ -205,7 +205,7 @@ class Informer:
             if loop.time() - began < SHORT_WATCH:
                 self._failures += 1
         finally:
-            if loop.time() - began > MAX_BACKOFF:
+            if loop.time() - began > BACKOFF.longest:
                 self._failures = 0
 
     def _process(self, kind: str, item: Object) -> None:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import datetime
 from threading import Thread
 from typing import Final
@@ -22,17 +23,27 @@ from control.spans import Span, run_span_id, trace_id
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT_SECONDS: Final = 2.0
-"""For each connection and each response."""
 
-LIMIT_SECONDS: Final = 3.0
-"""For which a delivery is waited for, whatever the collector and the name service do."""
+@dataclass(frozen=True, kw_only=True)
+class DeliveryTiming:
+    """Seconds."""
 
-PAUSE_SECONDS: Final = 10.0
-"""Between two tries to deliver the same spans. Nothing waits for a delivery meanwhile."""
+    every: float = 1.0
+    """Between two deliveries of spans for which nothing waits."""
 
-DELIVERY_MILLISECONDS: Final = 1000
-"""Between two deliveries of spans for which nothing waits."""
+    request: float = 2.0
+    """For each connection and each response."""
+
+    limit: float = 3.0
+    """For which a delivery is waited for, whatever the collector and the name service do."""
+
+    pause: float = 10.0
+    """Between two tries to deliver the same spans. Nothing waits for a delivery meanwhile."""
+
+    def __post_init__(self) -> None:
+        if not self.request < self.limit < self.pause:
+            raise ValueError(f"needs request < limit < pause, not {self}")
+
 
 WAITING_SPANS: Final = 4096
 """Spans that are kept until they can be delivered; the oldest are dropped for further ones."""
@@ -44,10 +55,14 @@ logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
 class Collector:
     """`program` is the service of the spans."""
 
-    def __init__(self, exporter: SpanExporter | None = None, *, program: str) -> None:
+    def __init__(
+        self, exporter: SpanExporter | None = None, *, program: str, timing: DeliveryTiming | None = None
+    ) -> None:
         """Without an exporter, it is the one that OpenTelemetry's variables select."""
-        self._exporter = _LastingExporter(exporter or OTLPSpanExporter(timeout=TIMEOUT_SECONDS))
-        self._processor = BatchSpanProcessor(self._exporter, WAITING_SPANS, DELIVERY_MILLISECONDS)
+        self._timing = timing or DeliveryTiming()
+        exporter = exporter or OTLPSpanExporter(timeout=self._timing.request)
+        self._exporter = _LastingExporter(exporter, pause=self._timing.pause)
+        self._processor = BatchSpanProcessor(self._exporter, WAITING_SPANS, 1000 * self._timing.every)
         self._resource = Resource.create({"service.name": f"inferrun-{program}"})
         self._ids = RandomIdGenerator()
 
@@ -74,20 +89,21 @@ class Collector:
         self._processor.on_end(finished)
 
     async def deliver(self) -> None:
-        """Wait until the spans so far are delivered, for no longer than LIMIT_SECONDS, and not while the collector takes none."""
+        """Wait until the spans so far are delivered, for no longer than the limit, and not while the collector takes none."""
         if self._exporter.is_refused:
             return
         flushed = Future[bool]()
         # What hangs there holds up nothing else, neither a pool of threads nor the end of the process.
         Thread(target=lambda: flushed.set_result(self._processor.force_flush()), name="spans", daemon=True).start()
-        await asyncio.wait({asyncio.wrap_future(flushed)}, timeout=LIMIT_SECONDS)
+        await asyncio.wait({asyncio.wrap_future(flushed)}, timeout=self._timing.limit)
 
 
 class _LastingExporter(SpanExporter):
     """Tries again until the collector has the spans: OpenTelemetry's processor drops those that are not delivered at once."""
 
-    def __init__(self, exporter: SpanExporter) -> None:
+    def __init__(self, exporter: SpanExporter, *, pause: float) -> None:
         self._exporter = exporter
+        self._pause = pause
         self.is_refused = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -95,7 +111,7 @@ class _LastingExporter(SpanExporter):
             while self._exporter.export(spans) is not SpanExportResult.SUCCESS:
                 self.is_refused = True
                 logger.warning("the collector did not take spans", extra={"spans": len(spans)})
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(self._pause)
         finally:
             self.is_refused = False
         return SpanExportResult.SUCCESS

@@ -14,6 +14,7 @@ if its own record says that it submitted this run.
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pydantic import BaseModel, ValidationError
@@ -26,14 +27,32 @@ from inferrun.names import recover_workflow_id, run_workflow_id, scheduled_run_n
 from inferrun.run_ref import RunRef
 from inferrun.submission import WORKFLOW_TYPE, InvalidSubmission, Submission, parse_submission
 
-CALL_SECONDS: Final = 5.0
-"""A healthy server answers in milliseconds; after this time the caller retries later and its lane serves another run."""
 
-SCHEDULE_CALL_SECONDS: Final = 15.0
-"""The same for schedules: the server answers from a workflow of its own, which takes seconds on a busy server."""
+@dataclass(frozen=True, kw_only=True)
+class TemporalTiming:
+    """Seconds."""
+
+    call: float = 5.0
+    """A healthy server answers in milliseconds; after this time the caller retries later and its lane serves another run."""
+
+    schedule_call: float = 15.0
+    """The limit for schedules: the server answers from a workflow of its own, which takes seconds on a busy server."""
+
+    interval: float = 5.0
+    """Between two requests that find out whether the server answers; with their limit, a replacement is noticed within 10 s."""
+
+    tolerated: float = 30.0
+    """How long a process stays ready without an answer: a server that restarts is no reason for an alarm."""
+
+    def __post_init__(self) -> None:
+        if not max(self.schedule_call, self.interval + self.call) < self.tolerated:
+            raise ValueError(f"needs schedule_call, interval + call < tolerated, not {self}")
 
 
-def call_deadline(*, seconds: float = CALL_SECONDS) -> asyncio.Timeout:
+TIMING: Final = TemporalTiming()
+
+
+def call_deadline(*, seconds: float = TIMING.call) -> asyncio.Timeout:
     """A context manager that raises TimeoutError if the request inside takes longer."""
     return asyncio.timeout(seconds)
 

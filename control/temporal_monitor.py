@@ -7,20 +7,13 @@ that leaves no stale state behind.
 
 import asyncio
 import logging
-from typing import Final
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 
-from control.temporal_calls import call_deadline
+from control.temporal_calls import TIMING, call_deadline
 
 logger = logging.getLogger(__name__)
-
-INTERVAL: Final = 5.0
-"""Seconds between two requests; together with the time limit of a request, a replacement is noticed within 10 s."""
-
-TOLERATED_SECONDS: Final = 30.0
-"""A process stays ready for this long without an answer: a server that restarts is no reason for an alarm."""
 
 
 class NamespaceReplaced(RuntimeError):
@@ -31,7 +24,7 @@ class TemporalMonitor:
     """Run it as one task."""
 
     def __init__(
-        self, client: Client, *, interval: float = INTERVAL, tolerated_seconds: float = TOLERATED_SECONDS
+        self, client: Client, *, interval: float = TIMING.interval, tolerated_seconds: float = TIMING.tolerated
     ) -> None:
         self._client = client
         self._interval = interval

@@ -18,14 +18,14 @@ from typing import Generic, TypeVar
 from control.log_subjects import log_about
 from control.metrics import QUEUE_DEPTH, RECONCILE_DURATION, Metrics
 from control.survival import is_being_cancelled
+from inferrun.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K")
 
-FIRST_PAUSE = 0.2
-MAX_PAUSE = 30.0
-"""Seconds until a key whose reconcile failed is tried again; doubled after each failure."""
+BACKOFF = Backoff(0.2, 30.0)
+"""Until a key whose reconcile failed is tried again."""
 
 FRESH_IN_A_ROW = 8
 """Fresh keys after which one from the background has its turn: where objects keep changing, there is always a fresh key, and a
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
                 if is_being_cancelled(error):
                     raise
                 outcome = "error"
-                pause = self._pauses[key] = min(self._pauses.get(key, FIRST_PAUSE / 2) * 2, MAX_PAUSE)
+                pause = self._pauses[key] = BACKOFF.longer(self._pauses.get(key, 0.0))
                 fields = {"key": str(key), "error": f"{type(error).__name__}: {error}"[:500], "again_in": pause}
                 logger.warning("reconcile failed", extra=fields)
                 self.add_later(key, pause, background=True)

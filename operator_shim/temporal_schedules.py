@@ -33,7 +33,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.service import RPCError
 
 from control.search_attributes import SearchAttributes
-from control.temporal_calls import SCHEDULE_CALL_SECONDS, call_deadline, decode_foreign, ignore_not_found, read_run
+from control.temporal_calls import TIMING, call_deadline, decode_foreign, ignore_not_found, read_run
 from inferrun.resources import ConcurrencyPolicy
 from inferrun.resources.cron import CronTimes
 from inferrun.run_ref import RunRef
@@ -113,18 +113,18 @@ class TemporalSchedules:
         found = await self._describe(schedule_id)
         if found is None or (found.schedule.state.paused and found.schedule.state.note == note):
             return
-        async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+        async with call_deadline(seconds=TIMING.schedule_call):
             await self._client.get_schedule_handle(schedule_id).pause(note=note)
 
     async def delete(self, schedule_id: str) -> None:
         with ignore_not_found():
-            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+            async with call_deadline(seconds=TIMING.schedule_call):
                 await self._client.get_schedule_handle(schedule_id).delete()
 
     async def list_owned(self) -> dict[str, RunRef]:
         """The runs of this installation's schedules by schedule id. Temporal lists new schedules with a short delay."""
         found = {}
-        async for item in list_schedules(self._client, page_timeout=timedelta(seconds=SCHEDULE_CALL_SECONDS)):
+        async for item in list_schedules(self._client, page_timeout=timedelta(seconds=TIMING.schedule_call)):
             run = await read_run(item, installation=self._installation)
             if run is not None:
                 found[item.id] = run
@@ -172,18 +172,18 @@ class TemporalSchedules:
         """
         start = due - timedelta(milliseconds=1)
         period = ScheduleBackfill(start_at=start, end_at=until, overlap=ScheduleOverlapPolicy.ALLOW_ALL)
-        async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+        async with call_deadline(seconds=TIMING.schedule_call):
             await self._client.get_schedule_handle(schedule).backfill(period)
 
     async def _describe(self, schedule_id: str) -> ScheduleDescription | None:
         with ignore_not_found():
-            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+            async with call_deadline(seconds=TIMING.schedule_call):
                 return await self._client.get_schedule_handle(schedule_id).describe()
         return None
 
     async def _create(self, wanted: RunSchedule, *, config: str) -> None:
         async def create(values: TypedSearchAttributes) -> None:
-            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+            async with call_deadline(seconds=TIMING.schedule_call):
                 await self._client.create_schedule(
                     wanted.id,
                     self._schedule(wanted, values),
@@ -201,7 +201,7 @@ class TemporalSchedules:
             def update_all(_found: ScheduleUpdateInput) -> ScheduleUpdate:
                 return ScheduleUpdate(self._schedule(wanted, values), search_attributes=values or None)
 
-            async with call_deadline(seconds=SCHEDULE_CALL_SECONDS):
+            async with call_deadline(seconds=TIMING.schedule_call):
                 await self._client.get_schedule_handle(wanted.id).update(update_all)
 
         await self._attributes.send(update, run=str(wanted.run), config=config)

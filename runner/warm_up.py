@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Final
 
+from inferrun.backoff import Backoff
 from inferrun.contract import Model
 from inferrun.exitcodes import ExitCode
 from inferrun.runner_report import WarmUp
@@ -25,11 +26,8 @@ from runner.protocols.readiness import GRPC, probe_url
 from runner.settings import Settings
 
 IN_A_ROW: Final = 3
-PAUSE: Final = 1.0
-"""Seconds between two probes that succeed."""
-
-MAX_PAUSE: Final = 5.0
-"""Seconds between two probes of a model that does not answer; doubled up to this."""
+PAUSES: Final = Backoff(1.0, 5.0)
+"""Between two probes: the first one between those that succeed."""
 
 REPEATED_SECONDS: Final = 30.0
 """What is seen is logged when it changes, and after this time."""
@@ -59,16 +57,16 @@ class Seen:
         sys.stdout.flush()
 
 
-async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pause: float = PAUSE) -> None:
+async def wait_until_ready(model: Model, settings: Settings, *, seen: Seen, pauses: Backoff = PAUSES) -> None:
     """Return once the model was ready several times in a row. Raises Refused and RunnerError; waits otherwise."""
     url = model.model_url if protocol_of(model) == GRPC else probe_url(candidates(model)[0])
-    count, wait = 0, pause
+    count, wait = 0, pauses.first
     async with open_probe(model, settings.limits, endpoints=settings.endpoints_dir) as probe:
         while count < IN_A_ROW:
             finding = await probe()
             seen.report(f"{one_line(public_url(url), limit=SHOWN)}: {one_line(finding.seen, limit=SHOWN)}")
             count = count + 1 if finding.is_ready else 0
-            wait = pause if finding.is_ready else min(wait * 2, MAX_PAUSE)
+            wait = pauses.first if finding.is_ready else pauses.longer(wait)
             if count < IN_A_ROW:
                 await asyncio.sleep(wait)
 

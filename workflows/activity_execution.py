@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -10,8 +11,9 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError, is_cancelled_exception
 from temporalio.workflow import ActivityCancellationType
 
-from workflows.activity_options import CHECK_ORIGIN, LOCAL_ATTEMPTS, LOCAL_SECONDS, ActivityOptions, lane_queue
+from workflows.activity_options import CHECK_ORIGIN, LOCAL_ATTEMPTS, ActivityOptions, lane_queue
 from workflows.messages import OriginInput, OriginResult
+from workflows.timing import ACTIVITIES
 
 R = TypeVar("R")
 
@@ -41,7 +43,7 @@ async def execute_locally(options: ActivityOptions, argument: BaseModel, result:
             options.name,
             argument,
             result_type=result,
-            start_to_close_timeout=LOCAL_SECONDS,
+            start_to_close_timeout=timedelta(seconds=ACTIVITIES.local),
             retry_policy=RetryPolicy(maximum_attempts=LOCAL_ATTEMPTS),
             summary=summary,
         )

@@ -8,6 +8,8 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
+from workflows.timing import ACTIVITIES
+
 
 @dataclass(frozen=True)
 class ActivityOptions:
@@ -27,19 +29,12 @@ def lane_queue(task_queue: str, lane: str) -> str:
 
 LANES = ("launch", "record", "stop")
 
-LOCAL_SECONDS = timedelta(seconds=5)
-"""A local activity that takes longer is given up and executed as a regular one: until it ends, it occupies the task of
-its workflow, whose own limit is 10 seconds."""
-
 LOCAL_ATTEMPTS = 2
 
-_SHORT = timedelta(seconds=60)
+_REQUESTS, _SHORT = timedelta(seconds=ACTIVITIES.requests), timedelta(seconds=ACTIVITIES.short)
+
 _UNTIL_IT_SUCCEEDS = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=30))
 """Without a maximum number of attempts: an unreachable API server comes back, and what can never succeed is a result."""
-
-_REQUESTS = timedelta(seconds=15)
-"""A handful of requests to the API server, each of which is answered within milliseconds or fails. If an overloaded server
-wants one again later than that, the activity is tried again."""
 
 LAUNCH = ActivityOptions("LaunchJob", _SHORT, _UNTIL_IT_SUCCEEDS, lane="launch")
 INSPECT = ActivityOptions("InspectLaunch", _REQUESTS, _UNTIL_IT_SUCCEEDS, lane="record")

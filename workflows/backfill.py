@@ -14,12 +14,7 @@ from workflows import activity_options
 from workflows.activity_execution import execute_locally, uninterrupted, wait_until
 from workflows.messages import BackfillInput, BackfillProgress, BackfillResult, RecordInput, Verdict, VerdictKind
 from workflows.run_state import RunState
-
-RECHECK_SECONDS = 600
-"""After this time the runs in progress are checked, although a signal normally arrives first."""
-
-WAIT_SECONDS = 15
-"""The same if the next run cannot be started, and while the runs of a cancelled back-fill end."""
+from workflows.timing import RECHECKS
 
 MANY_RUNS = 10
 PAUSE_SECONDS = 1
@@ -46,7 +41,7 @@ class BackfillFollowing:
                 workflow.continue_as_new(self._state.continued())
             if result.has_more:
                 continue
-            await self._wait(seen, seconds=WAIT_SECONDS if result.is_blocked else RECHECK_SECONDS)
+            await self._wait(seen, seconds=RECHECKS.soon if result.is_blocked else RECHECKS.usual)
             if len(result.progress.active) > MANY_RUNS:
                 await asyncio.sleep(PAUSE_SECONDS)
 
@@ -57,7 +52,7 @@ class BackfillFollowing:
             result = await self._advance(is_cancelled=True)
             if result.outcome is not None:
                 return self._outcome(result)
-            await self._wait(seen, seconds=WAIT_SECONDS)
+            await self._wait(seen, seconds=RECHECKS.soon)
 
     async def _advance(self, *, is_cancelled: bool) -> BackfillResult:
         progress = self._state.backfill or BackfillProgress()

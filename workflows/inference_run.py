@@ -15,12 +15,13 @@ from inferrun.reasons import Phase, Reason
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
 from inferrun.runner_report import OutputState
+from inferrun.stop_timing import STOP
 from inferrun.text import code_span
 from inferrun.timestamps import rfc3339
 from workflows import activity_options, messages
 from workflows.activity_execution import execute_locally, has_own_origin, uninterrupted, wait_until
 from workflows.backfill import BackfillFollowing
-from workflows.launch_following import STOP_GRACE, LaunchFollowing
+from workflows.launch_following import LaunchFollowing
 from workflows.messages import (
     LaunchResult,
     LaunchState,
@@ -39,20 +40,7 @@ from workflows.retry_policy import RunStep, StepKind, next_step, success_of
 from workflows.run_controls import RunControls, close
 from workflows.run_state import RunState
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, LaunchSignals, Started
-
-RECHECK_SECONDS = 600
-"""After this time a run that waits without a Job checks again, although a signal from the shim normally arrives first. The interval
-is doubled up to MAX_RECHECK_SECONDS, so that a wait of four weeks costs about 120 checks and 700 history events.
-"""
-
-MAX_RECHECK_SECONDS = 6 * 3600
-"""Also of a run that is suspended: only an edit resumes it, and edits are signalled until they are acknowledged."""
-
-FIRST_RECHECK_SECONDS = 15
-"""The first interval if the run waits for something that the shim does not watch; doubled up to RECHECK_SECONDS."""
-
-VERIFY_SECONDS = 330
-"""What a verification may take: its Job's own limit of 300 s, and time to hear of its end."""
+from workflows.timing import RECHECKS, VERIFICATION
 
 UNWATCHED_WAITS = (
     Reason.QUOTA_EXCEEDED,
@@ -202,7 +190,7 @@ class RunWorkflow(RunControls):
                     return self._state.outcome(failed, Phase.FAILED, reason)
                 case LaunchState.SUSPENDED:
                     workflow.set_current_details(f"**Suspended**: {code_span(launched.message)}")
-                    await self._wait_for_edit(seen, seconds=MAX_RECHECK_SECONDS, summary="suspended")
+                    await self._wait_for_edit(seen, seconds=RECHECKS.longest, summary="suspended")
                     self._state.waits_since = rfc3339(self._now)  # meanwhile it was neither waiting nor running
                 case LaunchState.WAITING:
                     workflow.set_current_details(f"**Pending** ({launched.reason}): {code_span(launched.message)}")
@@ -217,10 +205,7 @@ class RunWorkflow(RunControls):
         if left is not None and left <= 0:
             return False
         is_unwatched = launched.is_unwatched or launched.reason in UNWATCHED_WAITS
-        first, last = (
-            (FIRST_RECHECK_SECONDS, RECHECK_SECONDS) if is_unwatched else (RECHECK_SECONDS, MAX_RECHECK_SECONDS)
-        )
-        seconds: float = min(first * 2 ** min(self._idle_checks, 30), last)
+        seconds = (RECHECKS.unwatched if is_unwatched else RECHECKS.watched).after(self._idle_checks + 1)
         seconds = seconds if left is None else min(seconds, left)
         if await self._wait_for_edit(seen, seconds=seconds, summary=f"waiting: {launched.reason}"):
             self._idle_checks = 0
@@ -290,7 +275,7 @@ class RunWorkflow(RunControls):
         verdict, job = None, self._state.job
         if job is not None:
             following = LaunchFollowing(self._state, job, self._signals)
-            stopped = await following.stop(grace=STOP_GRACE, because=Reason.CANCELLED)
+            stopped = await following.stop(grace=STOP.grace, because=Reason.CANCELLED)
             self._state.list_cancelled(job, stopped.report, now=self._now)
             verdict = stopped.report.verdict
         if (success := success_of(verdict)) is not None:
@@ -311,7 +296,7 @@ class RunWorkflow(RunControls):
         if success_of(verdict) is not None or not self._state.must_verify(verdict, is_final=is_final):
             return verdict
         request = self._state.verify_input(because=verdict.message, is_final=is_final)
-        until = workflow.now() + timedelta(seconds=VERIFY_SECONDS)
+        until = workflow.now() + timedelta(seconds=VERIFICATION.whole)
         while True:
             summary = f"verify the output of launch {request.launch}"
             summary = "give up the verification" if request.must_conclude else summary

@@ -10,6 +10,7 @@ from typing import Any
 from temporalio import workflow
 
 from inferrun.reasons import Phase, Reason
+from inferrun.stop_timing import STOP
 from inferrun.timestamps import parse, rfc3339
 from workflows import activity_options
 from workflows.activity_execution import execute_locally, wait_until
@@ -29,13 +30,6 @@ from workflows.retry_policy import check_disruptions, success_of
 from workflows.run_state import RunState
 from workflows.signals import LaunchSignals, Started
 
-STOP_GRACE = 10
-DEADLINE_GRACE = 5
-"""Seconds between SIGTERM and SIGKILL: past its deadline a run gets less time than one that was cancelled."""
-
-GRACE_MARGIN = 15
-"""Seconds after their grace period within which the kubelet reports that stopped Pods are gone."""
-
 VANISHING_CHECKS = 4
 """How often to look again, two seconds each, for the objects of Pods whose containers have ended: users who see that a run
 has ended expect to see no Pod."""
@@ -45,10 +39,6 @@ EDIT_SECONDS = 60
 
 SPARED_SECONDS = 1.0
 """The least time after which a launch is stopped that was left alone although its time seemed to be over."""
-
-FORCED_STOP_SECONDS = 10
-"""How long to wait for Pods after their deletion was forced. Then they count as fenced off: a kubelet that has lost its
-API server, or a finalizer, keeps the objects, but the API server accepts nothing more from them."""
 
 
 class LaunchFollowing:
@@ -103,7 +93,7 @@ class LaunchFollowing:
         if not first.is_stopped:
             return first
         request = request.model_copy(update={"only_waiting": False, "only_after_seconds": None})
-        until = workflow.now() + timedelta(seconds=grace + GRACE_MARGIN)
+        until = workflow.now() + timedelta(seconds=grace + STOP.margin)
         is_forced, vanishing_checks = False, 0
         while last.pods_left or (last.pods_vanishing and vanishing_checks < VANISHING_CHECKS):
             if not last.pods_left:
@@ -115,7 +105,7 @@ class LaunchFollowing:
             ):
                 if is_forced:
                     break
-                is_forced, until = True, workflow.now() + timedelta(seconds=FORCED_STOP_SECONDS)
+                is_forced, until = True, workflow.now() + timedelta(seconds=STOP.forced)
                 request = request.model_copy(update={"grace_seconds": 0})
             last = await self._stop_once(request, because=because)
         before, end = first.report.verdict, last.report.verdict
@@ -204,7 +194,7 @@ class LaunchFollowing:
         if report.stage is LaunchStage.STUCK:
             # The kubelet of a node that does not respond cannot confirm the end of a Pod, so there is no grace period.
             is_lost = report.verdict is not None and report.verdict.kind is VerdictKind.NODE_LOST
-            return await self._conclude(verdict, grace=0 if is_lost else STOP_GRACE)
+            return await self._conclude(verdict, grace=0 if is_lost else STOP.grace)
         left = self._state.expires_in(self._launched, now=self._now)
         if verdict.kind is VerdictKind.JOB_GONE and left is not None and left <= 0:
             return self._verdict_on_expired(report)  # an earlier stop deleted the Job, whose result was lost in a crash
@@ -242,7 +232,7 @@ class LaunchFollowing:
             await execute_locally(activity_options.PUBLISH, request, StatusResult, summary=summary)
         return None
 
-    async def _conclude(self, verdict: Verdict, *, grace: int = STOP_GRACE) -> Verdict:
+    async def _conclude(self, verdict: Verdict, *, grace: int = STOP.grace) -> Verdict:
         """The verdict, once no Pod of the launch is left; a success that the stop finds replaces it.
 
         A timer ends the workflow task first, and with it records the report behind the verdict: a worker that crashed after it
@@ -255,7 +245,7 @@ class LaunchFollowing:
     async def _suspend(self) -> Verdict:
         """Stop the launch. If it had ended, how it ended counts, unless its Job is gone: an earlier stop deleted it."""
         now = rfc3339(self._now)
-        report = (await self.stop(grace=STOP_GRACE, because=Reason.SUSPENDED)).report
+        report = (await self.stop(grace=STOP.grace, because=Reason.SUSPENDED)).report
         if report.verdict is not None and report.verdict.kind is not VerdictKind.JOB_GONE:
             return report.verdict
         suspended = Verdict(
@@ -275,10 +265,10 @@ class LaunchFollowing:
         if is_running:
             allowed = max(0.0, self._state.timeout_seconds - self._state.progress.seconds_used)
             stopped = await self.stop(
-                grace=DEADLINE_GRACE, because=Reason.DEADLINE_EXCEEDED, only_after_seconds=allowed
+                grace=STOP.deadline_grace, because=Reason.DEADLINE_EXCEEDED, only_after_seconds=allowed
             )
         else:
-            stopped = await self.stop(grace=STOP_GRACE, because=Reason.PENDING_TIMEOUT, only_waiting=True)
+            stopped = await self.stop(grace=STOP.grace, because=Reason.PENDING_TIMEOUT, only_waiting=True)
         if stopped.is_stopped:
             return self._verdict_on_expired(stopped.report)
         if is_running and stopped.report.stage is LaunchStage.WAITING:

@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from inferrun.backoff import Backoff
 from inferrun.reasons import Reason
 from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired
 
-FIRST_BACKOFF = 10
-"""Seconds before the second attempt; doubled for each further attempt, as the Kubernetes Job controller does."""
-
-MAX_BACKOFF = 360
-"""Maximum number of seconds between two attempts."""
+BACKOFF = Backoff(10, 360)
+"""Between two attempts, as in the Kubernetes Job controller."""
 
 RELAUNCH_DELAY = 5
 """Seconds before a launch that does not count as an attempt."""
@@ -57,7 +55,7 @@ def next_step(verdict: Verdict, *, attempt: int, backoff_limit: int, seconds_lef
     if is_time_up:
         message = f"no time is left for another attempt; the last one ended with: {verdict.message}"
         return RunStep(StepKind.FAIL, Reason.DEADLINE_EXCEEDED, message)
-    delay = int(min(FIRST_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF))
+    delay = int(BACKOFF.after(attempt))
     return RunStep(StepKind.LAUNCH, verdict.reason, verdict.message, delay=delay, counted=True)
 
 

@@ -40,17 +40,7 @@ from workflows.messages import (
     SubmitInput,
 )
 from workflows.run_controls import RunControls, close
-
-RECHECK_SECONDS = 600
-"""After this time the run is checked, although a signal normally arrives first. Each check doubles the interval up to
-MAX_RECHECK_SECONDS, so an end whose signal was lost is found before the wait has become twice as long. A check costs two billed
-actions (a timer and an activity): 16 on the first day and 8 on each further one, where checks every ten minutes would cost 288.
-"""
-
-CANCELLED_RECHECK_SECONDS = 10
-"""The same after cancellation has been requested: a run usually ends within its grace period."""
-
-MAX_RECHECK_SECONDS = 6 * 3600
+from workflows.timing import RECHECKS
 
 ROOM = 512
 """Bytes of a message besides those of a request: the run that a submission which continues as new follows."""
@@ -146,7 +136,7 @@ class SubmitInferenceRun(RunControls):
         anybody can send signals, so they decide nothing.
         """
         request, summary = RunRequest(run=run), f"read {run.name}"
-        seconds = CANCELLED_RECHECK_SECONDS if submission is None else RECHECK_SECONDS
+        seconds: float = RECHECKS.cancelled if submission is None else RECHECKS.usual
         while status.standing is SubmissionState.UNDER_WAY:
             if submission is not None:
                 lines = (
@@ -164,7 +154,7 @@ class SubmitInferenceRun(RunControls):
                 status = await execute_locally(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
             else:
                 status = await execute(activity_options.READ_RUN, request, SubmissionStatus, summary=summary)
-            seconds = min(seconds * 2, MAX_RECHECK_SECONDS)
+            seconds = RECHECKS.watched.longer(seconds)
         return status
 
 

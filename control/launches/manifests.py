@@ -10,15 +10,14 @@ from inferrun.kube.objects import Object
 from inferrun.names import job_name, verify_job_name
 from inferrun.plugins.limits import MAX_CONCURRENCY, Limits
 from inferrun.run_ref import RunRef
+from inferrun.stop_timing import STOP
+from workflows.timing import VERIFICATION
 
 CONTAINER = "inference"
 WARM_UP_CONTAINER = "warm-up"
 WARM_UP_COMMAND = ("python", "-m", "runner.warm_up")
 GROUP_ID = 65532
 CONTAINER_SECURITY: Object = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-TERMINATION_GRACE = 10
-"""Seconds between SIGTERM and SIGKILL for the Pod of a run that was deleted or cancelled."""
-
 SELECTOR = f"{wellknown.LABEL_MANAGED_BY}={wellknown.MANAGED_BY}"
 """The label selector of everything that is created for runs, by installations of any name."""
 
@@ -62,9 +61,6 @@ admit the Job, whatever its queue. Otherwise it would admit a Job without Pods a
 
 VERIFY_COMMAND = ("python", "-m", "runner.verify")
 """A command instead of an argument: an image of an earlier version would ignore an argument and execute the run."""
-
-VERIFY_SECONDS = 300
-"""Time limit of a verification, including the wait for its Pod: a volume may take minutes to leave a lost node."""
 
 VERIFY_RETRIES = 3
 
@@ -192,7 +188,7 @@ def verify_job(
             "completions": 1,
             "parallelism": NOT_STARTED,
             "backoffLimit": VERIFY_RETRIES,
-            "activeDeadlineSeconds": VERIFY_SECONDS,
+            "activeDeadlineSeconds": VERIFICATION.job,
             "ttlSecondsAfterFinished": VERIFY_TTL_SECONDS,
             "template": {"metadata": template, "spec": spec},
         },
@@ -291,7 +287,7 @@ def _pod_spec(
         container["resources"] = snapshot.resources
     spec: Object = {
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": TERMINATION_GRACE,
+        "terminationGracePeriodSeconds": STOP.grace,
         "enableServiceLinks": False,
         "automountServiceAccountToken": bool(snapshot.service_account),
         "securityContext": security,

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -34,8 +35,6 @@ logger = logging.getLogger(__name__)
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
-WATCH_SECONDS = 290
-"""Requested duration of a watch. Without it, the server chooses a random duration of at least five minutes."""
 MAX_PAGE_BYTES = 16 * 1024 * 1024
 """Maximum size of one page of a list; a page of 500 Pods has about 10 MiB."""
 MAX_ITEMS_BYTES = 16 * 1024 * 1024
@@ -46,10 +45,29 @@ in one object, so a page of one item always fits."""
 MAX_RETRY_AFTER = 32
 """Seconds for which a request waits in total because the server asks for it: as long as API Priority and Fairness ever does. Its
 requests for more time grow while it rejects; clients that come back sooner prolong the overload."""
-SILENCE_SECONDS = 90.0
-"""Seconds without an event or a bookmark after which a watch counts as broken; the server sends bookmarks every minute."""
 CLOCK_STEP_SECONDS = 2.0
 """By more than this, an answer is not late, but the server's clock was set back. Answers give whole seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchTiming:
+    """Seconds."""
+
+    bookmarks: float = 60.0
+    """How often the server sends a bookmark."""
+
+    silence: float = 90.0
+    """How long after the last event or bookmark a watch counts as broken."""
+
+    duration: int = 290
+    """The duration that is asked for. By default, the server chooses one at random, of at least five minutes."""
+
+    def __post_init__(self) -> None:
+        if not self.bookmarks < self.silence < self.duration:
+            raise ValueError(f"needs bookmarks < silence < duration, not {self}")
+
+
+WATCH = WatchTiming()
 
 
 class _Options(TypedDict, total=False):
@@ -227,7 +245,7 @@ class KubeClient:
         namespace: str | None,
         *,
         version: str,
-        silence_seconds: float = SILENCE_SECONDS,
+        silence_seconds: float = WATCH.silence,
         **params: str,
     ) -> AsyncIterator[tuple[str, Object]]:
         """Changes since `version` as (type, object), including bookmarks, until the server ends the watch.
@@ -240,7 +258,7 @@ class KubeClient:
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(WATCH_SECONDS),
+            "timeoutSeconds": str(WATCH.duration),
         }
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence_seconds)
         async with self._answer("GET", resource.path(namespace), params=query, timeout=timeout) as answer:

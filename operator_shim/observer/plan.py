@@ -36,6 +36,7 @@ from control.launches.pod_end import PodEnd
 from control.launches.pod_shape import shape_of_job, split_by_shape
 from control.launches.pod_state import is_warming_up, newest
 from inferrun import wellknown
+from inferrun.backoff import Backoff
 from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import ProgressLine
@@ -43,13 +44,11 @@ from operator_shim.observer.status_writer import ShownProgress
 
 NEVER: Final = math.inf
 
-EVENTS_FIRST_SECONDS: Final = 5.0
-EVENTS_MAX_SECONDS: Final = 300.0
-"""Seconds from a change of a Job or its Pods to a read of its Events, doubled after each read that no change precedes."""
+EVENTS: Final = Backoff(5.0, 300.0)
+"""From a change of a Job or its Pods to a read of its Events, and between two reads that no change precedes."""
 
-SIGNAL_FIRST_SECONDS: Final = 10.0
-SIGNAL_MAX_SECONDS: Final = 300.0
-"""After which a signal that nobody acknowledges is repeated, doubled each time; also between two requests for help."""
+SIGNALS: Final = Backoff(10.0, 300.0)
+"""Between two signals that nobody acknowledges; the longest also between two requests for help."""
 
 STATUS_SECONDS: Final = 5.0
 """Least time between two writes of a run's status."""
@@ -63,18 +62,33 @@ the image that takes longer than this is reported as such, and so costs one writ
 
 USUAL_WAITS: Final = (Reason.JOB_CREATED, Reason.POD_SCHEDULED)
 
-PROBE_SECONDS: Final = 0.2
-"""Time for the status of a run to arrive after its Job left the watch; usually it says that the run has finished."""
 
-PROBE_AGAIN_SECONDS: Final = 5.0
+@dataclass(frozen=True, kw_only=True)
+class PatienceTiming:
+    """Seconds until the API server is asked about a run or a Job without the other."""
 
-LEFT_OVER_SECONDS: Final = 15.0
-"""Time for a Job's run to arrive in the watch, or for its end to be labelled. Then the API server is asked."""
+    probe: float = 0.2
+    """Time for the status of a run to arrive after its Job left the watch; usually it says that the run has finished."""
 
-FINISHING_SECONDS: Final = 120.0
-"""The same for a Job whose Pod has succeeded: its controller may need half a minute to finish it, and then it is labelled."""
+    probe_again: float = 5.0
+    """The time until it is asked again."""
 
-LEFT_OVER_MAX_SECONDS: Final = 300.0
+    left_over: float = 15.0
+    """Time for a Job's run to arrive in the watch, or for its end to be labelled."""
+
+    finishing: float = 120.0
+    """The time for a Job whose Pod has succeeded: its controller may need half a minute to finish it, and then it is labelled."""
+
+    longest: float = 300.0
+    """The longest time between two questions about a Job; it is doubled up to this."""
+
+    def __post_init__(self) -> None:
+        if not self.probe < self.probe_again < self.left_over < self.finishing < self.longest:
+            raise ValueError(f"needs probe < probe_again < left_over < finishing < longest, not {self}")
+
+
+PATIENCE: Final = PatienceTiming()
+LEFT_OVERS: Final = Backoff(PATIENCE.left_over, PATIENCE.longest)
 
 
 class Command(StrEnum):
@@ -100,7 +114,7 @@ class WantedSignal:
     pod_uid: str = ""
     started_at: str = ""
     due: float = field(default=0.0, compare=False)
-    pause: float = field(default=SIGNAL_FIRST_SECONDS, compare=False)
+    pause: float = field(default=SIGNALS.first, compare=False)
     times_sent: int = field(default=0, compare=False)
 
 
@@ -146,7 +160,7 @@ class _Reads:
 
     events: tuple[Object, ...] = ()
     due: float = NEVER
-    pause: float = EVENTS_FIRST_SECONDS
+    pause: float = EVENTS.first
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +171,7 @@ class _Question:
 
     is_left_over: bool
     due: float
-    pause: float = LEFT_OVER_SECONDS
+    pause: float = PATIENCE.left_over
     is_gone: bool = False
     """Whether the API server confirmed that the Job is gone, or finished without being watched."""
     is_labelled: bool = False
@@ -236,7 +250,7 @@ def _plan_missing(view: View, memory: Memory) -> Plan:
     if is_concluded(view.run, launch=memory.launch):
         return Plan(None)
     known, now = memory.question, view.now
-    question = _Question(is_left_over=False, due=now + PROBE_SECONDS) if known is None or known.is_left_over else known
+    question = _Question(is_left_over=False, due=now + PATIENCE.probe) if known is None or known.is_left_over else known
     commands: tuple[Command, ...] = ()
     if view.news.was_asked:
         job, is_labelled = view.news.found, False
@@ -245,7 +259,7 @@ def _plan_missing(view: View, memory: Memory) -> Plan:
             is_labelled = wellknown.LABEL_ENDED in (job["metadata"].get("labels") or {})
             # The end of one that is labelled is judged elsewhere; the run's status should have followed the label.
             is_gone = job_state.is_finished(job) and (question.is_labelled or not is_labelled)
-        due = NEVER if is_gone else now + PROBE_AGAIN_SECONDS
+        due = NEVER if is_gone else now + PATIENCE.probe_again
         question = replace(question, is_gone=is_gone, is_labelled=is_labelled, due=due)
     elif question.due <= now:
         commands, question = (Command.FIND_JOB,), replace(question, due=NEVER)
@@ -263,10 +277,10 @@ def _plan_left_over(view: View, job: Object, memory: Memory) -> Plan:
     commands: tuple[Command, ...] = ()
     if question is None or not question.is_left_over:
         is_done = any(is_success(end, job) for end in _genuine_ends(view.ends, job))
-        patience = FINISHING_SECONDS if is_done and not job_state.is_finished(job) else LEFT_OVER_SECONDS
+        patience = PATIENCE.finishing if is_done and not job_state.is_finished(job) else PATIENCE.left_over
         question = _Question(is_left_over=True, due=now + patience, pause=patience)
     elif question.due <= now:
-        pause = min(question.pause * 2, LEFT_OVER_MAX_SECONDS)
+        pause = LEFT_OVERS.longer(question.pause)
         question, commands = replace(question, due=now + pause, pause=pause), (Command.WITHDRAW,)
     memory = replace(memory, question=question, signal=None, progress=None, wait_reason=None, log=None)
     return _scheduled(memory, commands, now=now)
@@ -372,7 +386,7 @@ def _plan_waiting(
 ) -> tuple[Memory, str]:
     """The memory, and the UID of the object whose Events are to be read now, empty if they are not."""
     now, pod, wanted = view.now, newest(list(pods)), None
-    is_to_help = now - memory.helped_at >= SIGNAL_MAX_SECONDS
+    is_to_help = now - memory.helped_at >= SIGNALS.longest
     if is_to_help and wait is not None and wait.lacks_contract and pod is not None:
         wanted = WantedSignal(Doing.WAITING, pod_uid=pod["metadata"]["uid"])
     elif is_to_help and wait is not None and wait.lacks_room:
@@ -389,7 +403,7 @@ def _plan_waiting(
         reads = _Reads()
     elif now >= reads.due:
         subject_uid = subject["metadata"]["uid"]
-        pause = min(reads.pause * 2, EVENTS_MAX_SECONDS)
+        pause = EVENTS.longer(reads.pause)
         reads = replace(reads, due=now + reads.pause, pause=pause)
     memory = replace(memory, reads=reads, wait_reason=wait.reason)
     progress = ShownProgress(Phase.PENDING, wait.reason, wait.message, is_warning=wait.is_warning)
@@ -398,7 +412,7 @@ def _plan_waiting(
 
 def _read_soon(reads: _Reads, *, now: float) -> _Reads:
     """The reads become frequent again. One that is due earlier, because of an earlier change, is not postponed."""
-    return replace(reads, due=min(reads.due, now + EVENTS_FIRST_SECONDS), pause=EVENTS_FIRST_SECONDS)
+    return replace(reads, due=min(reads.due, now + EVENTS.first), pause=EVENTS.first)
 
 
 def _wanting(memory: Memory, signal: WantedSignal | None, *, now: float) -> Memory:
@@ -436,7 +450,7 @@ def _scheduled(
     signal, written_at, write_due = memory.signal, memory.written_at, NEVER
     if signal is not None and signal.due <= now:
         commands = (*commands, Command.SIGNAL)
-        pause = min(signal.pause * 2, SIGNAL_MAX_SECONDS)
+        pause = SIGNALS.longer(signal.pause)
         signal = replace(signal, due=now + signal.pause, pause=pause, times_sent=signal.times_sent + 1)
     if (progress := memory.progress) is not None:
         patience = START_SECONDS if progress.reason in USUAL_WAITS else SETTLE_SECONDS

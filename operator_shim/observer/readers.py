@@ -13,6 +13,7 @@ from control.informer import Key
 from control.launches.trimming import trim_events
 from control.survival import surviving
 from control.work_queue import WorkQueue
+from inferrun.backoff import Backoff
 from inferrun.kube.errors import KubeError
 from inferrun.kube.objects import Object
 
@@ -23,9 +24,8 @@ EVENT_READERS = 8
 LOG_READERS = 20
 TIMEOUT_SECONDS = 10.0
 
-LOG_SECONDS = 5.0
-MAX_LOG_SECONDS = 300.0
-"""Between two reads of a log; doubled after each failure."""
+LOGS = Backoff(5.0, 300.0)
+"""Between two reads of a log, after failures."""
 
 FEW = 3
 """Requests of a namespace up to which each object's Events are read on their own. The API server reads all Events of the
@@ -114,7 +114,7 @@ class _FollowedLog:
     pod_name: str
     container: str
     on_log: OnLog
-    interval: float = LOG_SECONDS
+    interval: float = LOGS.first
 
 
 class LogReader:
@@ -134,7 +134,7 @@ class LogReader:
         known = self._followed.get(key)
         if known is None or (known.pod_name, known.container) != (pod_name, container):
             self._followed[key] = _FollowedLog(pod_name, container, on_log)
-            self._queue.add_later(key, LOG_SECONDS)
+            self._queue.add_later(key, LOGS.first)
 
     def forget(self, key: Key) -> None:
         self._followed.pop(key, None)
@@ -156,7 +156,7 @@ class LogReader:
             logger.info("a log was not read", extra=fields)
         if self._followed.get(key) is not followed:
             return
-        followed.interval = LOG_SECONDS if log is not None else min(followed.interval * 2, MAX_LOG_SECONDS)
+        followed.interval = LOGS.first if log is not None else LOGS.longer(followed.interval)
         self._queue.add_later(key, followed.interval)
         if log:
             followed.on_log(key, log)

@@ -13,16 +13,34 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from inferrun.plugins import Fault, FaultKind
 
-FIRST_WAIT = 0.5
-"""Seconds before the first retry of a request whose usual duration is unknown."""
 
-_SHORTEST_FIRST_WAIT = 0.02
-_LONGEST_WAIT = 10.0
-_LONGEST_RETRY_AFTER = 600.0
+@dataclass(frozen=True, kw_only=True)
+class RetryTiming:
+    """Seconds."""
+
+    shortest: float = 0.02
+    """The least wait before the first retry, of requests that usually take less than half of it."""
+
+    first: float = 0.5
+    """The wait before the first retry of a request whose usual duration is unknown, and the most of others."""
+
+    longest: float = 10.0
+    """The longest wait before a retry; it is doubled up to this."""
+
+    longest_asked: float = 600.0
+    """The longest wait that a server may ask for."""
+
+    def __post_init__(self) -> None:
+        if not self.shortest < self.first < self.longest < self.longest_asked:
+            raise ValueError(f"needs shortest < first < longest < longest_asked, not {self}")
+
+
+WAITS = RetryTiming()
 
 T = TypeVar("T")
 
@@ -49,7 +67,7 @@ class Retries:
         if left <= 0:
             return None
         if failure.retry_after is not None:
-            return failure.retry_after + wait if failure.retry_after <= _LONGEST_RETRY_AFTER else None
+            return failure.retry_after + wait if failure.retry_after <= WAITS.longest_asked else None
         if self._retry == 1 and failure.kind is FaultKind.LOST:
             return 0.0
         return min(wait, left)
@@ -57,17 +75,17 @@ class Retries:
 
 def backoff(retry: int, *, first_wait: float, jitter: float) -> float:
     """Return the seconds to wait before a retry, numbered from 1: doubling, and reduced by up to half at random."""
-    return min(first_wait * 2.0 ** min(retry - 1, 16), _LONGEST_WAIT) * (0.5 + jitter / 2)
+    return min(first_wait * 2.0 ** min(retry - 1, 16), WAITS.longest) * (0.5 + jitter / 2)
 
 
 def first_wait_for(duration: float | None) -> float:
     """Return the first wait for requests that usually take `duration` seconds: twice as long, within limits."""
     if duration is None:
-        return FIRST_WAIT
-    return min(max(2 * duration, _SHORTEST_FIRST_WAIT), FIRST_WAIT)
+        return WAITS.first
+    return min(max(2 * duration, WAITS.shortest), WAITS.first)
 
 
-async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: float = FIRST_WAIT) -> T:
+async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float, first_wait: float = WAITS.first) -> T:
     """Call `attempt` until it does not raise a transient Fault, or raise the underlying error when the budget is spent."""
     retries = Retries(budget=budget)
     while True:
@@ -85,7 +103,7 @@ def with_blocking_retries(attempt: Callable[[], T], *, budget: float) -> T:
         try:
             return attempt()
         except Fault as failure:
-            wait = _wait_after(failure, retries, FIRST_WAIT)
+            wait = _wait_after(failure, retries, WAITS.first)
         time.sleep(wait)
 
 

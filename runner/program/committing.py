@@ -10,15 +10,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from inferrun.plugins import AbortableStore, CommittedRun, Counts, OutputStore
+from inferrun.stop_timing import STOP
 from runner.errors import CommitUnclear
 
 T = TypeVar("T")
-
-_COMMIT_GRACE = 3.0
-"""Seconds that a stopped process waits for a commit in progress. A container has at least 5 seconds before it is killed."""
-
-_LAST_CHECK_SECONDS = 1.0
-"""Seconds that a failed attempt waits for the store to say whether the run is committed."""
 
 
 async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
@@ -30,10 +25,10 @@ async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
     try:
         return await asyncio.shield(commit)
     except asyncio.CancelledError:
-        await _wait_for(commit, seconds=_COMMIT_GRACE)
+        await _wait_for(commit, seconds=STOP.commit)
         if not commit.done():
             commit.cancel()
-            await _wait_for(commit, seconds=_LAST_CHECK_SECONDS)
+            await _wait_for(commit, seconds=STOP.last_check)
         if not commit.done() or (commit.cancelled() and sink.delivery != "ExactlyOnce"):
             raise CommitUnclear from None  # a store of another kind cannot take a request back
         if not commit.cancelled():
@@ -44,7 +39,7 @@ async def finish(sink: OutputStore, counts: Counts) -> CommittedRun:
 async def find_commit(sink: OutputStore) -> CommittedRun | None:
     """Return the run's commit if another attempt made one in the meantime."""
     check = asyncio.create_task(ask_commit(sink))
-    await _wait_for(check, seconds=_LAST_CHECK_SECONDS)
+    await _wait_for(check, seconds=STOP.last_check)
     if not check.done():
         check.cancel()
         return None

@@ -6,8 +6,8 @@ from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import OutputFinding, OutputState
 from tests.workflow.cluster import COMMITTED, Cluster, Plan, fails, succeeds
 from tests.workflow.stage import Staged, is_cancelled, result_of
-from workflows.inference_run import VERIFY_SECONDS
 from workflows.messages import Verdict, VerdictKind
+from workflows.timing import VERIFICATION
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -112,7 +112,7 @@ async def test_a_verification_that_does_not_end_is_given_up(staged: Staged) -> N
     took = (cluster.now - min(cluster.verifying.values())).total_seconds()
     assert error.type == Reason.POD_LOST
     assert "it is unknown whether the output was stored" in error.message
-    assert VERIFY_SECONDS - 10 < took < VERIFY_SECONDS + 30
+    assert VERIFICATION.whole - 10 < took < VERIFICATION.whole + 30
 
 
 async def test_what_cannot_be_found_out_is_said_and_retried(staged: Staged) -> None:

@@ -12,7 +12,7 @@ from secrets import token_hex
 import pytest
 
 from activities.launch_job import JobLauncher
-from activities.stop_launch import PATIENT_STOPS, VANISHING_SECONDS
+from activities.stop_launch import PATIENT_STOPS
 from control.cluster.job_marks import end_job, mark_stopped
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
@@ -22,6 +22,7 @@ from tests.integration.control.pods import NOWHERE, Launched, launched, stopper_
 from tests.integration.control.proxy import Proxy
 from tests.integration.waiting import eventually
 from workflows.messages import LaunchStage, StopLaunchResult, VerdictKind
+from workflows.timing import ACTIVITIES
 
 NODES = Resource("v1", "nodes")
 
@@ -154,7 +155,7 @@ async def test_only_a_few_of_a_crowd_of_stops_wait_for_pods_that_vanish(launch: 
     async def has_waited() -> bool:
         started = time.monotonic()
         makes_the_workflow_look_again = (await launch.stop(stopper=stopper)).pods_vanishing > 0
-        assert not makes_the_workflow_look_again or time.monotonic() - started >= VANISHING_SECONDS
+        assert not makes_the_workflow_look_again or time.monotonic() - started >= ACTIVITIES.vanishing
         return makes_the_workflow_look_again
 
     waited = await asyncio.gather(*(has_waited() for _ in range(3 * PATIENT_STOPS)))

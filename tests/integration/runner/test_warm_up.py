@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from inferrun.backoff import Backoff
 from inferrun.contract import Model
 from inferrun.runner_report import WarmUp, latest_line
 from runner.network.http_client import Refused
@@ -49,7 +50,7 @@ def settings() -> Settings:
 
 async def warm_up(url: str, **model: str) -> None:
     async with asyncio.timeout(60):
-        await wait_until_ready(Model(model_url=url, **model), settings(), seen=Seen(), pause=0.01)
+        await wait_until_ready(Model(model_url=url, **model), settings(), seen=Seen(), pauses=Backoff(0.01, 5))
 
 
 async def test_a_model_that_is_ready_is_asked_several_times() -> None:
@@ -143,7 +144,7 @@ async def test_a_model_over_grpc_is_asked_whether_it_is_ready() -> None:
         world.server.failure = "busy"
         model = Model(model_url=f"grpc://{world.server.url}", model_name="sum", protocol_version="grpc-v2")
         seen = Seen()
-        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pause=0.01))
+        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
         await until(lambda: seen.last.endswith("the model is not ready"))
         assert not running.done()
         world.server.failure = ""
@@ -155,7 +156,7 @@ async def test_a_model_over_grpc_is_asked_whether_it_is_ready() -> None:
 async def test_a_grpc_server_that_is_down_is_waited_for_and_one_on_a_refused_address_is_not() -> None:
     model = Model(model_url="grpc://127.0.0.1:9", model_name="sum", protocol_version="grpc-v2")
     seen = Seen()
-    running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pause=0.01))
+    running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
     await until(lambda: "check that the server is running" in seen.last)
     running.cancel()
     with pytest.raises(Refused):
@@ -177,7 +178,7 @@ async def test_of_whatever_a_server_answers_little_is_read_and_one_line_is_shown
     seen = Seen()
     async with raw_server(b"HTTP/1.1 " + sent) as (url, requests):
         model = Model(model_url=url, model_name="iris", protocol_version="v2")
-        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pause=0.01))
+        running = asyncio.create_task(wait_until_ready(model, settings(), seen=seen, pauses=Backoff(0.01, 5)))
         await until(lambda: len(requests) >= 2 and bool(seen.last))
         assert not running.done()
         running.cancel()

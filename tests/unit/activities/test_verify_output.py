@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities.verify_output import ADMISSION_SECONDS, OutputVerifier
+from activities.verify_output import OutputVerifier
 from control.launches.compilation import compile_run
 from control.launches.launch_blocked import LaunchBlocked
 from control.trust.signatures import hash_of
@@ -20,6 +20,7 @@ from tests.unit.activities.api_servers import StoredObjects
 from tests.unit.launches import INSTALLATION
 from tests.unit.objects import config, run
 from workflows.messages import VerifyInput, VerifyResult
+from workflows.timing import VERIFICATION
 
 COMPILED = compile_run(run(), config(), defaults=Defaults(), runner_account="")
 
@@ -59,7 +60,7 @@ async def test_a_config_map_that_is_not_admitted_is_tried_again() -> None:
 
 
 async def test_a_config_map_that_is_not_admitted_for_minutes_leaves_the_output_unknown() -> None:
-    finding = (await verify(since_seconds=ADMISSION_SECONDS + 1)).finding
+    finding = (await verify(since_seconds=VERIFICATION.admission + 1)).finding
     assert finding is not None
     assert finding.state is OutputState.UNKNOWN
     assert "exceeded quota" in finding.message

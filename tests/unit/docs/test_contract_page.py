@@ -6,16 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from control.launches.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, TERMINATION_GRACE, job
+from control.launches.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, job
 from control.launches.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
 from inferrun.names import job_base_name
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
+from inferrun.stop_timing import STOP
 from runner import registry
 from tests.unit.docs.pages import CONTRACT, CUSTOM_IMAGE, ROOT, STORE, blocks
 from tests.unit.objects import snapshot
-from workflows.launch_following import DEADLINE_GRACE, STOP_GRACE
 
 TEXT = CONTRACT.read_text()
 CONTRACT_EXAMPLE, RESULT_EXAMPLE, PROGRESS_EXAMPLE = blocks(CONTRACT, "json")
@@ -69,7 +69,7 @@ def test_the_documented_paths_are_mounted() -> None:
 
 
 def test_the_documented_grace_periods_are_those_used() -> None:
-    assert (STOP_GRACE, TERMINATION_GRACE, DEADLINE_GRACE) == (10, 10, 5)
+    assert (STOP.grace, STOP.deadline_grace) == (10, 5)
     text = " ".join(TEXT.split())
     assert (
         "SIGTERM and has 10 seconds to exit if its run is deleted or cancelled, and 5 seconds at its deadline" in text

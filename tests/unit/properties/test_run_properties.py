@@ -22,7 +22,7 @@ from workflows.messages import (
     Verdict,
     VerdictKind,
 )
-from workflows.retry_policy import MAX_BACKOFF, StepKind, next_step
+from workflows.retry_policy import BACKOFF, StepKind, next_step
 from workflows.run_clock import is_expired
 from workflows.run_state import RunState
 
@@ -52,7 +52,7 @@ EVENTS = st.lists(
 def test_a_step_keeps_to_the_limits_of_the_run(verdict: Verdict, attempt: int, limit: int, left: float | None) -> None:
     step = next_step(verdict, attempt=attempt, backoff_limit=limit, seconds_left=left)
     assert (step.kind is StepKind.SUCCEED) == (verdict.kind is VerdictKind.SUCCEEDED)
-    assert 0 <= step.delay <= MAX_BACKOFF
+    assert 0 <= step.delay <= BACKOFF.longest
     if step.kind is not StepKind.LAUNCH:
         return
     assert step.counted == (verdict.kind not in UNCOUNTED)

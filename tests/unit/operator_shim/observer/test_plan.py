@@ -12,7 +12,7 @@ from inferrun.kube.objects import Object
 from inferrun.reasons import Phase, Reason
 from inferrun.runner_report import Pace, ProgressLine, RecordCounts, TokenUsage
 from operator_shim.observer.plan import (
-    EVENTS_FIRST_SECONDS,
+    EVENTS,
     Command,
     Memory,
     Plan,
@@ -74,9 +74,9 @@ def test_what_was_planned_is_not_planned_again_before_its_time(seen: View) -> No
 
 def test_changes_do_not_postpone_a_read_of_events() -> None:
     known = memory()
-    for now in (0.0, EVENTS_FIRST_SECONDS - 1, EVENTS_FIRST_SECONDS):
+    for now in (0.0, EVENTS.first - 1, EVENTS.first):
         planned = plan(view(live_pod(waiting("ContainerCreating"), version=int(now)), now=now), known)
-        assert (Command.READ_EVENTS in planned.commands) is (now >= EVENTS_FIRST_SECONDS)
+        assert (Command.READ_EVENTS in planned.commands) is (now >= EVENTS.first)
         known = remembered(planned)
     assert planned.subject == "pod-a"
 
