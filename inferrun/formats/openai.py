@@ -15,10 +15,11 @@ from typing import BinaryIO
 import orjson
 
 from inferrun.formats.json_spans import members_of
-from inferrun.formats.json_text import error_of, json_texts
+from inferrun.formats.json_text import error_of
 from inferrun.formats.jsonl.bad_lines import id_of
 from inferrun.formats.jsonl.line_ranges import plan_lines, read_lines
 from inferrun.formats.jsonl.results import JoinableLines, JsonlWriter
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import (
     ID_COLUMN,
     Batch,

@@ -15,8 +15,9 @@ from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.columns import values_of
 from inferrun.formats.exact_json import exact_value, is_rounded
 from inferrun.formats.json_columns import texts_in
-from inferrun.formats.json_text import array_of, copied_texts, error_of, text_of
+from inferrun.formats.json_text import array_of, error_of, text_of
 from inferrun.formats.record_errors import INVALID_PREDICTION, NOT_SENT
+from inferrun.formats.record_texts import copied_texts
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
 from inferrun.formats.typed_values import array_of_column, array_of_texts, has_floats
 from inferrun.plugins import (

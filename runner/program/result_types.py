@@ -13,7 +13,7 @@ import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in
 from inferrun.formats.exact_json import exact_value
-from inferrun.formats.json_text import copied_texts
+from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,

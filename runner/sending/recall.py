@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from inferrun.formats.json_text import prediction_texts
 from inferrun.formats.record_errors import selected
+from inferrun.formats.record_texts import prediction_texts
 from inferrun.plugins import Batch, EarlierResults, JsonRecords, Results
 
 CHUNKS_HELD: Final = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import Block, ColumnSelection, Limits, OpenOutput, RecordFormat, Records, Source
 from inferrun.plugins.http import HttpClient
 from runner.network.connections import open_connections

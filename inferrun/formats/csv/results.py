@@ -22,8 +22,9 @@ from inferrun.contract import RESULT_MEMBERS
 from inferrun.formats.bytes_in_json import base64_of
 from inferrun.formats.csv.cells import Cell, Quoted, marked_records
 from inferrun.formats.exact_json import exact_value
-from inferrun.formats.json_text import array_of, copied_members, error_of, error_text, json_texts, text_of, texts_of
+from inferrun.formats.json_text import array_of, error_of, error_text, text_of, texts_of
 from inferrun.formats.jsonl.results import error_line
+from inferrun.formats.record_texts import copied_members, json_texts
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,

@@ -9,10 +9,10 @@ from typing import Final
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in
-from inferrun.formats.json_text import copied_texts, json_texts
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines
 from inferrun.formats.record_errors import not_sent
 from inferrun.formats.record_forms import Form, form_of, other_kinds
+from inferrun.formats.record_texts import copied_texts, json_texts
 from inferrun.plugins import ID_COLUMN, Block, CustomId, JsonRecords, RecordError
 
 

@@ -13,12 +13,13 @@ from functools import partial
 import orjson
 
 from inferrun.formats.bytes_in_json import bytes_in
-from inferrun.formats.json_text import json_texts, numbers_in, texts_of
+from inferrun.formats.json_text import numbers_in, texts_of
 from inferrun.formats.jsonl.bad_lines import read_valid
 from inferrun.formats.jsonl.line_ranges import BadLine, Lines, plan_lines, read_lines
 from inferrun.formats.jsonl.objects import copied_of, objects_of
 from inferrun.formats.jsonl.results import SUFFIX, JsonlResults
 from inferrun.formats.record_forms import Form, form_of
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import (
     Block,
     Chunk,

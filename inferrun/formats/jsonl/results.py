@@ -8,7 +8,8 @@ from typing import BinaryIO, Final
 import orjson
 
 from inferrun.formats.exact_json import exact_value
-from inferrun.formats.json_text import copied_members, error_of, error_text, json_texts, text_of, texts_of
+from inferrun.formats.json_text import error_of, error_text, text_of, texts_of
+from inferrun.formats.record_texts import copied_members, json_texts
 from inferrun.plugins import Batch, CustomId, InputFile, RecordError, ResultCounts, Results, StoredResult
 
 SUFFIX: Final = ".jsonl"

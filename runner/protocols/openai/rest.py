@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from inferrun.formats.json_spans import has_constants
-from inferrun.formats.json_text import json_texts
 from inferrun.formats.record_errors import not_sent
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import (
     Batch,
     FaultKind,

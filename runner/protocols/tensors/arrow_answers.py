@@ -6,8 +6,8 @@ from typing import Final, cast
 
 import pyarrow
 
-from inferrun.formats.json_text import json_texts
 from inferrun.formats.record_errors import INVALID_PREDICTION
+from inferrun.formats.record_texts import json_texts
 from inferrun.formats.typed_values import array_of_column, array_of_texts
 from inferrun.plugins import ArrowRecords, Json, RecordError, Results
 from runner.protocols.tensors.answers import (

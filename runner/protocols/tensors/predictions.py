@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from inferrun.formats.json_text import json_texts, objects_of
+from inferrun.formats.json_text import objects_of
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import JsonRecords, Results
 from runner.protocols.tensors.answers import Output, joined_errors, json_results, without_ones
 from runner.protocols.tensors.datatypes import DATATYPES

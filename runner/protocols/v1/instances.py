@@ -5,8 +5,9 @@ from typing import cast
 
 import numpy
 
-from inferrun.formats.json_text import json_texts, nested, objects_of, texts_of
+from inferrun.formats.json_text import nested, objects_of, texts_of
 from inferrun.formats.record_errors import selected
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import ArrowRecords, InputTensor, Json, JsonRecords, Records
 from runner.protocols.tensors.columns import INFINITE, Tensor, columns_in, decoded, tensors_of
 from runner.protocols.tensors.datatypes import Faults, faults_at, texts_of_rows

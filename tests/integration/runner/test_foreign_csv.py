@@ -11,8 +11,8 @@ import pytest
 
 from inferrun.formats.csv.dialect import CsvDialect
 from inferrun.formats.csv.format import Csv
-from inferrun.formats.json_text import copied_texts
 from inferrun.formats.jsonl.format import Jsonl
+from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import Chunk, ColumnSelection, InputError, Limits, RecordFormat
 from runner.stores.file.local_files import MemoryFile
 from tests.foreign.software import HERE, files_of, readings_of

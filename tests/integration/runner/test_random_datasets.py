@@ -26,9 +26,9 @@ from inferrun.formats.arrow.format import ARROW
 from inferrun.formats.csv.dialect import CsvDialect
 from inferrun.formats.csv.format import Csv
 from inferrun.formats.dataset import ListedFile, find
-from inferrun.formats.json_text import copied_texts
 from inferrun.formats.orc import ORC
 from inferrun.formats.parquet.format import PARQUET
+from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import ArrowRecords, ColumnFormat, ColumnSelection, Limits
 from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file.local_files import LocalFile

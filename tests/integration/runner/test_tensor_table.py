@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from inferrun.contract import InputTensor, OutputTensor, Tensors
-from inferrun.formats.json_text import prediction_texts
+from inferrun.formats.record_texts import prediction_texts
 from inferrun.plugins import (
     ArrowRecords,
     Batch,

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import orjson
 import pyarrow
 
-from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import Batch, Block, Chunk, CustomId, JsonRecords, Limits, RecordError, RecordFormat, Results
 from runner.stores.file.local_files import MemoryFile
 

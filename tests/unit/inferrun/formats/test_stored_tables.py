@@ -10,8 +10,8 @@ from pyarrow import parquet
 
 from inferrun.formats.arrow.format import ARROW, Arrow
 from inferrun.formats.json_columns import texts_in
-from inferrun.formats.json_text import copied_texts
 from inferrun.formats.parquet.format import PARQUET, Parquet
+from inferrun.formats.record_texts import copied_texts
 from inferrun.formats.result_schema import ERROR_TYPE, JSON_TEXT, parse_type, result_schema
 from inferrun.formats.stored_tables import blocks_of_tables, table_rows
 from inferrun.plugins import ArrowRecords, Batch, Block, ColumnSelection, JsonRecords, Results

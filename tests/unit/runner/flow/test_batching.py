@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from inferrun.formats.json_text import copied_texts
+from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import Batch, Block, CustomId, JsonRecords, RecordError
 from runner.flow.batching import Batching
 from tests.unit.runner.batches import decoded, records

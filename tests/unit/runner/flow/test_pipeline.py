@@ -11,7 +11,7 @@ from typing import ClassVar
 import orjson
 import pytest
 
-from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import (
     Batch,
     Block,

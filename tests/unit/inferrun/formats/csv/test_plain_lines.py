@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferrun.formats.csv.format import CSV
-from inferrun.formats.json_text import json_texts
 from inferrun.formats.number_text import number_of
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import Block, Chunk, InputError, Limits
 from runner.stores.file.local_files import MemoryFile
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferrun.formats import file_kinds
-from inferrun.formats.json_text import json_texts
 from inferrun.formats.jsonl.format import JSONL
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import Chunk, Limits
 from runner.stores.file.local_files import MemoryFile
 

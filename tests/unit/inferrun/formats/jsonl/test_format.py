@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from inferrun.formats.json_text import copied_texts
 from inferrun.formats.jsonl.format import JSONL, Jsonl
+from inferrun.formats.record_texts import copied_texts
 from inferrun.plugins import Batch, Block, Chunk, ColumnSelection, Limits, RecordError, ResultCounts, Results
 from tests.unit.runner.batches import batch, decoded, file_of, results
 

@@ -8,8 +8,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from inferrun.formats.json_text import json_texts
 from inferrun.formats.parquet.format import PARQUET, Parquet
+from inferrun.formats.record_texts import json_texts
 from inferrun.formats.unify import SchemaRules, schema_of
 from inferrun.plugins import Block, Chunk, ColumnSelection, InputError, Limits, Piece
 from tests.unit.runner.batches import decoded, file_of

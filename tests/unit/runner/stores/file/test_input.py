@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from inferrun.formats.json_text import json_texts
+from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import AdoptingSource, InputError
 from runner.stores.file.input import open_input
 from tests.unit.runner.stores.contexts import context_of
