@@ -2,24 +2,29 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
+from temporalio import workflow
 from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest, UnpauseWorkflowExecutionRequest
 from temporalio.client import Client
+from temporalio.worker import Worker
 
 from campaigns.benchmarks.control_plane import ControlPlane, control_plane
 from inferrun import wellknown
+from inferrun.client.temporal_runs import TemporalRuns
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import RUNS
+from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.names import recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.submission import WORKFLOW_TYPE
+from inferrun.submission import WORKFLOW_TYPE, parse_submission
 from inferrun.temporal.executions import describe
+from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.timestamps import rfc3339, utc_now
 from operator_shim.run_watch import RunWatch
 from operator_shim.sweep import Sweep
@@ -190,3 +195,45 @@ async def test_a_paused_submission_of_a_schedule_is_seen_as_that(
     found = await schedules.submission(schedule, due)
     assert found.state is TimeSubmissionState.PAUSED
     assert unpause_text(workflow_id) in found.message
+
+
+@workflow.defn(name=WORKFLOW_TYPE, sandboxed=False)
+class Submission:
+    """Stands for the submission of a run that has ended."""
+
+    @workflow.run
+    async def run(self, given: Object) -> Object:
+        await workflow.sleep(3)
+        ref = {"namespace": given["namespace"], "name": "mine", "uid": "u"}
+        return {**ref, "phase": "Succeeded", "reason": "Succeeded", "message": "done"}
+
+
+async def test_a_program_that_waits_goes_on_waiting_while_its_submission_is_paused(
+    *, plane: ControlPlane, namespace: str
+) -> None:
+    client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
+    runs = TemporalRuns(client, task_queue=namespace)
+    submission = parse_submission({"namespace": namespace, "configRef": "iris"})
+    name = f"mine-{namespace}"
+    async with Worker(client, task_queue=namespace, workflows=[Submission]):
+        await runs.start(submission, name=name)
+        await pause(client, name)
+        seen: list[str] = []
+
+        async def follow() -> Phase | None:
+            phase = None
+            async with aclosing(runs.follow(namespace, name)) as found:
+                async for run in found:
+                    phase = run.status.phase
+                    seen.append(run.status.message or "")
+            return phase
+
+        following = asyncio.create_task(follow())
+        async with asyncio.timeout(60):
+            while not any("its workflow is paused in Temporal" in text for text in seen):  # noqa: ASYNC110 -- as above
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(5)  # longer than the workflow would take
+            assert not following.done()
+            await runs.cancel(namespace, name)
+            await unpause(client, name)
+            assert await following is Phase.FAILED
