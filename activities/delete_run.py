@@ -43,7 +43,7 @@ TOLERANCE = timedelta(seconds=5)
 
 
 READER_SECONDS = 60
-"""Between two looks at a run that another one waits for."""
+"""The seconds between two looks at a run that another one waits for."""
 
 Postpone = Callable[[RunRef, int], Awaitable[None]]
 """Has a run pruned after so many seconds; may raise RPCError."""

@@ -160,9 +160,8 @@ def _is_running(pod: Object) -> bool:
 
 
 def _seconds_left(request: StopLaunchInput, report: LaunchReport, *, now: datetime) -> float | None:
-    """For how long the launch is left alone because a condition of the request does not hold; None if it is stopped. It is 0 if
-    something else than time decides.
-    """
+    """The seconds for which the launch is left alone because a condition of the request does not
+    hold; None if it is stopped. It is 0 if something else than time decides."""
     if request.only_waiting and report.stage is LaunchStage.RUNNING:
         return 0.0
     if request.only_after_seconds is None:

@@ -30,7 +30,7 @@ from inferrun.timestamps import rfc3339
 from workflows.messages import RUN_WORKFLOW, SubmissionState, SubmissionStatus, SubmitInput
 
 PAUSE_SECONDS = 1.0
-"""Between two requests. The first one after a pause does not wait."""
+"""The seconds between two requests. The first one after a pause does not wait."""
 
 IDS_LIMIT = 100
 """Workflow ids in a request; each has at most 1,000 characters."""
@@ -47,7 +47,7 @@ END_MARGIN: Final = timedelta(minutes=1)
 """A submission hears of the end of its run before the run's workflow closes."""
 
 Executions = Mapping[str, list[Execution]]
-"""By workflow id, the latest first."""
+"""The executions of each workflow id, the latest first."""
 
 
 @contextmanager

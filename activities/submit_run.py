@@ -41,7 +41,7 @@ REPLACEMENT_DELAY = timedelta(seconds=2)
 """Until a run that replaces others is tried again. They take up to their Pods' grace period to end."""
 
 EARLY = timedelta(seconds=10)
-"""By how much the clocks of Temporal's processes may differ. That of the worker is not asked."""
+"""The time by which the clocks of Temporal's processes may differ. That of the worker is not asked."""
 
 
 class RunSubmitter:

@@ -29,16 +29,16 @@ class DeliveryTiming:
     """Seconds."""
 
     every: float = 1.0
-    """Between two deliveries of spans for which nothing waits."""
+    """The time between two deliveries of spans for which nothing waits."""
 
     request: float = 2.0
-    """For each connection and each response."""
+    """The limit of each connection and each response."""
 
     limit: float = 3.0
-    """For which a delivery is waited for, whatever the collector and the name service do."""
+    """The time for which a delivery is waited for, whatever the collector and the name service do."""
 
     pause: float = 10.0
-    """Between two tries to deliver the same spans. Nothing waits for a delivery meanwhile."""
+    """The time between two tries to deliver the same spans. Nothing waits for a delivery meanwhile."""
 
     def __post_init__(self) -> None:
         if not self.request < self.limit < self.pause:

@@ -48,7 +48,7 @@ RECURSION_LIMIT = 30_000
 whole list unreadable."""
 
 RETRY_SECONDS = 3.0
-"""Between two attempts to connect to the servers."""
+"""The seconds between two attempts to connect to the servers."""
 
 P = TypeVar("P", bound=Program)
 

@@ -39,7 +39,8 @@ class TemporalTiming:
     """The limit for schedules: the server answers from a workflow of its own, which takes seconds on a busy server."""
 
     interval: float = 5.0
-    """Between two requests that find out whether the server answers; with their limit, a replacement is noticed within 10 s."""
+    """The time between two requests that find out whether the server answers; with their limit, a
+    replacement is noticed within 10 s."""
 
     tolerated: float = 30.0
     """How long a process stays ready without an answer: a server that restarts is no reason for an alarm."""

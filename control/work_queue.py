@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 K = TypeVar("K")
 
 BACKOFF = Backoff(0.2, 30.0)
-"""Until a key whose reconcile failed is tried again."""
+"""The pauses until a key whose reconcile failed is tried again."""
 
 FRESH_IN_A_ROW = 8
 """Fresh keys after which one from the background has its turn: where objects keep changing, there is always a fresh key, and a

@@ -31,7 +31,7 @@ class ServiceRef(_Part):
     name: str
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """The name of the part in messages."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
 

@@ -24,7 +24,8 @@ NAMES: Final = {"interval.start", "interval.end", "run.name", "run.namespace"}
 PARAMETER_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.-]{0,62}"
 
 DIRECTIVES: Final = "YymdHMSjuGVz"
-"""Of strftime: those with digits alone, which are the same in every locale, and the offset from UTC."""
+"""The directives of strftime: those with digits alone, which are the same in every locale, and the
+offset from UTC."""
 
 RFC3339: Final = "%Y-%m-%dT%H:%M:%SZ"
 """The format of a time without one of its own, in UTC."""

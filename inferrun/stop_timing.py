@@ -9,7 +9,7 @@ class StopTiming:
     """Seconds."""
 
     grace: int = 10
-    """Between SIGTERM and SIGKILL, for a run that is cancelled, suspended or deleted."""
+    """The time between SIGTERM and SIGKILL, for a run that is cancelled, suspended or deleted."""
 
     deadline_grace: int = 5
     """The grace past a run's deadline: less than a run gets that was cancelled, and more than the
@@ -23,7 +23,7 @@ class StopTiming:
     """
 
     margin: int = 15
-    """After the grace, within which the kubelet reports that stopped Pods are gone."""
+    """The time after the grace, within which the kubelet reports that stopped Pods are gone."""
 
     forced: int = 10
     """How long to wait for Pods after their deletion was forced. Then they count as fenced off: a

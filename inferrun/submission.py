@@ -79,7 +79,7 @@ def _threshold(value: int | str | None) -> int | str | None:
 
 
 def _number(value: object) -> object:
-    """As in the schema of the CRD: no text or boolean is an integer."""
+    """A number as in the schema of the CRD: no text or boolean is an integer."""
     if isinstance(value, str | bool):
         raise ValueError("must be an integer")  # noqa: TRY004 -- pydantic reports a ValueError with its field
     return value

@@ -19,7 +19,8 @@ def parse(text: str) -> datetime:
 
 
 def parse_foreign(text: object) -> datetime | None:
-    """The same for a time that users can set, such as that of an Event; None for one that is not a time of this calendar.
+    """The time in a text that users can set, such as that of an Event; None for one that is not a
+    time of this calendar.
 
     Kubernetes stores the year 0, and 10000 after a conversion to UTC.
     """

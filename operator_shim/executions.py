@@ -81,9 +81,11 @@ class Executions:
             name="starts",
         )
         self._active: defaultdict[str, set[str]] = defaultdict(set)
-        """By namespace, the UIDs of the runs that were started and have not ended, as far as it was seen."""
+        """The UIDs, by namespace, of the runs that were started and have not ended, as far as it
+        was seen."""
         self._waiting: defaultdict[str, dict[Key, None]] = defaultdict(dict)
-        """By namespace, the runs that wait until fewer are active, in the order in which they began to."""
+        """The runs of each namespace that wait until fewer are active, in the order in which they
+        began to."""
         self._changes: dict[Key, asyncio.Event] = {}
         """Set at each change of a run that is being launched."""
         self._ensured: set[str] = set()

@@ -30,7 +30,7 @@ from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.text import one_line
 
 DISCOVERY_SECONDS: Final = 20.0
-"""Between two questions about the kinds that are served, while runs wait."""
+"""The seconds between two questions about the kinds that are served, while runs wait."""
 
 SETTLING_MARGIN: Final = 2.0
 """Seconds that are added to the time at which an object is looked at again: the API server's is known to a second."""

@@ -46,7 +46,8 @@ PAIRS_LIMIT: Final = 200
 """Pairs of namespace and config with series of their own; a pair has 30 to 100 series (measured)."""
 
 CONFIGS_LIMIT: Final = 20
-"""Of a namespace, so that one whose programs create a config for each run does not use up the pairs of all others."""
+"""The configs of a namespace, so that one whose programs create a config for each run does not use
+up the pairs of all others."""
 
 OTHER: Final = "(other)"
 NONE: Final = "(none)"

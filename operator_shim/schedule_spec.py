@@ -38,8 +38,9 @@ YEARS_AHEAD: Final = 20
 """For the times that the status shows. The description is written anew long before."""
 
 ONCE_SECONDS: Final = 20 * 366 * 24 * 3600
-"""Of an interval that stands for one time. Less than the time since 1970, so that its offset is never in the future: the server,
-whose division rounds towards zero, would skip the first occurrence (measured)."""
+"""The length of an interval that stands for one time: less than the time since 1970, so that its
+offset is never in the future; the server, whose division rounds towards zero, would skip the first
+occurrence (measured)."""
 _HOUR: Final = timedelta(hours=1)
 
 

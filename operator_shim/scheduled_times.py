@@ -32,7 +32,8 @@ from operator_shim.schedule_status import scheduled_time
 from operator_shim.temporal_schedules import TimeSubmission, TimeSubmissionState
 
 PATIENCE: Final = timedelta(seconds=15)
-"""For which Temporal may take to fire. A time that it fires later than that, and after it was started here, has one run, too."""
+"""The time that Temporal may take to fire. A time that it fires later than that, and after it was
+started here, has one run, too."""
 
 OUTCOMES: Final = {
     Reason.SKIPPED: TimeOutcome.SKIPPED,
@@ -52,7 +53,7 @@ class Settled:
     message: str = ""
 
     def recent(self, time: datetime) -> RecentTime:
-        """As the status shows it."""
+        """The time as the status shows it."""
         return RecentTime(time=time, outcome=self.outcome, message=self.message[:256] or None)
 
 

@@ -56,7 +56,7 @@ class OpenWorkflow:
     """Whether this installation executes it."""
 
     pause: str = ""
-    """That it is paused, and by whom; empty if it is not."""
+    """The pause, and who paused it; empty if it is not paused."""
 
 
 class RunWorkflows:

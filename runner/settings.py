@@ -71,7 +71,7 @@ class Settings(BaseModel):
     """Seconds from the start of the process until the run's deadline; 0 or less: the deadline has passed. Absent: no limit."""
 
     warm_up_seconds: float = Field(default=0.0, ge=0)
-    """Of the init container: seconds for which it waits until the model answers. 0: no limit."""
+    """Seconds for which the init container waits until the model answers. 0: no limit."""
 
     progress_seconds: float = Field(default=2.0, ge=0)
     """Minimum seconds between two progress lines. 2: the worker reads the log every 5 seconds at most."""

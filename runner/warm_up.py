@@ -27,7 +27,7 @@ from runner.settings import Settings
 
 IN_A_ROW: Final = 3
 PAUSES: Final = Backoff(1.0, 5.0)
-"""Between two probes: the first one between those that succeed."""
+"""The pauses between two probes: the first one between those that succeed."""
 
 REPEATED_SECONDS: Final = 30.0
 """What is seen is logged when it changes, and after this time."""

@@ -44,7 +44,8 @@ class ProgressReads(Interceptor):
         return None
 
     def read_now(self, run: RunRef) -> Progress | None:
-        """As described in `workflows.run_controls`; called in the thread of a workflow."""
+        """The progress as described in `workflows.run_controls`; called in the thread of a
+        workflow."""
         info = workflow.info()
         if info.workflow_type == RUN_WORKFLOW and (
             refusal := refusal_of_run(run, Caller(info.workflow_type, info.workflow_id))

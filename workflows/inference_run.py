@@ -343,5 +343,5 @@ class RunWorkflow(RunControls):
 
     @property
     def _now(self) -> datetime:
-        """By the clock of the API server, as are the times that it is compared with."""
+        """The time by the clock of the API server, as are the times that it is compared with."""
         return self._state.cluster_time(workflow.now())

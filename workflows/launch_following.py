@@ -298,7 +298,7 @@ class LaunchFollowing:
 
     @property
     def _now(self) -> datetime:
-        """By the clock of the API server, as are the times that it is compared with."""
+        """The time by the clock of the API server, as are the times that it is compared with."""
         return self._state.cluster_time(workflow.now())
 
 

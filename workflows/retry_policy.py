@@ -9,7 +9,7 @@ from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired
 
 BACKOFF = Backoff(10, 360)
-"""Between two attempts, as in the Kubernetes Job controller."""
+"""The pauses between two attempts, as in the Kubernetes Job controller."""
 
 RELAUNCH_DELAY = 5
 """Seconds before a launch that does not count as an attempt."""

@@ -27,7 +27,8 @@ ApplicationError if it cannot be read now.
 """
 
 _ABANDON: Final = workflow.HandlerUnfinishedPolicy.ABANDON
-"""Of a workflow that fails, because no run is created for example. Before any other end, the answers are waited for."""
+"""The policy of a workflow that fails, because no run is created for example. Before any other end,
+the answers are waited for."""
 
 ReadProgress = Callable[[RunRef], Progress | None]
 
@@ -45,7 +46,7 @@ class RunControls:
 
     @workflow.query(name=PROGRESS_QUERY, description="How far the run has got")
     def progress(self) -> Progress:
-        """As the run's status says it now."""
+        """The progress as the run's status says it now."""
         run = self._controlled_run
         if run is None:
             return Progress(message="the InferenceRun is being created")

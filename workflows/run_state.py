@@ -55,7 +55,7 @@ class RunState:
         """The time from which pendingTimeoutSeconds counts; None: as the launch says."""
         self._edited: SpecChanged | None = None
         self._clock_ahead = timedelta()
-        """By how much Temporal's clock is ahead of the API server's."""
+        """The time by which Temporal's clock is ahead of the API server's."""
 
     def set_clock(self, cluster_time: datetime | None, *, asked: datetime, now: datetime) -> None:
         """Take note of what the API server's clock said (None: unknown) at a moment between `asked` and `now` by Temporal's. These

@@ -17,7 +17,7 @@ STARTED_SIGNAL: Final = "started"
 ENDED_SIGNAL: Final = "ended"
 
 MAX_ENDS_LENGTH: Final = 128 * 1024
-"""Of `Ended.ends`: a signal with more is dropped."""
+"""The length of `Ended.ends`: a signal with more is dropped."""
 
 
 class Started(BaseModel):

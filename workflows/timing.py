@@ -11,7 +11,7 @@ class RecheckTiming:
     """Seconds after which a workflow looks for what a signal normally tells it first."""
 
     cancelled: int = 10
-    """After a cancellation was requested: a run usually ends within its grace period."""
+    """The interval after a cancellation was requested: a run usually ends within its grace period."""
 
     soon: int = 15
     """The first look for what the shim does not watch, and at the runs of a back-fill that cannot
@@ -52,7 +52,7 @@ class VerifyTiming:
     lost node."""
 
     admission: int = 300
-    """For how long a Job is created again that a quota or a webhook does not admit."""
+    """The time for which a Job is created again that a quota or a webhook does not admit."""
 
     whole: int = 330
     """The limit of the verification: that of its Job, and time to hear of its end."""

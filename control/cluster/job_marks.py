@@ -150,13 +150,14 @@ def _is_dealt_with(job: Object, *, launch: int) -> bool:
 
 
 def _launch_of(job: Object) -> int:
-    """By its label; 0 without a valid one."""
+    """The launch of a Job, by its label; 0 without a valid one."""
     number = str((job["metadata"].get("labels") or {}).get(wellknown.LABEL_LAUNCH) or "")
     return int(number) if number.isdecimal() else 0
 
 
 async def make_room_for_pod(api: KubeClient, run: RunRef, job: Object, *, installation: str) -> None:
-    """The same for a Job that has no Pod: its rejection is known from the Job's Events only."""
+    """Make room for the Pod of a Job that has none: its rejection is known from the Job's Events
+    only."""
     events = await list_events(api, run.namespace, job)
     rejection = diagnose_missing_pod(job, events).message
     await make_room(api, run, rejection, launch=_launch_of(job), installation=installation)

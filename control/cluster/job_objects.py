@@ -14,7 +14,7 @@ MAX_EVENTS = "500"
 """The oldest are listed first. The kubelet creates up to forty on a Pod before the first expires, others as many."""
 
 EVENTS_BYTES = 1024 * 1024
-"""Of the Events that are read. Fifty have 50 KiB, but users may write others."""
+"""The size of the Events that are read. Fifty have 50 KiB, but users may write others."""
 
 LOG_LINES = 20
 LOG_BYTES = 64 * 1024

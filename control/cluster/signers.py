@@ -28,11 +28,11 @@ MAX_SIGNERS = 500
 """Processes whose keys are kept, the latest ones. A signature matters until the status of its run says what it was started with."""
 
 RECORD_SECONDS = 2.0
-"""Between two tries of a process that starts to record its key."""
+"""The seconds between two tries of a process that starts to record its key."""
 
 
 class Signatures:
-    """Of one worker process; `installation` is the id of the one that it belongs to."""
+    """The signatures of one worker process; `installation` is the id of the one that it belongs to."""
 
     def __init__(self, api: KubeClient, *, installation: Installation) -> None:
         self._api = api

@@ -108,7 +108,8 @@ def compile_run(
 
 
 def compile_with_model(compiled: CompiledRun, address: ModelAddress) -> CompiledRun:
-    """The same with the model at this address; `compiled` itself, if that changes nothing. Raises LaunchBlocked for its size."""
+    """The compiled run with the model at this address; `compiled` itself, if that changes nothing.
+    Raises LaunchBlocked for its size."""
     if compiled.snapshot.service is None:
         return compiled
     contract = Contract.model_validate_json(compiled.contract_json)
@@ -166,7 +167,7 @@ def _model_at(address: ModelAddress, model: Model, *, service: WantedService) ->
 
 
 def _checked(compiled: CompiledRun) -> CompiledRun:
-    """The same, unless it is too large."""
+    """The compiled run, unless it is too large. Raises LaunchBlocked."""
     contract_size, snapshot_size = len(compiled.contract_json.encode()), len(compiled.snapshot_json.encode())
     if snapshot_size > MAX_SNAPSHOT_BYTES:
         text = (

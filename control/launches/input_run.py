@@ -138,7 +138,7 @@ def seen_of(reference: InputReference, found: InferenceRun | None) -> InputRunSt
 
 
 def seen_in(found: InputRun | None) -> InputRunStatus | None:
-    """The same for a run that is part of the contract."""
+    """What is seen in a contract of the run that it names as its input."""
     return InputRunStatus(name=found.name, uid=found.run_id, phase=Phase.SUCCEEDED) if found is not None else None
 
 

@@ -23,9 +23,8 @@ from inferrun.timestamps import parse, rfc3339
 from workflows.messages import LaunchReport, LaunchStage, Verdict, VerdictKind
 
 OVERLAP = timedelta(seconds=2)
-"""By how much two Pods must have run at the same time to count as taking turns. Times are in whole seconds, and a break that was
-counted must not be forgotten: its time would count twice.
-"""
+"""The time for which two Pods must have run at the same time to count as taking turns. Times are in
+whole seconds, and a break that was counted must not be forgotten: its time would count twice."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +249,7 @@ class _Life:
 
     @classmethod
     def of(cls, pod: Object) -> Self | None:
-        """Of a container whose times are known."""
+        """The span of a container whose times are known."""
         reported, end = pod_state.started_at(pod), pod_state.container_end(pod)
         if reported is None:
             return None

@@ -29,8 +29,8 @@ ENDPOINTS_PATH = "/etc/inferrun/endpoints"
 DATA_PATH = "/data"
 MODEL_CA_VOLUME = "model-ca"
 MODEL_CA_KEYS = ("ca.crt", "tls.crt")
-"""Of a model's own certificate, which is its own authority: KServe before 0.18 wrote no ca.crt. Keys that are missing are not
-mounted, the private one never."""
+"""The keys of a model's own certificate, which is its own authority: KServe before 0.18 wrote no
+ca.crt. Keys that are missing are not mounted, the private one never."""
 
 CA_BUNDLE_VOLUME = "ca-bundle"
 CA_BUNDLE_PATH = "/etc/inferrun/ca-bundle"
@@ -53,7 +53,7 @@ MAX_FAILURES = 2**31 - 1
 """The `backoffLimit` of a Job whose failures are counted per shard."""
 
 AZURE_IDENTITY_LABEL = "azure.workload.identity/use"
-"""Of Pods to which Azure's webhook adds the token of their service account for Azure."""
+"""The label of Pods to which Azure's webhook adds the token of their service account for Azure."""
 
 HELD = {"kueue.x-k8s.io/prebuilt-workload-name": "inferrun-not-started"}
 """A label of a Job that has not been started. Kueue waits for the Workload of that name, which does not exist, so it does not
@@ -353,7 +353,7 @@ def _environment(compiled: CompiledRun, *, launch: int, attempt: int, seconds_le
 
 
 def _addresses(snapshot: Snapshot) -> dict[str, str]:
-    """With which addresses our programs may speak, and whom they trust; without empty lists."""
+    """The addresses with which our programs may speak, and whom they trust; without empty lists."""
     lists = {
         "INFERRUN_ALLOWED_ADDRESSES": snapshot.allowed_addresses,
         "INFERRUN_REFUSED_ADDRESSES": snapshot.refused_addresses,

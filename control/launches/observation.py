@@ -131,7 +131,7 @@ class Observation:
     started_at: str = ""
     wait: Wait | None = None
     unreachable: str = ""
-    """That the node of the Pod does not respond, if that is so."""
+    """The text that says that the node of the Pod does not respond; empty if it does."""
     lost_in: float | None = None
     """Seconds after which the node counts as lost, unless it responds again."""
 

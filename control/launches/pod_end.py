@@ -43,10 +43,10 @@ class PodEnd:
     job_uid: str
     phase: str = ""
     reason: str = ""
-    """Of the Pod: `DeadlineExceeded` if it reached its own time limit."""
+    """The reason of the Pod: `DeadlineExceeded` if it reached its own time limit."""
     exit_code: int | None = None
     exit_reason: str = ""
-    """Of the container: `OOMKilled`, for instance."""
+    """The reason of the container: `OOMKilled`, for instance."""
     started_at: str | None = None
     finished_at: str | None = None
     is_disrupted: bool = False

@@ -13,7 +13,7 @@ from inferrun.kube.objects import Object
 from inferrun.timestamps import parse_foreign, rfc3339
 
 TOLERANCE = timedelta(seconds=1)
-"""Of two times that were written in whole seconds."""
+"""The difference of two times that were written in whole seconds."""
 
 MAX_GRACE = 366 * 86_400
 """Seconds of a grace period that are believed: whoever deletes a Pod chooses it."""
@@ -211,7 +211,8 @@ def unreachable_since(pod: Object) -> str | None:
 
 
 def silent_since(pod: Object) -> str | None:
-    """As `unreachable_since`; also if a Pod should have ended at that time, because its grace period was over, and did not."""
+    """The time since when the node has not responded; also if a Pod should have ended at that time,
+    because its grace period was over, and did not."""
     since = unreachable_since(pod)
     if since is not None or is_terminal(pod) or not node_of(pod) or container_end(pod) is not None:
         return since

@@ -25,7 +25,7 @@ from inferrun.text import public_url
 from workflows.messages import Frozen
 
 MAX_BYTES: Final = 2048
-"""Of all annotations that are passed on, keys included: they are part of the snapshot."""
+"""The size of all annotations that are passed on, keys included: they are part of the snapshot."""
 
 _OWN: Final = (f"{wellknown.DOMAIN}/*", "krateo.io/*", "*.krateo.io/*")
 

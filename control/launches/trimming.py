@@ -49,7 +49,8 @@ _POD_CONDITIONS = ("PodScheduled", "DisruptionTarget")
 _EVENT_REASONS = ("FailedCreate", "FailedMount", "Failed", "Pulling", "Pulled", "FailedToRetrieveImagePullSecret")
 _EVENT_FIELDS = ("reason", "type", "firstTimestamp", "lastTimestamp", "eventTime", "count")
 _FINALIZERS = 16
-"""Of a Pod: only whether there are any besides that of its Job matters."""
+"""The finalizers of a Pod that are kept: only whether there are any besides that of its Job
+matters."""
 
 IS_FULL = "isFull"
 """In a trimmed quota."""

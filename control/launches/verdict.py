@@ -22,7 +22,7 @@ from workflows.messages import Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
 
 MAX_DIGITS = 12
-"""Of a number of seconds. Users can edit the annotation."""
+"""The digits of a number of seconds. Users can edit the annotation."""
 
 
 @dataclass(frozen=True)

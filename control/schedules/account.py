@@ -88,7 +88,8 @@ def missed_because(
 
 
 def late_seconds(schedule: InferenceRun) -> int:
-    """For how many seconds after a nominal time its run may be created: the starting deadline counts after the jitter."""
+    """The seconds after a nominal time within which its run may be created: the starting deadline counts after
+    the jitter."""
     deadline = schedule.spec.starting_deadline_seconds
     return (STARTING_DEADLINE_SECONDS if deadline is None else deadline) + (schedule.spec.jitter_seconds or 0)
 

@@ -27,8 +27,9 @@ from inferrun.run_ref import RunRef
 from inferrun.timestamps import rfc3339
 
 KEPT = timedelta(seconds=30)
-"""For how long a finished run is kept after its outcome was written, whatever the history limits: its own workflow closes, and the
-submission reads how it ended, which takes more than 10 seconds if a worker is killed meanwhile."""
+"""The time for which a finished run is kept after its outcome was written, whatever the history
+limits: its own workflow closes, and the submission reads how it ended, which takes more than 10
+seconds if a worker is killed meanwhile."""
 
 
 def scheduled_run(

@@ -202,7 +202,8 @@ QUESTIONS: Final[tuple[tuple[str, str, str, str, Callable[[str], object]], ...]]
         lambda text: "" if text in ("", "none") else _name(text),
     ),
 )
-"""Of each question: its option, the question, what is allowed, the default, and what parses the answer."""
+"""Each question: its option, the question, what is allowed, the default, and what parses the
+answer."""
 
 
 def init(

@@ -19,7 +19,7 @@ from inferrun.text import printable
 from inferrun.timestamps import utc_now
 
 SECOND_PRESS_SECONDS: Final = 2.0
-"""For so long after Ctrl-C another one cancels the run."""
+"""The seconds after Ctrl-C within which another one cancels the run."""
 
 
 async def wait(

@@ -61,7 +61,8 @@ Door = Literal["kubernetes", "temporal"]
 
 PAGE: Final = 500
 NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""As Kubernetes uses for generated names: no vowels, so that they form no words, and no characters that look alike."""
+"""The letters of names that Kubernetes generates: no vowels, so that they form no words, and no
+characters that look alike."""
 
 
 class RunOptions(TypedDict, total=False):

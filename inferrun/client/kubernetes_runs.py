@@ -23,7 +23,8 @@ from inferrun.submission import Submission
 from inferrun.suggestions import did_you_mean
 
 OUTAGE_SECONDS: Final = 120.0
-"""For so long a run is followed although the API server does not respond; it may be restarting."""
+"""The seconds for which a run is followed although the API server does not respond; it may be
+restarting."""
 
 AGAIN_SECONDS: Final = 1.0
 

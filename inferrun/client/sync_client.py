@@ -29,7 +29,7 @@ def _blocking(
 def _iterating(
     method: Callable[Concatenate[AsyncClient, Arguments], AsyncGenerator[Value, None]],
 ) -> Callable[Concatenate["Client", Arguments], Iterator[Value]]:
-    """The same for a method that yields values."""
+    """The method of `Client` that iterates over what a method of `AsyncClient` yields."""
 
     @wraps(method)
     def iterate(client: "Client", /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Iterator[Value]:

@@ -19,7 +19,8 @@ SETTINGS: Final = {
     "bytea_output": "hex",
     "extra_float_digits": "1",
 }
-"""Of a transaction whose rows are digested: with others the texts of values would differ."""
+"""The settings of a transaction whose rows are digested: with others the texts of values would
+differ."""
 
 _NULL: Final = b"\\N"
 _RAW: Final = {b"\\b": b"\b", b"\\f": b"\f", b"\\n": b"\n", b"\\r": b"\r", b"\\t": b"\t", b"\\v": b"\v"}

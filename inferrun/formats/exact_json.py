@@ -19,7 +19,7 @@ _LONG: Final = (b"0" * 16, b"0e000", b"0e-000")
 
 _SMALLEST, _LIMIT = -(1 << 63), 1 << 64
 _DIGITS: Final = 20
-"""Of the longest integer that orjson reads."""
+"""The digits of the longest integer that orjson reads."""
 
 
 def exact_value(text: bytes) -> Any:  # Any: JSON with texts of numbers

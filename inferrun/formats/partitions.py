@@ -15,7 +15,7 @@ class PartitionValue:
     """The value of such a column."""
 
     text: str | None
-    """As in the path; None for a missing value."""
+    """The value's text in the path; None for a missing value."""
 
     kind: str
     """The name of its type, as `parse_type` knows it."""

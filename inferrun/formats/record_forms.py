@@ -16,7 +16,8 @@ class Form:
     """What a record is made of. The records of a request must have values of the same kind."""
 
     kind: str
-    """Of each value: `number`, which may be missing, `string` (or bytes as an object with their base64), `boolean`, `object`."""
+    """The kind of each value: `number`, which may be missing, `string` (or bytes as an object with
+    their base64), `boolean`, `object`."""
 
     dimensions: tuple[int, ...] = ()
 

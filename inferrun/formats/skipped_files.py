@@ -30,7 +30,7 @@ _TEXTS: Final = {
 _NAMES_LISTED: Final = 20
 _NAMES_SHOWN: Final = 3
 _CHARACTERS: Final = 60
-"""Of a name; the termination message has a limit."""
+"""The characters of a name; the termination message has a limit."""
 
 
 def why_skipped(name: str, *, suffixes: Sequence[str]) -> str:

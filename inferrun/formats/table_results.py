@@ -173,7 +173,7 @@ class _Piece:
         self._place = place
         self.indexes = [index for batch, _ in held for index in range(batch.first, batch.first + len(batch))]
         self.failures: dict[int, RecordError] = {}
-        """By the position of the row."""
+        """The error of each row that has one, by its position."""
 
         self._members: list[dict[str, Json]] | None = None
         start = 0

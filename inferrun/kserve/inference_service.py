@@ -62,7 +62,7 @@ _SPEAKS: Final = ("v2", "openai", "v1", GRPC)
 _CLUSTER_RUNTIMES: Final = "clusterservingruntimes"
 _SERVER_TYPE: Final = "serving.kserve.io/server-type"
 _SERVER_TYPES: Final = {"kserve-torchserve": "torchserve", "kserve-vllmserver": "vllmserver"}
-"""By the name of a runtime without the annotation, as in KServe before 0.17."""
+"""The types of servers, by the name of a runtime without the annotation, as in KServe before 0.17."""
 
 _FIX: Final = "fix the InferenceService, and when it is ready, delete and recreate the run"
 

@@ -40,13 +40,14 @@ MAX_PAGE_BYTES = 16 * 1024 * 1024
 MAX_ITEMS_BYTES = 16 * 1024 * 1024
 """Bytes of a list that is read as a whole. Anybody who may create objects can give them the labels that it selects."""
 MAX_FREE_FORM_PAGE_BYTES = 4 * 1024 * 1024
-"""The same for objects with free-form fields, which take many times as much memory when they are parsed. More than etcd stores
-in one object, so a page of one item always fits."""
+"""Maximum size of a page of objects with free-form fields, which take many times as much memory
+when they are parsed. More than etcd stores in one object, so a page of one item always fits."""
 MAX_RETRY_AFTER = 32
 """Seconds for which a request waits in total because the server asks for it: as long as API Priority and Fairness ever does. Its
 requests for more time grow while it rejects; clients that come back sooner prolong the overload."""
 CLOCK_STEP_SECONDS = 2.0
-"""By more than this, an answer is not late, but the server's clock was set back. Answers give whole seconds."""
+"""The seconds from which an answer that seems late shows that the server's clock was set back: answers
+give whole seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -506,7 +506,7 @@ OpenOutput: TypeAlias = Callable[[StorageObject, StoreContext], AbstractAsyncCon
 
 
 NO_CONTRACT: Final = Contract(job_id="", job_name="")
-"""Of a model that is used outside a run."""
+"""The contract of a model that is used outside a run."""
 
 
 @dataclass(frozen=True, slots=True)

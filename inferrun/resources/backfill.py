@@ -18,7 +18,7 @@ class BackfillOrder(StrEnum):
 
 
 class BackfillSelection(StrEnum):
-    """For which of the nominal times a back-fill starts runs."""
+    """The nominal times for which a back-fill starts runs."""
 
     MISSING = "Missing"
     FAILED = "Failed"

@@ -28,7 +28,7 @@ WHOLE_SECONDS: Final = "must be in whole seconds, such as 2026-11-21T00:00:00Z"
 
 
 def _with_offset(value: object) -> object:
-    """Of a text only what the API server accepts: pydantic would also take a number of seconds."""
+    """A time in a form that the API server accepts: pydantic would also take a number of seconds."""
     if not isinstance(value, datetime) and not (isinstance(value, str) and re.fullmatch(_RFC3339, value)):
         raise ValueError("must be a time in the years from 1970 to 2999 with an offset, such as 2026-11-21T00:00:00Z")
     if value.microsecond if isinstance(value, datetime) else re.search(FRACTION, value):

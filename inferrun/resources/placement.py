@@ -36,7 +36,7 @@ class Toleration(ResourceModel):
     """Effect of the taints: NoSchedule, PreferNoSchedule or NoExecute. Default: all of them."""
 
     def __str__(self) -> str:
-        """As taints are written: `key=value:effect`."""
+        """The taint as it is written: `key=value:effect`."""
         value = ANY if self.operator == "Exists" else self.value or ""
         return f"{self.key}={value}:{self.effect or ANY}"
 

@@ -258,7 +258,8 @@ class ScheduledTimes(ResourceModel):
     """The times until this one, inclusive, are accounted for."""
 
     terms: Annotated[tuple[ScheduleTerms, ...], Field(max_length=TERMS_LIMIT)] = ()
-    """By which the times after it are determined: the last is in force, earlier ones were for times that are not settled."""
+    """The terms by which the times after it are determined: the last is in force, earlier ones were
+    for times that are not settled."""
 
     started: int = 0
     """Number of times with a run."""

@@ -74,7 +74,7 @@ class Execution:
     """How often its task was tried; 0 of one that was listed."""
 
     pause: str = ""
-    """That it is paused, by whom, since when and why; empty unless it was described, and is."""
+    """The pause: by whom, since when and why; empty unless it was described, and is paused."""
 
     client: Client
     info: WorkflowExecutionInfo
@@ -107,7 +107,7 @@ class ListedSchedule:
 
 
 async def describe(client: Client, workflow_id: str, *, run_id: str = "") -> Execution:
-    """That execution of a workflow, by default its latest one. Raises RPCError."""
+    """One execution of a workflow, by default its latest one. Raises RPCError."""
     execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
     request = DescribeWorkflowExecutionRequest(namespace=client.namespace, execution=execution)
     found = await client.workflow_service.describe_workflow_execution(request, retry=True)

@@ -102,7 +102,8 @@ class BoundedFailureConverter(DefaultFailureConverter):
 
 
 class EncodedFailureConverter(BoundedFailureConverter):
-    """The same with messages and stack traces in a payload, so that a codec applies to them as well."""
+    """The SDK's converter of failures, with messages and stack traces in a payload, so that a codec
+    applies to them as well."""
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """Convert and truncate, then move the texts."""

@@ -37,10 +37,11 @@ gets its Job changes the quota, which is the reason for the next ones."""
 
 PAGE = "500"
 PAGE_BYTES = 4 * 1024 * 1024
-"""Of five hundred Events, which have half a MiB; but users may write others."""
+"""The size of five hundred Events, which have half a MiB; but users may write others."""
 
 MAX_PAGES = 20
-"""Of the Events of a namespace: ten thousand, which is more than a namespace keeps unless it is flooded."""
+"""The pages of the Events of a namespace: ten thousand, which is more than a namespace keeps unless
+it is flooded."""
 
 
 class Observer:

@@ -45,10 +45,12 @@ from operator_shim.observer.status_writer import ShownProgress
 NEVER: Final = math.inf
 
 EVENTS: Final = Backoff(5.0, 300.0)
-"""From a change of a Job or its Pods to a read of its Events, and between two reads that no change precedes."""
+"""The pauses from a change of a Job or its Pods to a read of its Events, and between two reads that
+no change precedes."""
 
 SIGNALS: Final = Backoff(10.0, 300.0)
-"""Between two signals that nobody acknowledges; the longest also between two requests for help."""
+"""The pauses between two signals that nobody acknowledges; the longest also between two requests
+for help."""
 
 STATUS_SECONDS: Final = 5.0
 """Least time between two writes of a run's status."""
@@ -57,8 +59,9 @@ SETTLE_SECONDS: Final = 2.0
 """How long a wait that needs no attention lasts before it is written."""
 
 START_SECONDS: Final = SLOW_PULL_AFTER
-"""The same for the wait between the Job and a container that starts: most have started by then, and nothing is wrong. A pull of
-the image that takes longer than this is reported as such, and so costs one write instead of two."""
+"""How long the wait between the Job and a container that starts lasts before it is written: most
+have started by then, and nothing is wrong. A pull of the image that takes longer than this is
+reported as such, and so costs one write instead of two."""
 
 USUAL_WAITS: Final = (Reason.JOB_CREATED, Reason.POD_SCHEDULED)
 

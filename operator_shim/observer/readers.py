@@ -25,7 +25,7 @@ LOG_READERS = 20
 TIMEOUT_SECONDS = 10.0
 
 LOGS = Backoff(5.0, 300.0)
-"""Between two reads of a log, after failures."""
+"""The pauses between two reads of a log, after failures."""
 
 FEW = 3
 """Requests of a namespace up to which each object's Events are read on their own. The API server reads all Events of the

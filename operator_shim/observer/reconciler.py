@@ -35,7 +35,8 @@ from workflows.signals import Ended, Started
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 60.0
-"""Between two comparisons of the runs' statuses with the Jobs that exist, in case a change was missed."""
+"""The seconds between two comparisons of the runs' statuses with the Jobs that exist, in case a
+change was missed."""
 
 SIGNALS: Final = 50
 STATUSES: Final = 20

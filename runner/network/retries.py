@@ -97,7 +97,7 @@ async def with_retries(attempt: Callable[[], Awaitable[T]], *, budget: float, fi
 
 
 def with_blocking_retries(attempt: Callable[[], T], *, budget: float) -> T:
-    """As `with_retries`, for an `attempt` that blocks."""
+    """Call an `attempt` that blocks, as `with_retries` does one that does not."""
     retries = Retries(budget=budget)
     while True:
         try:

@@ -29,7 +29,8 @@ of a Pod in an hour, and 1,300 in a day."""
 SPANS_PER_INTERVAL: Final = 100
 
 CLOSE_SECONDS: Final = 1.0
-"""For which the process waits at its end until its spans are delivered: a part of its grace period."""
+"""The seconds for which the process waits at its end until its spans are delivered: a part of its
+grace period."""
 
 TRACE_HEADERS: Final = ContextVar[Mapping[str, str]]("TRACE_HEADERS")
 """The headers of the request that is being sent, if it has a span."""

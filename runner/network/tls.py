@@ -64,7 +64,8 @@ def context_of(model: Model, endpoints: Path) -> ssl.SSLContext | None:
 
 
 def root_certificates_of(model: Model, endpoints: Path) -> bytes | None:
-    """The same for gRPC, in PEM: all authorities to trust, because gRPC's own ones are replaced by them."""
+    """The certificates for gRPC, in PEM: all authorities to trust, because gRPC's own ones are
+    replaced by them."""
     context_of(model, endpoints)
     own = _own_authorities(model, endpoints)
     if not own:

@@ -139,7 +139,7 @@ class Failure:
 
     @property
     def is_refusal(self) -> bool:
-        """As the function of that name."""
+        """Whether the server, or a proxy in front of it, did not admit the request."""
         return is_refusal(self.fault)
 
     def coincides(self, other: "Failure") -> bool:

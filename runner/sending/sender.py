@@ -45,7 +45,8 @@ _SMALLER: Final = 4
 server exceeds its memory limit."""
 
 _FIRST_SECONDS: Final = 0.2
-"""For which the others wait for the first batch. A server that accepts fewer records in a request usually says so at once."""
+"""The seconds for which the others wait for the first batch. A server that accepts fewer records in
+a request usually says so at once."""
 
 _JOINED: Final = 16
 """After a record is blamed, the rest of its batch is sent in one request, unless it has more than this many times the records since

@@ -29,10 +29,11 @@ class Allocation:
         self._committed: set[int] = set()
         self._mine: set[int] = set()
         self._claims: dict[int, tuple[Claim, float]] = {}
-        """By chunk: the latest claim, and since when it has not changed."""
+        """The latest claim of each chunk, and since when it has not changed."""
 
         self._members: dict[str, tuple[Member, float]] = {}
-        """By name: the latest sign of life of another Pod, and since when it has not changed."""
+        """The latest sign of life of each other Pod, by its name, and since when it has not
+        changed."""
 
         self._slowest = 0.0
 

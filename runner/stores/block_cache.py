@@ -29,11 +29,11 @@ _READS: Final = 128
 """Requests at a time: with a latency of 0.1 s, more than a thousand small files a second."""
 
 _BLOCKS_AHEAD: Final = 8
-"""Of a file that is read from one block to the next."""
+"""The blocks of a file that is read from one block to the next."""
 
 _FILES_AHEAD: Final = 256
 _BYTES_AHEAD: Final = _BLOCKS_AHEAD * BLOCK
-"""Of files of one block each, which are read one after the other."""
+"""The bytes of files of one block each, which are read one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ class _BlockCache:
         """The first file that was not read ahead, of those that follow one of a single block."""
 
         self._runs: dict[int, tuple[int, int]] = {}
-        """Of a large file: the last block, and how many were read before it without a gap."""
+        """The reads of each large file: the last block, and how many were read before it without a
+        gap."""
 
         self._encodings: dict[int, str] = {}
         self._pool = ThreadPoolExecutor(_READS, thread_name_prefix="blocks")

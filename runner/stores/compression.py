@@ -182,7 +182,7 @@ class _WholeFile:
         self._compressions = compressions
         self.name = file.name
         self.size = file.size
-        """As listed: to know more, it would have to be read."""
+        """The size as listed: to know more, it would have to be read."""
 
     def open(self) -> BinaryIO:
         """Open what it contains."""

@@ -65,7 +65,7 @@ class _ArrowFile:
     def __init__(self, source: BinaryIO | Replaced) -> None:
         self._source = source
         self._in_place: list[bool] = []
-        """Of each record batch: whether its values are in the mapped file, not read or decompressed."""
+        """Whether the values of each record batch are in the mapped file, not read or decompressed."""
 
         schema = self._opened()[0].schema
         self.schema: pyarrow.Schema = source.marked(schema) if isinstance(source, Replaced) else schema

@@ -77,7 +77,7 @@ class CsvSyntax:
     """What is null if it is not in quotes, before escapes are decoded."""
 
     encoding: str = "utf-8"
-    """Of the bytes that digits after an escape stand for."""
+    """The encoding of the bytes that digits after an escape stand for."""
 
     def split(self, text: str, *, keeps_blank: bool = False, marks_quoted: bool = False) -> tuple[list[CsvRecord], int]:
         """Return the records that end in the text, and the number of their lines: the last record may go on after it.

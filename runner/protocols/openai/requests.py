@@ -21,7 +21,7 @@ _WORD: Final = re.compile(r"\w+")
 _SHORT_WORD: Final = 3
 _REASON_CHARACTERS: Final = 300
 _READ_CHARACTERS: Final = 1000
-"""Of a server's text, each of whose words is searched for in the request."""
+"""The characters of a server's text, each of whose words is searched for in the request."""
 
 
 _FORM: Final = "the line must be a JSON object with custom_id, method, url and body"

@@ -27,7 +27,7 @@ class Reply:
     response: dict[str, Any]  # Any: foreign JSON
 
     usage: TokenUsage
-    """Of all tries."""
+    """The tokens of all tries."""
 
     value: dict[str, Any] | None = None  # Any: JSON
     """The validated object."""

@@ -15,7 +15,8 @@ from inferrun.plugins import ContractError
 from runner.protocols.tensors.datatypes import FLOATS, KINDS, Array, Faults
 
 MAX_PIXELS: Final = 64 * 1024 * 1024
-"""Of an image before it gets the size of the model: a small file may be an image of any size."""
+"""The pixels of an image before it gets the size of the model: a small file may be an image of any
+size."""
 
 _MODES: Final = {1: "L", 3: "RGB", 4: "RGBA"}
 

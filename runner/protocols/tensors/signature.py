@@ -100,7 +100,7 @@ class Signature:
     """Whether the contract names the outputs, so that a prediction has a member for each."""
 
     parameters: Mapping[str, bool | int | str] = field(default_factory=dict)
-    """Of each request."""
+    """The parameters of each request."""
 
     mismatches: tuple[str, ...] = ()
     """How the contract differs from the metadata, which may be wrong: MLServer's MLflow runtime calls outputs otherwise than their

@@ -23,7 +23,7 @@ class Transport:
     """How a store sends requests."""
 
     client: HttpClient
-    """Of the runner, for what obstore cannot send."""
+    """The runner's client, for what obstore cannot send."""
 
     options: "ClientConfig"
     retries: "RetryConfig"

@@ -198,7 +198,7 @@ class RowKey:
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    """As SQL; empty if the query has no rows."""
+    """The types as SQL; empty if the query has no rows."""
 
     schemas: tuple[str, ...]
     """Where the operators of each type are, by which rows are ordered: that need not be a schema of `search_path`, and citext
