@@ -49,7 +49,7 @@ class ModelService(ServiceRef):
     )
 
 
-class ModelHeader(_Part):
+class ContractHeader(_Part):
     """A header of the requests to the model server."""
 
     name: str = Field(description="Its name")
@@ -68,7 +68,7 @@ class Model(_Part):
     protocol_version: str = Field(
         default="", description="Name of the protocol; absent in the Krateo controller's contracts"
     )
-    headers: tuple[ModelHeader, ...] = Field(default=(), description="Headers of each request")
+    headers: tuple[ContractHeader, ...] = Field(default=(), description="Headers of each request")
     proxy_url: str = Field(default="", description="URL of the HTTP proxy through which the server is reached")
     service: ModelService | None = Field(
         default=None, description="Only with kserve.serviceRef, which the members above were resolved from"

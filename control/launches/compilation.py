@@ -21,7 +21,7 @@ from control.launches.snapshot import (
 )
 from control.trust.signatures import CONTRACT_KEY, hash_of
 from inferrun import contract as contracts
-from inferrun.contract import MAX_BYTES, Contract, InputRun, Model, ModelHeader, Request, Tensors, dump_contract
+from inferrun.contract import MAX_BYTES, Contract, ContractHeader, InputRun, Model, Request, Tensors, dump_contract
 from inferrun.kserve import ModelAddress
 from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
@@ -197,7 +197,7 @@ def _contract_of(run: InferenceRun, config: InferenceConfig, resolved: Resolved,
             model_version=model.model_version or "",
             model_input_name=model.model_input_name or "",
             protocol_version=model.protocol_version or "",
-            headers=tuple(ModelHeader(name=one.name, value=one.value or "") for one in model.headers or ()),
+            headers=tuple(ContractHeader(name=one.name, value=one.value or "") for one in model.headers or ()),
             proxy_url=model.proxy_url or "",
         ),
         input=resolved.input,

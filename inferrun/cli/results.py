@@ -12,7 +12,7 @@ from inferrun.cli.app import CommandExit
 from inferrun.cli.arguments import Name
 from inferrun.cli.terminal import print_table, stderr
 from inferrun.client import AsyncClient, InvalidRequest
-from inferrun.results import Results, Row
+from inferrun.results import PredictedRows, Row
 from inferrun.results.writing import SUFFIXES, write_results
 
 SHOWN: Final = 50
@@ -70,7 +70,7 @@ async def errors(
 
 async def _read(
     client: AsyncClient, name: str, output: Path | None, *, join_input: bool, directories: list[str] | None
-) -> Results:
+) -> PredictedRows:
     if output is not None and output.suffix not in SUFFIXES:
         raise InvalidRequest(f"--output {str(output)!r} has no known extension; allowed: {', '.join(SUFFIXES)}")
     pairs = [text.rpartition("=") for text in directories or ()]
@@ -84,7 +84,7 @@ async def _read(
     return await client.results(name, directory=directory, join_input=join_input)
 
 
-def _print(found: Results, output: Path | None) -> int:
+def _print(found: PredictedRows, output: Path | None) -> int:
     if output is not None:
         write_results(found, output)
         print(f"{len(found):,} rows written to {output}")

@@ -43,7 +43,7 @@ from inferrun.resources.fire_times import previous_time
 from inferrun.resources.problems import describe
 from inferrun.resources.run import EXECUTION_FIELDS
 from inferrun.resources.validation import parse_problems
-from inferrun.results import Results, ResultsUnreachable, read_results
+from inferrun.results import PredictedRows, ResultsUnreachable, read_results
 from inferrun.results.access import Access, ReadSecret
 from inferrun.results.frames import Frame, upload_frame, with_results
 from inferrun.run_ref import RunRef
@@ -352,7 +352,7 @@ class AsyncClient:
         directory: Path | str | Mapping[str, Path | str] | None = None,
         credentials: Mapping[str, str] | None = None,
         join_input: bool = False,
-    ) -> Results:
+    ) -> PredictedRows:
         """The results of a run that has succeeded: one row per record, as a table of Arrow, pandas or polars, or as dicts. They are
         read when they are used, which blocks. The arguments are those of `inferrun.results.read_results`; without credentials, the
         Secrets that the config names are read, if you may. Raises ResultsError.

@@ -30,13 +30,13 @@ from inferrun.results.errors import (
 )
 from inferrun.results.joining import input_reader
 from inferrun.results.stores import PartStore, open_store
-from inferrun.results.table import Results, Row
+from inferrun.results.table import PredictedRows, Row
 
 __all__ = [
     "InputChanged",
     "NoResults",
     "PackageMissing",
-    "Results",
+    "PredictedRows",
     "ResultsChanged",
     "ResultsError",
     "ResultsUnreachable",
@@ -53,7 +53,7 @@ def read_results(
     credentials: Mapping[str, str] | None = None,
     read_secret: ReadSecret | None = None,
     join_input: bool = False,
-) -> Results:
+) -> PredictedRows:
     """Return the results of a run that has succeeded, which are read when they are used. Raises ResultsError.
 
     `directory`: for the store `file`, where the claim of the output is mounted, or where a copy of the run's folder is; or the
@@ -74,7 +74,7 @@ def read_results(
     )
     store = open_store(output, access)
     manifest = _manifest_of(output, store)
-    return Results(store, manifest, read_input=input_reader(output, manifest, access) if join_input else None)
+    return PredictedRows(store, manifest, read_input=input_reader(output, manifest, access) if join_input else None)
 
 
 def _manifest_of(output: CommittedOutput, store: PartStore) -> Manifest:

@@ -21,7 +21,7 @@ from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
 from inferrun.results.committed import storage_of
 from inferrun.results.errors import ResultsError
-from inferrun.results.table import Results
+from inferrun.results.table import PredictedRows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -92,7 +92,7 @@ def content_of(frame: object, *, form: str, has_columns: bool) -> bytes:
     return sink.getvalue()
 
 
-def with_results(frame: Frame, results: Results) -> Frame:
+def with_results(frame: Frame, results: PredictedRows) -> Frame:
     """Return a frame with the columns `prediction` and `error` of its rows. Raises ResultsError unless the rows are those of the
     results.
     """

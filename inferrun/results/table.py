@@ -48,7 +48,7 @@ class Only(Enum):
     ERRORS = "errors"
 
 
-class Results:
+class PredictedRows:
     """One row per record, in the order of the input, with the members `index`, `custom_id`, the columns that were copied or joined,
     `prediction` and `error`.
 
@@ -67,14 +67,14 @@ class Results:
         self._only = only
 
     @property
-    def predictions(self) -> "Results":
+    def predictions(self) -> "PredictedRows":
         """Only the records with a prediction."""
-        return Results(self._store, self.manifest, read_input=self._read_input, only=Only.PREDICTIONS)
+        return PredictedRows(self._store, self.manifest, read_input=self._read_input, only=Only.PREDICTIONS)
 
     @property
-    def errors(self) -> "Results":
+    def errors(self) -> "PredictedRows":
         """Only the records that failed. Parts without any are not read."""
-        return Results(self._store, self.manifest, read_input=self._read_input, only=Only.ERRORS)
+        return PredictedRows(self._store, self.manifest, read_input=self._read_input, only=Only.ERRORS)
 
     def __len__(self) -> int:
         """The number of rows."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from inferrun.results.access import load
 from inferrun.results.errors import ResultsError
-from inferrun.results.table import Results
+from inferrun.results.table import PredictedRows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,7 +18,7 @@ SUFFIXES: Final = (".jsonl", ".csv", ".parquet", ".arrow")
 _IN_QUOTES: Final = re.compile('[",\r\n]')
 
 
-def write_results(results: Results, path: Path) -> None:
+def write_results(results: PredictedRows, path: Path) -> None:
     """Write the rows to a file, which is there only when it is complete. Raises ResultsError, OSError."""
     if path.suffix not in SUFFIXES:
         raise ResultsError(f"{path.name!r} has no known extension; allowed: {', '.join(SUFFIXES)}")

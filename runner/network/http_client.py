@@ -88,7 +88,7 @@ class _Pool:
     requests: int = 0
 
 
-class HttpClient:
+class AiohttpClient:
     """Sends requests over connections that are replaced after a while, because a balancer chooses a server for each of them."""
 
     def __init__(
@@ -203,10 +203,10 @@ async def _close_if_unused(pool: _Pool) -> None:
 @asynccontextmanager
 async def open_client(
     limits: Limits, *, timeout: aiohttp.ClientTimeout, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[HttpClient]:
+) -> AsyncIterator[AiohttpClient]:
     """Open a client whose connections are judged under the policy of these limits."""
     connections = await open_connections(limits)
-    client = HttpClient(connections, timeout=timeout, lifetime=limits.connection_seconds, tls=tls)
+    client = AiohttpClient(connections, timeout=timeout, lifetime=limits.connection_seconds, tls=tls)
     try:
         yield client
     finally:

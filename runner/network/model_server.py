@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from inferrun.plugins import Fault, FaultKind, InferenceError, Limits, Model, ModelContext
 from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, size_of
 from inferrun.text import public_url
-from runner.network.http_client import Body, HttpClient, Response, ResponseTooLarge, open_client, whole_timeout
+from runner.network.http_client import AiohttpClient, Body, Response, ResponseTooLarge, open_client, whole_timeout
 from runner.network.model_credentials import ModelCredentials
 from runner.network.model_headers import ModelHeaders, check_one_authorization, proxy_of
 from runner.network.network_failures import SHAPE_FIX
@@ -59,7 +59,7 @@ class ModelServer:
     def __init__(
         self,
         url: str,
-        client: HttpClient,
+        client: AiohttpClient,
         limits: Limits,
         *,
         target: str,

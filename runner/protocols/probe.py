@@ -13,7 +13,7 @@ from inferrun.contract import Model
 from inferrun.plugins import Fault, FaultKind, Limits, ModelContext, RunnerError
 from inferrun.plugins.http import ExchangeFailed
 from runner.network.http_client import (
-    HttpClient,
+    AiohttpClient,
     Refused,
     ResponseTooLarge,
     open_client,
@@ -71,7 +71,7 @@ async def open_probe(
 
 
 async def _probe(
-    client: HttpClient,
+    client: AiohttpClient,
     model: Model,
     *,
     headers: Mapping[str, str],

@@ -284,7 +284,7 @@ class Divided:
     """Whether it failed together with others."""
 
 
-class Part:
+class BatchPart:
     """A batch or a part of it that has no results yet, and what its requests met."""
 
     def __init__(self, batch: Batch, server: Server, *, is_alone: bool = False, origin: Divided | None = None) -> None:
@@ -404,7 +404,7 @@ class Part:
         return found
 
 
-def next_step(part: Part) -> NextStep:
+def next_step(part: BatchPart) -> NextStep:
     """Decide what follows after the latest failure."""
     latest, server = part.failures[-1], part.server
     kind, has_example = latest.fault.kind, server.example is not None
@@ -422,7 +422,7 @@ def next_step(part: Part) -> NextStep:
     return NextStep.BLAME if is_certain else NextStep.CONFIRM
 
 
-def _step_not_served(part: Part) -> NextStep:
+def _step_not_served(part: BatchPart) -> NextStep:
     """The server, or what it serves, may be away, or the record asks for something else, although others are answered."""
     latest, server = part.failures[-1], part.server
     if server.example is None:
@@ -432,7 +432,7 @@ def _step_not_served(part: Part) -> NextStep:
     return NextStep.CONFIRM if is_in_doubt or part.is_spent else NextStep.SEND
 
 
-def _step_in_doubt(part: Part) -> NextStep:
+def _step_in_doubt(part: BatchPart) -> NextStep:
     """The record may be the reason, and the server has answered others."""
     latest = part.failures[-1]
     # If the server admitted nothing, perhaps because of this record, its first failure was a refusal.
@@ -447,14 +447,14 @@ def _step_in_doubt(part: Part) -> NextStep:
     return NextStep.BLAME if latest.is_after_example and not is_first else NextStep.SEND
 
 
-def _step_unproven(part: Part) -> NextStep:
+def _step_unproven(part: BatchPart) -> NextStep:
     """The server has answered nothing yet. If it executes requests together, a record alone may be answered."""
     if part.is_to_confirm or sum(one.fault.kind in IN_DOUBT for one in part.failures) == 1:
         return NextStep.FAIL if part.is_spent and len(part.failures) > 1 else NextStep.SEND_LATER
     return NextStep.FAIL if part.is_spent else NextStep.CONFIRM
 
 
-def _step_alone(part: Part) -> NextStep:
+def _step_alone(part: BatchPart) -> NextStep:
     """There was no response although nothing else was in flight, and the server answered before."""
     if not part.failures[-1].may_be_loss:
         return NextStep.FAIL if part.is_spent else NextStep.SEND
@@ -465,7 +465,7 @@ def _step_alone(part: Part) -> NextStep:
     return NextStep.BLAME if len(losses) >= (_BLAMED_IF_UP if may_be_chance else _BLAMED) else NextStep.SEND
 
 
-def _step_without_response(part: Part) -> NextStep:
+def _step_without_response(part: BatchPart) -> NextStep:
     server, latest, losses = part.server, part.failures[-1], part.losses()
     closed = [loss for loss in losses if loss.fault.kind is not FaultKind.BUSY]  # retries help against overload
     if sum(not loss.has_survivor for loss in closed) >= _CRASHES or len(closed) >= _LOSSES:

@@ -28,7 +28,7 @@ from runner.network.retries import Retries, first_wait_for
 from runner.network.spans import request_span
 from runner.sending.batch_sizer import BatchSizer
 from runner.sending.concurrency import Ticket
-from runner.sending.next_step import BREAKERS, TOGETHER_SECONDS, Part, Server, is_refusal
+from runner.sending.next_step import BREAKERS, TOGETHER_SECONDS, BatchPart, Server, is_refusal
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.slots import Slots
 
@@ -93,7 +93,7 @@ class Requests:
         self._in_flight = set[object]()
         self._settling = 0
         self._has_ended = asyncio.Event()
-        self._refused = set[Part]()
+        self._refused = set[BatchPart]()
         """What is sent again because it had no response."""
 
         self._none_is_refused = asyncio.Event()
@@ -108,7 +108,7 @@ class Requests:
         """Return the positions of the records that may be in one request, for each request."""
         return self._grouping.groups_of(records) if self._grouping else [range(len(records))]
 
-    async def send(self, part: Part) -> Results:
+    async def send(self, part: BatchPart) -> Results:
         """Send a part when it has a slot and there is room for its predictions. Raises Fault."""
         batch = part.batch
         if len(batch) > self.sizer.most:
@@ -138,7 +138,7 @@ class Requests:
         finally:
             self.slots.release()
 
-    async def confirm(self, part: Part, example: Batch | None) -> Results:
+    async def confirm(self, part: BatchPart, example: Batch | None) -> Results:
         """Send a part while nothing else is in flight, right after the example if there is one.
 
         First the requests that the server did not admit are sent again: if it does not because of this part, they would have to
@@ -168,7 +168,7 @@ class Requests:
             await self.send_example(example, priority=part.batch.first)
         return await self.send(part)
 
-    async def recover(self, part: Part) -> None:
+    async def recover(self, part: BatchPart) -> None:
         """Wait until the server admits the example, and send nothing else meanwhile. Raises InferenceError if it does not."""
         latest, server = part.failures[-1], self.server
         async with self._recovering, self.slots.alone():
@@ -197,7 +197,7 @@ class Requests:
         finally:
             self._settling -= 1
 
-    def note_outcome(self, part: Part, *, is_refused: bool) -> None:
+    def note_outcome(self, part: BatchPart, *, is_refused: bool) -> None:
         """Note whether a part is sent again because it had no response."""
         if not (is_refused or self._refused):
             return
@@ -205,7 +205,7 @@ class Requests:
         (self._none_is_refused.clear if self._refused else self._none_is_refused.set)()
 
     @asynccontextmanager
-    async def alone(self, part: Part) -> AsyncIterator[None]:
+    async def alone(self, part: BatchPart) -> AsyncIterator[None]:
         """Wait until nothing is in flight, and let nothing be sent but this batch and its parts. One batch at a time.
 
         If the search for a record of another batch has ended meanwhile, that explains the losses, and this one is sent as usual.
@@ -231,7 +231,7 @@ class Requests:
                     self.server.searches += 1
                     self._on_note("")
 
-    async def send_alone(self, part: Part) -> Results:
+    async def send_alone(self, part: BatchPart) -> Results:
         """Send a batch after the server has answered the example. Raises Fault, and InferenceError if it answers nothing."""
         if not part.failures:
             await self._prove()

@@ -26,7 +26,7 @@ from inferrun.plugins import (
     join_results,
 )
 from runner.sending.error_budget import ErrorBudget
-from runner.sending.next_step import DIVIDED, IN_DOUBT, Divided, NextStep, Part, next_step
+from runner.sending.next_step import DIVIDED, IN_DOUBT, BatchPart, Divided, NextStep, next_step
 from runner.sending.recall import Recall
 from runner.sending.reorder_window import ReorderWindow
 from runner.sending.requests import Requests
@@ -152,7 +152,7 @@ class Sender:
 
     async def _settle(self, batch: Batch) -> Results:
         """Send a batch, divided if necessary, until each of its records has a prediction or an error. Raises InferenceError."""
-        parts, later = deque([Part(batch, self._server)]), deque[Part]()
+        parts, later = deque([BatchPart(batch, self._server)]), deque[BatchPart]()
         found: dict[int, Results] = {}
         attempts = Counter[int]()
         blamed_until = batch.first
@@ -196,14 +196,14 @@ class Sender:
                         is_left = not later and all(one.batch.first >= stop and not one.is_alone for one in parts)
                         is_all = is_left and len(rest) == sum(len(one.batch) for one in parts)
                         is_short = 0 < len(rest) <= min(_JOINED * (first - blamed_until), self.sizer.fitting)
-                        parts = deque([Part(rest, self._server)]) if is_all and is_short else parts
+                        parts = deque([BatchPart(rest, self._server)]) if is_all and is_short else parts
                         blamed_until = stop
                     case NextStep.FAIL:
                         raise outcome.error from outcome
         self._divided_batches.discard(batch.first)
         return _joined(found, attempts, first=batch.first)
 
-    async def _try(self, part: Part) -> Results | Fault:
+    async def _try(self, part: BatchPart) -> Results | Fault:
         """Send a part once. After a failure, wait: requests that were in flight may be answered meanwhile."""
         requests, example = self.requests, part.needed_example
         try:
@@ -233,13 +233,13 @@ class Sender:
         self._check_division(part.origin)
         return results
 
-    def _has_bad_record(self, part: Part, batch: Batch, fault: Fault) -> bool:
+    def _has_bad_record(self, part: BatchPart, batch: Batch, fault: Fault) -> bool:
         """Return whether a part of a batch was rejected because of a record, and not of their number."""
         if fault.kind in DIVIDED and len(part.batch) <= self.sizer.proven:
             self.sizer.end(len(batch))
         return fault.kind is FaultKind.REJECTED and not self.sizer.is_suspect(len(part.batch))
 
-    def _divided(self, part: Part, fault: Fault) -> list[Part]:
+    def _divided(self, part: BatchPart, fault: Fault) -> list[BatchPart]:
         batch, size, origin = part.batch, (len(part.batch) + 1) // 2, part.origin
         if part.is_alone and fault.is_transient:
             size = -(-len(batch) // _PARTS)
@@ -253,7 +253,7 @@ class Sender:
         elif origin:
             origin.parts += len(starts) - 1
         parts = [
-            Part(batch.part(start, stop), self._server, is_alone=part.is_alone, origin=origin)
+            BatchPart(batch.part(start, stop), self._server, is_alone=part.is_alone, origin=origin)
             for start, stop in pairwise([*starts, len(batch)])
         ]
         if fault.kind not in IN_DOUBT and not part.is_alone and len(self._divided_batches) > 1:

@@ -37,7 +37,7 @@ _BYTES_AHEAD: Final = _BLOCKS_AHEAD * BLOCK
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReturnedRange:
     """What a server returned for a range of a file."""
 
     content: bytes
@@ -52,7 +52,7 @@ class RemoteFile:
     name: str
     size: int
 
-    read: Callable[[int, int], Part]
+    read: Callable[[int, int], ReturnedRange]
     """Returns what is stored at a start, with a length, in any thread. Raises InputError, also if the file has changed."""
 
 

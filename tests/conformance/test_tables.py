@@ -33,7 +33,7 @@ from inferrun.plugins import (
 )
 from inferrun_lake.delta import DeltaRunTable
 from inferrun_lake.iceberg import IcebergRunTable
-from inferrun_lake.output import Outcome, RunTable
+from inferrun_lake.output import RunTable, TableVerdict
 from inferrun_lake.spec import IcebergOutputSpec
 from runner import registry
 from tests.conformance.test_output_stores import CHUNKS, WHOLE, begin, complete, finish, plan_for, predict
@@ -104,7 +104,7 @@ def test_runs_create_a_delta_table_at_the_same_time(disk: Disk) -> None:
 
 
 def overtaken(
-    table: type[Any], other: RunTable[Any], outcome: Outcome, *arguments: Any
+    table: type[Any], other: RunTable[Any], outcome: TableVerdict, *arguments: Any
 ) -> RunTable[Any]:  # Any: of the type
     """A table whose first snapshot is outdated when it commits: another attempt has decided meanwhile."""
 
@@ -122,10 +122,10 @@ def overtaken(
     return made
 
 
-@pytest.mark.parametrize("first", Outcome)
-@pytest.mark.parametrize("second", Outcome)
+@pytest.mark.parametrize("first", TableVerdict)
+@pytest.mark.parametrize("second", TableVerdict)
 async def test_a_commit_on_an_outdated_snapshot_changes_nothing(
-    world: OutputWorld, disk: Disk, first: Outcome, second: Outcome
+    world: OutputWorld, disk: Disk, first: TableVerdict, second: TableVerdict
 ) -> None:
     async with world.open() as store:
         await complete(store)  # the table exists, and has rows

@@ -36,7 +36,7 @@ def parts() -> dict[str, str]:
         "exports": table(("name", "meaning"), exports.rows("inferrun")),
         "plugin-exports": table(("name", "meaning"), exports.rows("inferrun.plugins")),
         "results-exports": table(("name", "meaning"), exports.rows("inferrun.results")),
-        "results-methods": table(("method", "meaning"), exports.methods("inferrun.results", "Results")),
+        "results-methods": table(("method", "meaning"), exports.methods("inferrun.results", "PredictedRows")),
         "client-exports": table(("name", "meaning"), exports.rows("inferrun.client")),
         "client-methods": table(("method", "meaning"), exports.methods("inferrun.client", "AsyncClient")),
     }

@@ -24,7 +24,7 @@ SCHEMA: Final = pyarrow.schema(
 )
 
 
-class Files(TableReader):
+class FilesFormat(TableReader):
     """Reads files as they are, compressed ones too."""
 
     suffixes: tuple[str, ...] = ()
@@ -94,4 +94,4 @@ class _OneFile:
         )
 
 
-FILES = Files()
+FILES = FilesFormat()

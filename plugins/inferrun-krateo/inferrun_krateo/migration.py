@@ -55,7 +55,7 @@ class MigrationStep(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LegacyOutcome:
     """How a run that the earlier controller executed has ended."""
 
     phase: Phase
@@ -185,20 +185,20 @@ def _plan_schedule(planned: _Planned, cron_job: Object | None, *, running: str, 
     return [*actions, *planned.release(handed_over, is_due=all(one.is_due for one in actions))]
 
 
-def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
+def outcome_of(job: Object | None, pods: Sequence[Object]) -> LegacyOutcome:
     """The outcome of a run from its Job; unknown without a Job. Such a run is never executed again."""
     if job is None:
         message = (
             "the earlier controller executed this run, and its Job no longer exists, so that its outcome is unknown; "
             "to execute it again, create a run with another name"
         )
-        return Outcome(Phase.FAILED, Reason.OUTCOME_UNKNOWN, message)
+        return LegacyOutcome(Phase.FAILED, Reason.OUTCOME_UNKNOWN, message)
     status, failed = job.get("status") or {}, _condition(job, "Failed") or {}
     begun, ended = status.get("startTime"), status.get("completionTime") or failed.get("lastTransitionTime")
     times = {"started_at": parse(begun) if begun else None, "finished_at": parse(ended) if ended else None}
     what = f"Job {_name(job)} of the earlier controller"
     if _condition(job, "Complete") is not None:
-        return Outcome(Phase.SUCCEEDED, Reason.SUCCEEDED, f"{what} succeeded", int(ExitCode.DONE), **times)
+        return LegacyOutcome(Phase.SUCCEEDED, Reason.SUCCEEDED, f"{what} succeeded", int(ExitCode.DONE), **times)
     ends = [  # of the container, in the order of the Pods' ends
         (str(end.get("finishedAt", "")), int(end["exitCode"]))
         for pod in pods
@@ -208,11 +208,11 @@ def outcome_of(job: Object | None, pods: Sequence[Object]) -> Outcome:
     ]
     code = max(ends)[1] if ends else None
     if failed.get("reason") == "DeadlineExceeded":
-        return Outcome(Phase.FAILED, Reason.DEADLINE_EXCEEDED, f"{what} reached its time limit", code, **times)
+        return LegacyOutcome(Phase.FAILED, Reason.DEADLINE_EXCEEDED, f"{what} reached its time limit", code, **times)
     if code is None:
         message = f"{what} failed: {failed.get('message') or 'no exit code is known'}"
-        return Outcome(Phase.FAILED, Reason.RUNNER_FAILED, message, None, **times)
-    return Outcome(Phase.FAILED, reason_of(code), f"{what} failed: exit code {meaning_of(code)}", code, **times)
+        return LegacyOutcome(Phase.FAILED, Reason.RUNNER_FAILED, message, None, **times)
+    return LegacyOutcome(Phase.FAILED, reason_of(code), f"{what} failed: exit code {meaning_of(code)}", code, **times)
 
 
 def plan_secrets(runs: Iterable[InferenceRun], configs: Iterable[InferenceConfig]) -> list[MigrationAction]:

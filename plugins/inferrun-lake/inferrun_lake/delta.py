@@ -28,8 +28,8 @@ from inferrun.plugins import (
 from inferrun.plugins.storage import read_spec
 from inferrun_lake.delta_features import unappendable, unsupported
 from inferrun_lake.delta_rows import delta_snapshot
-from inferrun_lake.output import Fields, Outcome, RunTable, TableOutput, table_errors
-from inferrun_lake.snapshot import Snapshot, SnapshotSource
+from inferrun_lake.output import Fields, RunTable, TableOutput, TableVerdict, table_errors
+from inferrun_lake.snapshot import SnapshotSource, TableSnapshot
 from inferrun_lake.spec import FOLDER, DeltaInputSpec, DeltaOutputSpec, DeltaSpec, access_key, check_address
 
 
@@ -52,7 +52,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     wanted = read_spec(spec, DeltaInputSpec, field="input.delta")
     location, options = await _place(wanted, context, side="input", error=InputError)
 
-    def load(version: str) -> Snapshot:
+    def load(version: str) -> TableSnapshot:
         with table_errors(InputError, "input.delta", options):
             try:
                 number = int(version) if version else wanted.version
@@ -96,12 +96,12 @@ class DeltaRunTable(RunTable[DeltaTable]):
             return DeltaTable.create(self._location, schema, mode="ignore", storage_options=self.options)
         return DeltaTable(self._location, storage_options=self.options)
 
-    def found(self, table: DeltaTable) -> Outcome | None:
+    def found(self, table: DeltaTable) -> TableVerdict | None:
         """Look for the transaction."""
         version = table.transaction_version(self._app)
-        return None if version is None else Outcome(version)
+        return None if version is None else TableVerdict(version)
 
-    def commit(self, table: DeltaTable, outcome: Outcome, parts: Sequence[StoredPart]) -> bool:
+    def commit(self, table: DeltaTable, outcome: TableVerdict, parts: Sequence[StoredPart]) -> bool:
         """Write the next entry of the log."""
         actions: list[AddAction | RemoveAction] = []
         for one in parts:

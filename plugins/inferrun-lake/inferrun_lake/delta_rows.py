@@ -17,7 +17,7 @@ from inferrun.plugins import InputError, StoreContext
 from inferrun.plugins.limits import MIB
 from inferrun_lake.delta_features import has_variant, unreadable
 from inferrun_lake.output import table_errors
-from inferrun_lake.snapshot import BATCH_ROWS, Snapshot, TableFile
+from inferrun_lake.snapshot import BATCH_ROWS, SnapshotFile, TableSnapshot
 
 _ID, _PHYSICAL_NAME, _ID_IN_FILE = b"delta.columnMapping.id", b"delta.columnMapping.physicalName", b"PARQUET:field_id"
 
@@ -25,7 +25,7 @@ _FORMAT: Final = dataset.ParquetFileFormat(read_options=dataset.ParquetReadOptio
 _READING: Final = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
 
 
-def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, options: dict[str, str]) -> Snapshot:
+def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, options: dict[str, str]) -> TableSnapshot:
     """Return the files of a table, with their rows that are not deleted. Raises InputError before any row is read."""
 
     def refusal(fault: str) -> InputError:
@@ -50,7 +50,7 @@ def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, opti
     mode = metadata.configuration.get("delta.columnMapping.mode", "none")
     deletions = _deletions(table)
 
-    def file_of(number: int, path: str) -> TableFile:
+    def file_of(number: int, path: str) -> SnapshotFile:
         fragment = _FORMAT.make_fragment(path, storage)
         constants = {name: adds.column("partition")[number][name] for name in metadata.partition_columns}
         names = _names_by_id(fragment.physical_schema) if mode == "id" else None
@@ -93,12 +93,12 @@ def delta_snapshot(table: DeltaTable, context: StoreContext, location: str, opti
                     yield made if kept is None else made.filter(kept.slice(first, len(batch)))
                     first += len(batch)
 
-        return TableFile(path, left, sizes[path], batches)
+        return SnapshotFile(path, left, sizes[path], batches)
 
     files = [file_of(number, path) for number, path in sorted(enumerate(paths), key=lambda one: str(one[1]))]
     if deletions:
         raise refusal(f"no file of the table is that of the deletion vector of {next(iter(deletions))}")
-    return Snapshot(location, f"delta:{metadata.id}@{table.version()}", columns, files)
+    return TableSnapshot(location, f"delta:{metadata.id}@{table.version()}", columns, files)
 
 
 def _renamed(field: pyarrow.Field, name_of: Callable[[pyarrow.Field], str]) -> pyarrow.Field:

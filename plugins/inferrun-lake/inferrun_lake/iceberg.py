@@ -34,8 +34,8 @@ from inferrun.plugins import (
     StoredPart,
 )
 from inferrun.plugins.storage import read_spec
-from inferrun_lake.output import Fields, Outcome, RunTable, TableOutput, table_errors
-from inferrun_lake.snapshot import Snapshot, SnapshotSource, TableFile
+from inferrun_lake.output import Fields, RunTable, TableOutput, TableVerdict, table_errors
+from inferrun_lake.snapshot import SnapshotFile, SnapshotSource, TableSnapshot
 from inferrun_lake.spec import FOLDER, IcebergInputSpec, IcebergOutputSpec, IcebergSpec, access_key, check_address
 
 _RUN, _OUTCOME = "inferrun.run", "inferrun.outcome"
@@ -67,7 +67,7 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
     wanted = read_spec(spec, IcebergInputSpec, field="input.iceberg")
     options = await _options(wanted, context, side="input", error=InputError)
 
-    def load(version: str) -> Snapshot:
+    def load(version: str) -> TableSnapshot:
         with table_errors(InputError, "input.iceberg", options):
             try:
                 table = load_catalog(wanted.catalog.name, **options).load_table(wanted.table)
@@ -101,15 +101,15 @@ class IcebergRunTable(RunTable[Table]):
         self._catalog.create_namespace_if_not_exists(self._spec.table.rpartition(".")[0])
         return self._catalog.create_table_if_not_exists(self._spec.table, columns, location=self._location)
 
-    def found(self, table: Table) -> Outcome | None:
+    def found(self, table: Table) -> TableVerdict | None:
         """Look for a snapshot of the run."""
         for snapshot in table.snapshots():
             said = snapshot.summary.additional_properties if snapshot.summary else {}
             if said.get(_RUN) == self._run:
-                return Outcome[said[_OUTCOME].upper()]
+                return TableVerdict[said[_OUTCOME].upper()]
         return None
 
-    def commit(self, table: Table, outcome: Outcome, parts: Sequence[StoredPart]) -> bool:
+    def commit(self, table: Table, outcome: TableVerdict, parts: Sequence[StoredPart]) -> bool:
         """Append a snapshot."""
         files = [f"{self._location}/{FOLDER}/{part.name}" for part in parts]
         summary = {_RUN: self._run, _OUTCOME: outcome.name.lower()}
@@ -233,7 +233,7 @@ def _version(table: Table, wanted: int | None) -> str:
     return f"{wanted}/{table.schema().schema_id if schema_id is None else schema_id}"
 
 
-def _snapshot(table: Table, context: StoreContext, version: str, options: Mapping[str, str]) -> Snapshot:
+def _snapshot(table: Table, context: StoreContext, version: str, options: Mapping[str, str]) -> TableSnapshot:
     name = ".".join(table.name())
     snapshot, _, schema_id = version.partition("/")
     schema = table.schemas().get(int(schema_id))
@@ -253,7 +253,7 @@ def _snapshot(table: Table, context: StoreContext, version: str, options: Mappin
         isinstance(kind, TimestampType | TimestamptzType) for kind in map(projected.find_type, projected.field_ids)
     )
 
-    def file_of(task: FileScanTask) -> TableFile:
+    def file_of(task: FileScanTask) -> SnapshotFile:
         is_checked = has_times and task.file.file_format == FileFormat.PARQUET
         files = _Int96Files(table.io, task.file.file_path) if is_checked else table.io
 
@@ -264,6 +264,8 @@ def _snapshot(table: Table, context: StoreContext, version: str, options: Mappin
                     yield batch.select(columns.names).cast(columns)
 
         rows = sum(len(batch) for batch in batches()) if task.delete_files else task.file.record_count
-        return TableFile(task.file.file_path, rows, task.file.file_size_in_bytes, batches)
+        return SnapshotFile(task.file.file_path, rows, task.file.file_size_in_bytes, batches)
 
-    return Snapshot(name, f"iceberg:{table.metadata.table_uuid}@{version}", columns, [file_of(task) for task in tasks])
+    return TableSnapshot(
+        name, f"iceberg:{table.metadata.table_uuid}@{version}", columns, [file_of(task) for task in tasks]
+    )

@@ -40,7 +40,7 @@ _SHORT: Final = 5
 """Such options are no credentials, but words such as `rest` and `true`."""
 
 
-class Outcome(IntEnum):
+class TableVerdict(IntEnum):
     """What a table says about a run."""
 
     ABORTED = 0
@@ -78,14 +78,14 @@ class RunTable(ABC, Generic[T]):
         """Return the columns of the table, and those of the results as they would be in it."""
 
     @abstractmethod
-    def found(self, table: T) -> Outcome | None:
+    def found(self, table: T) -> TableVerdict | None:
         """Return what the snapshot says about the run."""
 
     @abstractmethod
-    def commit(self, table: T, outcome: Outcome, parts: Sequence[StoredPart]) -> bool:
+    def commit(self, table: T, outcome: TableVerdict, parts: Sequence[StoredPart]) -> bool:
         """Add the parts and the outcome to the table; False if the snapshot is not the newest one any more."""
 
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> TableVerdict | None:
         """Return what the table says; None if it says nothing, or does not exist."""
         with table_errors(OutputError, self.label, self.options):
             table = self.load()
@@ -103,7 +103,7 @@ class RunTable(ABC, Generic[T]):
             if fault := self.obstacle(table) or _misfit(*self.fields(table, plain)):
                 raise OutputError(f"{self.label}: {fault}", is_retryable=False)
 
-    def decide(self, outcome: Outcome, parts: Sequence[StoredPart] = ()) -> Outcome | None:
+    def decide(self, outcome: TableVerdict, parts: Sequence[StoredPart] = ()) -> TableVerdict | None:
         """Add the parts to the table, or let no attempt add them later, unless it is decided; return what is decided then.
 
         None: there is no table.
@@ -118,7 +118,9 @@ class RunTable(ABC, Generic[T]):
         raise OutputError(f"{self.label}: other writers commit to the table all the time")
 
 
-class PartStore(OutputStore, AbortableStore, PartedStore, ProbedStore, RetriedStore, SharedStore, TypedStore, Protocol):
+class TableFileStore(
+    OutputStore, AbortableStore, PartedStore, ProbedStore, RetriedStore, SharedStore, TypedStore, Protocol
+):
     """What this store needs of the one that keeps its files."""
 
 
@@ -132,7 +134,7 @@ class TableOutput:
 
     def __init__(self, store: OutputStore, table: RunTable[Any]) -> None:  # Any: no method depends on it
         """`store` is that of the label `file` or `s3`."""
-        self._files = files = cast("PartStore", store)
+        self._files = files = cast("TableFileStore", store)
         self._table = table
         self.writer, self.earlier_results = files.writer, files.earlier_results
         self.claim, self.report, self.survey, self.read_commits = (
@@ -146,7 +148,7 @@ class TableOutput:
 
     async def open(self) -> Checkpoint:
         """Read what is committed; commit the run if all of its parts are complete and an attempt died before it did."""
-        if await asyncio.to_thread(self._table.outcome) == Outcome.ABORTED:
+        if await asyncio.to_thread(self._table.outcome) == TableVerdict.ABORTED:
             raise self._aborted()
         checkpoint = await self._files.open()
         if checkpoint.committed_run is not None:
@@ -173,18 +175,18 @@ class TableOutput:
     async def find_commit(self) -> CommittedRun | None:
         """Ask the table."""
         outcome = await asyncio.to_thread(self._table.outcome)
-        return await self._files.find_commit() if outcome == Outcome.COMMITTED else None
+        return await self._files.find_commit() if outcome == TableVerdict.COMMITTED else None
 
     async def abort(self) -> CommittedRun | None:
         """Let the table say that the run is aborted, unless it says that the run is committed.
 
         Without a table no attempt has come far; if none has completed its parts, the manifest is taken instead.
         """
-        outcome = await asyncio.to_thread(self._table.decide, Outcome.ABORTED)
+        outcome = await asyncio.to_thread(self._table.decide, TableVerdict.ABORTED)
         run = await self._files.abort()
         if outcome is None and run is not None:
-            outcome = await asyncio.to_thread(self._table.decide, Outcome.ABORTED)
-        return run if outcome == Outcome.COMMITTED else None
+            outcome = await asyncio.to_thread(self._table.decide, TableVerdict.ABORTED)
+        return run if outcome == TableVerdict.COMMITTED else None
 
     async def probe(self) -> str:
         """Check the place of the files, and that the table can be read."""
@@ -193,11 +195,11 @@ class TableOutput:
 
     async def _add(self) -> None:
         parts = await self._files.committed_parts()
-        outcome = await asyncio.to_thread(self._table.decide, Outcome.COMMITTED, parts)
+        outcome = await asyncio.to_thread(self._table.decide, TableVerdict.COMMITTED, parts)
         if outcome is None:
             text = f"{self._table.label}: the table was deleted during the run; start a new run"
             raise OutputError(text, is_retryable=False)
-        if outcome == Outcome.ABORTED:
+        if outcome == TableVerdict.ABORTED:
             raise self._aborted()
 
     def _aborted(self) -> OutputError:

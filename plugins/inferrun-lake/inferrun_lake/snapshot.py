@@ -28,7 +28,7 @@ _SMALLEST, _LARGEST = MIB // 64, 4 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile:
+class SnapshotFile:
     """The rows of one file of a snapshot."""
 
     name: str
@@ -38,7 +38,7 @@ class TableFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TableSnapshot:
     """A table at one time."""
 
     table: str
@@ -49,14 +49,14 @@ class Snapshot:
 
     columns: pyarrow.Schema
     """Those of the table that are used."""
-    files: Sequence[TableFile]
+    files: Sequence[SnapshotFile]
 
 
 class SnapshotSource:
     """The rows of a snapshot."""
 
     def __init__(
-        self, load: Callable[[str], Snapshot], context: StoreContext, *, label: str, allow_empty: bool
+        self, load: Callable[[str], TableSnapshot], context: StoreContext, *, label: str, allow_empty: bool
     ) -> None:
         """`load` returns a snapshot by its version; empty: the one that a new run reads. It raises InputError."""
         self._load = load

@@ -37,7 +37,7 @@ class PathSpec(BucketSpec):
         return path.rstrip("/")
 
 
-class ResultSpec(StorageSpec):
+class ResultFileSpec(StorageSpec):
     """What the object of an output says about the files of results."""
 
     types: dict[str, str] = Field(default_factory=dict)
@@ -81,7 +81,7 @@ class DeltaInputSpec(DeltaSpec):
     allow_empty: bool = Field(default=False, alias="allowEmpty")
 
 
-class DeltaOutputSpec(DeltaSpec, ResultSpec):
+class DeltaOutputSpec(DeltaSpec, ResultFileSpec):
     """What is appended to."""
 
 
@@ -117,7 +117,7 @@ class IcebergInputSpec(IcebergSpec):
     allow_empty: bool = Field(default=False, alias="allowEmpty")
 
 
-class IcebergOutputSpec(IcebergSpec, PathSpec, ResultSpec):
+class IcebergOutputSpec(IcebergSpec, PathSpec, ResultFileSpec):
     """What is appended to. The files are in a folder of a bucket, where a table that does not exist is created."""
 
     bucket: str = Field(min_length=3)

@@ -27,12 +27,12 @@ _READ_CHARACTERS: Final = 1000
 _FORM: Final = "the line must be a JSON object with custom_id, method, url and body"
 
 
-class InvalidRequest(ValueError):
+class NotARequest(ValueError):
     """A record that is not a request of OpenAI's Batch API."""
 
 
 def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
-    """Return the path and the body of a line of an input file. `model` replaces the model in it, if set. Raises InvalidRequest.
+    """Return the path and the body of a line of an input file. `model` replaces the model in it, if set. Raises NotARequest.
 
     Everything else of the body is sent as it is in the file.
     """
@@ -44,25 +44,25 @@ def parse_request(line: bytes, *, model: str) -> tuple[str, bytes]:
             text = "the line is not valid JSON"
         if isinstance(error.__cause__, RecursionError):
             text = "the line is nested too deeply"
-        raise InvalidRequest(text) from error
+        raise NotARequest(text) from error
     for member in (("custom_id",), ("method",), ("url",), ("body",), ("body", "model"), ("body", "stream")):
         if member in found.repeated:
-            raise InvalidRequest(f"{'.'.join(member)} is there twice")
+            raise NotARequest(f"{'.'.join(member)} is there twice")
     # The batch files of Mistral have no url; those of Anthropic, Vertex AI, Gemini and Bedrock have other members.
     if missing := [name for name in ("custom_id", "url", "body") if (name,) not in found.spans]:
-        raise InvalidRequest(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; {_FORM}")
+        raise NotARequest(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing; {_FORM}")
     url = found.string("url")
     if found.string("custom_id") is None:
-        raise InvalidRequest("custom_id must be a string")
+        raise NotARequest("custom_id must be a string")
     if found.raw("method") and found.string("method") != "POST":
-        raise InvalidRequest("method must be POST")
+        raise NotARequest("method must be POST")
     path = url if url in OPENAI_PATHS else f"/v1{url}"  # the batch files of Azure OpenAI have /chat/completions
     if path not in OPENAI_PATHS:
-        raise InvalidRequest(f"url must be one of {', '.join(OPENAI_PATHS)}")
+        raise NotARequest(f"url must be one of {', '.join(OPENAI_PATHS)}")
     if not found.raw("body").startswith("{"):
-        raise InvalidRequest("body must be a JSON object")
+        raise NotARequest("body must be a JSON object")
     if found.raw("body", "stream") not in {"", "false", "null"}:
-        raise InvalidRequest("body.stream must be false")
+        raise NotARequest("body.stream must be false")
     return path, _body_of(found, model=model).encode()
 
 

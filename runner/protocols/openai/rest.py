@@ -25,7 +25,7 @@ from inferrun.text import public_url
 from runner.network.http_client import Response
 from runner.network.model_server import ModelServer, open_model_server
 from runner.protocols.model_urls import base_url
-from runner.protocols.openai.requests import InvalidRequest, error_body, parse_request, parse_response, result_text
+from runner.protocols.openai.requests import NotARequest, error_body, parse_request, parse_response, result_text
 from runner.protocols.openai.server import RequestServer
 
 
@@ -47,7 +47,7 @@ class OpenAiRest:
         (line,) = json_texts(batch.records)
         try:
             path, sent = parse_request(line, model=self._model)
-        except InvalidRequest as error:
+        except NotARequest as error:
             return failed(not_sent(str(error)))
         response = await self._server.post(path, sent, in_place=_refusal)
         try:

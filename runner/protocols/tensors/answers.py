@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ModelOutput:
     """An output of a response."""
 
     name: str
@@ -34,7 +34,7 @@ class Output:
     is_json: bool = False
 
 
-def json_results(output: Output) -> Results:
+def json_results(output: ModelOutput) -> Results:
     """Return predictions as JSON texts."""
     values = output.values
     if not isinstance(values, list):
@@ -67,7 +67,7 @@ def joined_errors(parts: Mapping[str, Mapping[int, RecordError]]) -> dict[int, R
     return errors
 
 
-def outputs_in(body: bytes, read: "Callable[[dict[str, Any]], Output]") -> list[Output]:  # Any: foreign JSON
+def outputs_in(body: bytes, read: "Callable[[dict[str, Any]], ModelOutput]") -> list[ModelOutput]:  # Any: foreign JSON
     """Return the outputs of a response in JSON. Raises ValueError if there is none."""
     response = load(body)
     outputs = response.get("outputs") if isinstance(response, dict) else None

@@ -11,7 +11,7 @@ from inferrun.formats.record_texts import json_texts
 from inferrun.formats.typed_values import array_of_column, array_of_texts
 from inferrun.plugins import ArrowRecords, Json, RecordError, Results
 from runner.protocols.tensors.answers import (
-    Output,
+    ModelOutput,
     errors_of_array,
     joined_errors,
     json_results,
@@ -71,7 +71,9 @@ def _rows_of(column: pyarrow.Array, shape: Sequence[int]) -> pyarrow.Array:
     return column
 
 
-def typed_results(outputs: Mapping[OutputSpec, Output], stored: pyarrow.DataType | None, *, is_chosen: bool) -> Results:
+def typed_results(
+    outputs: Mapping[OutputSpec, ModelOutput], stored: pyarrow.DataType | None, *, is_chosen: bool
+) -> Results:
     """Return predictions of a type, or of that of the outputs. What does not fit is an error of its record."""
     columns, errors = dict[str, pyarrow.Array](), dict[str, Mapping[int, RecordError]]()
     for spec, output in outputs.items():
@@ -88,7 +90,9 @@ def typed_results(outputs: Mapping[OutputSpec, Output], stored: pyarrow.DataType
     return Results(ArrowRecords(pyarrow.record_batch({PREDICTION: whole})), joined_errors(errors))
 
 
-def _typed(spec: OutputSpec, output: Output, kind: pyarrow.DataType) -> tuple[pyarrow.Array, dict[int, RecordError]]:
+def _typed(
+    spec: OutputSpec, output: ModelOutput, kind: pyarrow.DataType
+) -> tuple[pyarrow.Array, dict[int, RecordError]]:
     dimensions, values, texts = output.shape[1:], output.values, dict[int, str]()
     errors = dict[int, RecordError]()
     if output.is_json and output.datatype not in DATATYPES:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from inferrun.formats.json_text import objects_of
 from inferrun.formats.record_texts import json_texts
 from inferrun.plugins import JsonRecords, Results
-from runner.protocols.tensors.answers import Output, joined_errors, json_results, without_ones
+from runner.protocols.tensors.answers import ModelOutput, joined_errors, json_results, without_ones
 from runner.protocols.tensors.datatypes import DATATYPES
 from runner.protocols.tensors.signature import OutputSpec, Signature, listed
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def results_of(
-    found: Sequence[Output],
+    found: Sequence[ModelOutput],
     signature: Signature,
     *,
     records: int,
@@ -59,7 +59,7 @@ def results_of(
     return Results(JsonRecords(texts), joined_errors({name: part.errors for name, part in parts.items()}))
 
 
-def _shaped(output: Output, records: int, *, has_batch: bool, lists: Sequence[int]) -> Output:
+def _shaped(output: ModelOutput, records: int, *, has_batch: bool, lists: Sequence[int]) -> ModelOutput:
     """Return an output whose shape begins with the number of records. Raises ValueError if it has another.
 
     `lists`: the dimensions of a record that are lists, whatever their size is. Models that leave out dimensions of size 1, as
@@ -81,4 +81,4 @@ def _shaped(output: Output, records: int, *, has_batch: bool, lists: Sequence[in
     missing = lists[len(dimensions) :]
     if count == 0 or all(size < 1 for size in missing):
         dimensions = [*dimensions, *(max(size, 1) for size in missing)]
-    return Output(output.name, output.datatype, [records, *dimensions], output.values, output.is_json)
+    return ModelOutput(output.name, output.datatype, [records, *dimensions], output.values, output.is_json)

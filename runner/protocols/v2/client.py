@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from inferrun.plugins import Records, Results
 from runner.network.network_failures import invalid_response
-from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.answers import ModelOutput
 from runner.protocols.tensors.columns import Tensor, tensors_of
 from runner.protocols.tensors.datatypes import Faults
 from runner.protocols.tensors.model import TensorModel
@@ -26,7 +26,7 @@ class V2Client(TensorModel[list[Tensor]]):
     _stored: "pyarrow.DataType | None" = None
 
     @abstractmethod
-    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
+    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
         """Send one request, and return the response, and what reads its outputs or raises ValueError. Raises Fault."""
 
     def made_of(self, records: Records) -> tuple[list[Tensor], list[int], Faults]:

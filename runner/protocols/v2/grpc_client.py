@@ -34,7 +34,7 @@ from runner.network.network_failures import SHAPE_FIX, UNKNOWN_AUTHORITY, descri
 from runner.network.retries import with_retries
 from runner.network.tls import client_certificate_of, root_certificates_of
 from runner.protocols.readiness import Readiness
-from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.answers import ModelOutput
 from runner.protocols.tensors.columns import Tensor
 from runner.protocols.v2.channels import Channels
 from runner.protocols.v2.client import V2Client
@@ -239,7 +239,7 @@ class V2Grpc(V2Client):
                 return None  # the first request reports a model that does not exist
             raise
 
-    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
+    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
         """Send one request."""
         request = infer_request(self._server.model, tensors, self.signature)
         tensors.clear()  # the request has the values, and the response may take long

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from inferrun.formats.bytes_in_json import json_of_bytes
-from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.answers import ModelOutput
 from runner.protocols.tensors.columns import Tensor
 from runner.protocols.tensors.datatypes import from_raw, raw_of
 from runner.protocols.tensors.signature import Signature
@@ -58,7 +58,7 @@ def metadata_of(message: bytes) -> dict[str, Any]:  # Any: the JSON form
     }
 
 
-def decode_response(message: bytes) -> list[Output]:
+def decode_response(message: bytes) -> list[ModelOutput]:
     """Return the outputs of a ModelInferResponse. Raises ValueError with what violates the protocol."""
     response = _parsed(messages.ModelInferResponse(), message)
     found, raws = response.outputs, response.raw_output_contents
@@ -69,10 +69,10 @@ def decode_response(message: bytes) -> list[Output]:
         shape, datatype = list(one.shape), one.datatype.upper()
         if raws:
             values = from_raw(raws[at], datatype, count=math.prod(shape))
-            outputs.append(Output(one.name, datatype, shape, values))
+            outputs.append(ModelOutput(one.name, datatype, shape, values))
         else:
             values = [] if 0 in shape and not one.contents.ListFields() else _values_in(one.contents)
-            outputs.append(Output(one.name, datatype, shape, values, is_json=True))
+            outputs.append(ModelOutput(one.name, datatype, shape, values, is_json=True))
     return outputs
 
 

@@ -15,7 +15,7 @@ from runner.network.http_client import Body, Response
 from runner.network.model_server import JSON_HEADERS, ModelServer, open_model_server
 from runner.network.retries import with_retries
 from runner.protocols.model_urls import infer_url, server_url, without_end
-from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.answers import ModelOutput
 from runner.protocols.tensors.columns import Tensor
 from runner.protocols.v2.client import V2Client
 from runner.protocols.v2.rest_messages import EXTENSION, decode_response, encode_bytes, encode_json
@@ -60,7 +60,7 @@ class V2Rest(V2Client):
         most = found.get("max_batch_size") if isinstance(found, dict) else None
         return most if type(most) is int and most > 0 else None  # 0: the model does not batch
 
-    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[Output]]]:
+    async def exchange(self, tensors: list[Tensor]) -> tuple[bytes, Callable[[], list[ModelOutput]]]:
         """Send one request."""
         body: Body
         headers: Mapping[str, str] = JSON_HEADERS

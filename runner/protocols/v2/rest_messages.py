@@ -13,7 +13,7 @@ import numpy
 import orjson
 
 from inferrun.plugins import Json
-from runner.protocols.tensors.answers import Output, flat_of, outputs_in
+from runner.protocols.tensors.answers import ModelOutput, flat_of, outputs_in
 from runner.protocols.tensors.columns import Tensor
 from runner.protocols.tensors.datatypes import TensorValues, from_raw, raw_of
 from runner.protocols.tensors.signature import OutputSpec, Signature, shape_of
@@ -80,7 +80,7 @@ def encode_bytes(tensors: Sequence[Tensor], signature: Signature) -> tuple[list[
     return [memoryview(part) for part in (head, *raws)], headers
 
 
-def decode_response(body: bytes, headers: Mapping[str, str]) -> list[Output]:
+def decode_response(body: bytes, headers: Mapping[str, str]) -> list[ModelOutput]:
     """Return the outputs, whose values are bytes or JSON. Raises ValueError with what violates the protocol."""
     length = headers.get(HEADER_LENGTH, "")
     if not length:
@@ -89,7 +89,7 @@ def decode_response(body: bytes, headers: Mapping[str, str]) -> list[Output]:
         raise ValueError(f"the header {HEADER_LENGTH} is invalid")
     at = int(length)
 
-    def read(output: Mapping[str, Any]) -> Output:  # Any: foreign JSON
+    def read(output: Mapping[str, Any]) -> ModelOutput:  # Any: foreign JSON
         nonlocal at
         parameters = output.get("parameters")
         size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
@@ -97,7 +97,7 @@ def decode_response(body: bytes, headers: Mapping[str, str]) -> list[Output]:
             return _output_of(output)
         raw, at = body[at : at + size], at + size
         datatype, shape = str(output.get("datatype", "")).upper(), shape_of(output)
-        return Output(str(output.get("name")), datatype, shape, from_raw(raw, datatype, count=math.prod(shape)))
+        return ModelOutput(str(output.get("name")), datatype, shape, from_raw(raw, datatype, count=math.prod(shape)))
 
     found = outputs_in(body[:at], read)
     if at != len(body):
@@ -105,7 +105,7 @@ def decode_response(body: bytes, headers: Mapping[str, str]) -> list[Output]:
     return found
 
 
-def _output_of(output: Mapping[str, Any]) -> Output:  # Any: foreign JSON
+def _output_of(output: Mapping[str, Any]) -> ModelOutput:  # Any: foreign JSON
     """Return an output whose values are JSON. Raises ValueError.
 
     One of a shape without values may have no data: Triton 2.51.0 answers so, in plain JSON although bytes were asked for, if all
@@ -120,8 +120,8 @@ def _output_of(output: Mapping[str, Any]) -> Output:  # Any: foreign JSON
     name, datatype = str(output.get("name")), str(output.get("datatype", "")).upper()
     parameters = output.get("parameters")
     if datatype == "BYTES" and isinstance(parameters, dict) and parameters.get("content_type") == _BASE64:
-        return Output(name, datatype, shape, [_decoded(one) for one in values])
-    return Output(name, datatype, shape, values, is_json=True)
+        return ModelOutput(name, datatype, shape, [_decoded(one) for one in values])
+    return ModelOutput(name, datatype, shape, values, is_json=True)
 
 
 def _decoded(value: Json) -> bytes:

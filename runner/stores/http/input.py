@@ -19,7 +19,7 @@ from inferrun.formats.dataset import Dataset
 from inferrun.plugins import ContractError, InputError, InputFile, PlannedObject, Source, StorageObject, StoreContext
 from inferrun.plugins.storage import naming_secret_field, read_spec
 from runner.network.http_client import idle_timeout, open_client
-from runner.stores.block_cache import Part, RemoteFile, cached
+from runner.stores.block_cache import RemoteFile, ReturnedRange, cached
 from runner.stores.compression import decompressed
 from runner.stores.dataset import OpenedDataset
 from runner.stores.file_ranges import FileRanges
@@ -57,8 +57,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
             if found is not None:
                 one = found
 
-                def read_range(start: int, length: int) -> Part:
-                    return Part(execute(web.read_range(start, length, found=one)))
+                def read_range(start: int, length: int) -> ReturnedRange:
+                    return ReturnedRange(execute(web.read_range(start, length, found=one)))
 
                 (file,) = opened.enter_context(cached([RemoteFile(one.name, one.size, read_range)], context))
             else:

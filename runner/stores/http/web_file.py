@@ -12,7 +12,7 @@ from yarl import URL
 from inferrun.plugins import FaultKind, InputError, Limits, PlannedObject
 from inferrun.plugins.http import ExchangeFailed, fault_of_status, kind_of_status, read_start
 from inferrun.text import public_url
-from runner.network.http_client import HttpClient
+from runner.network.http_client import AiohttpClient
 from runner.network.retries import with_retries
 from runner.stores.http.location import Location
 from runner.stores.input_spool import InputSpool
@@ -26,7 +26,7 @@ _PERMANENT: Final = frozenset({301, 302, 303, 307, 308, 400, 401, 403, 404, 405,
 class WebFile:
     """A file on a web server."""
 
-    def __init__(self, location: Location, client: HttpClient, limits: Limits) -> None:
+    def __init__(self, location: Location, client: AiohttpClient, limits: Limits) -> None:
         self._location = location
         self._client = client
         self._limits = limits

@@ -43,10 +43,10 @@ from inferrun.plugins import Fault, FaultKind, Limits, RunnerError
 from inferrun.plugins.http import ExchangeFailed, read_start
 from inferrun.plugins.limits import KIB, MIB
 from runner.network.connections import CONNECT_SECONDS, AddressRefused, open_connections
-from runner.network.http_client import HttpClient, whole_timeout
+from runner.network.http_client import AiohttpClient, whole_timeout
 from runner.network.network_failures import describe_connect_timeout, describe_unresolved
 from runner.network.retries import with_blocking_retries
-from runner.stores.block_cache import Part
+from runner.stores.block_cache import ReturnedRange
 from runner.stores.objects.cloud import Cloud, Transport
 from runner.stores.objects.spec import ObjectSpec
 
@@ -111,7 +111,7 @@ class Bucket:
         cloud: Cloud,
         store: "ObjectStore",
         reader: "ObjectStore",
-        client: HttpClient,
+        client: AiohttpClient,
         *,
         field: str,
         error: type[RunnerError],
@@ -159,13 +159,13 @@ class Bucket:
 
         return self._read(key, get)
 
-    def read_range(self, key: str, start: int, length: int, *, tag: str = "") -> Part:
+    def read_range(self, key: str, start: int, length: int, *, tag: str = "") -> ReturnedRange:
         """Return a part of an object, as it is stored. Raises the given error if it has another tag."""
         options: GetOptions = {"range": (start, start + length)}
         if tag:
             options["if_match"] = tag
 
-        def get() -> Part:
+        def get() -> ReturnedRange:
             try:
                 found = obstore.get(self._reader, key, options=options)
                 is_same = not tag or quoted_tag(found.meta["e_tag"]) == tag  # some servers ignore the condition
@@ -174,7 +174,7 @@ class Bucket:
             if not is_same:
                 text = f"{self._where(key)} changed while it was being read; start a new run"
                 raise self._error(text, is_retryable=False)
-            return Part(bytes(found.bytes()), str(found.attributes.get("Content-Encoding", "")))
+            return ReturnedRange(bytes(found.bytes()), str(found.attributes.get("Content-Encoding", "")))
 
         return self._read(key, get)
 
@@ -393,7 +393,7 @@ async def open_bucket(
         except AddressRefused as refused:
             raise error(f"{what}: {refused}") from refused
     budget = max(limits.retry_seconds, _SHORTEST_RETRY_SECONDS)
-    client = HttpClient(
+    client = AiohttpClient(
         connections, timeout=whole_timeout(limits.handler_timeout), lifetime=limits.connection_seconds, tls=None
     )
     options: ClientConfig = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import obstore
 
-from runner.network.http_client import HttpClient
+from runner.network.http_client import AiohttpClient
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
@@ -22,7 +22,7 @@ _SIGNED: Final = timedelta(hours=1)
 class Transport:
     """How a store sends requests."""
 
-    client: HttpClient
+    client: AiohttpClient
     """The runner's client, for what obstore cannot send."""
 
     options: "ClientConfig"

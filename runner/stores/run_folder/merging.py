@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Stopped(Exception):
+class MergeStopped(Exception):
     """The commit of the run was abandoned before it was made."""
 
 
@@ -32,7 +32,7 @@ class StagedFile:
     def open(self) -> BinaryIO:
         """Open the copy."""
         if self.is_stopped.is_set():
-            raise Stopped
+            raise MergeStopped
         return self.path.open("rb")
 
 

@@ -74,7 +74,7 @@ from runner.stores.run_folder.documents import (
 from runner.stores.run_folder.earlier import earlier_run
 from runner.stores.run_folder.files import RunFiles, copied
 from runner.stores.run_folder.layout import ResultSpec, part_ranges
-from runner.stores.run_folder.merging import StagedFile, Stopped, merged
+from runner.stores.run_folder.merging import MergeStopped, StagedFile, merged
 from runner.stores.run_folder.spool import PartDraft, Spool, SpooledChunk
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class RunFolder:
             with suppress(OutputError):
                 if run := await self._spool.on_thread(self._read_manifest):
                     return run
-            with suppress(Stopped):
+            with suppress(MergeStopped):
                 return await commit
             raise
 
@@ -434,7 +434,7 @@ class RunFolder:
 
     def _copied(self, folder: str, file: StoredFile) -> Path | None:
         if self._is_stopped.is_set():
-            raise Stopped
+            raise MergeStopped
         return copied(self._files, folder, file, self._spool.folder / "copies")
 
     def _check_parts(self, parts: Sequence[ManifestPart]) -> None:

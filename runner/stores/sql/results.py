@@ -21,7 +21,7 @@ from runner.stores.sql.rows import rows_of
 from runner.stores.sql.spec import SqlOutputSpec
 
 
-class TableResults:
+class SqlResultTable:
     """The rows of a run."""
 
     def __init__(self, database: Database, spec: SqlOutputSpec, run: InputRun, context: StoreContext) -> None:
@@ -92,4 +92,4 @@ async def open_results(spec: StorageObject, run: InputRun, context: StoreContext
         error=InputError,
         mounted="input",
     )
-    yield TableResults(database, wanted, run, context)
+    yield SqlResultTable(database, wanted, run, context)

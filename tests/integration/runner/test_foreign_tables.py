@@ -13,7 +13,7 @@ from pyarrow import dataset, parquet
 
 from inferrun.plugins import OutputError, StoredPart
 from inferrun_lake.delta import DeltaRunTable
-from inferrun_lake.output import Outcome
+from inferrun_lake.output import TableVerdict
 from tests.conformance.worlds import iceberg_catalog
 from tests.foreign.software import files_of, readings_of
 from tests.foreign.values import canonical, plain
@@ -54,7 +54,7 @@ def test_tables_whose_features_ask_nothing_of_an_appended_file_are_appended_to(n
     parquet.write_table(pyarrow.table({"id": [77]}), part)
     run = DeltaRunTable(str(place), {}, run="run")
     run.prepare(pyarrow.schema([pyarrow.field("id", pyarrow.int64())]))
-    assert run.decide(Outcome.COMMITTED, [StoredPart(part.name, part.stat().st_size, 1)]) == Outcome.COMMITTED
+    assert run.decide(TableVerdict.COMMITTED, [StoredPart(part.name, part.stat().st_size, 1)]) == TableVerdict.COMMITTED
     after = pyarrow.table(DeltaTable(str(place)).get_add_actions()).to_pylist()
     assert {one["path"] for one in after} - before == {"_inferrun/part.parquet"}
 
@@ -73,7 +73,7 @@ def test_a_feature_that_comes_while_a_run_is_under_way_ends_it(tmp_path: Path) -
     run.prepare(pyarrow.schema([pyarrow.field("id", pyarrow.int64())]))
     require(place, "typeWidening")
     with pytest.raises(OutputError, match=r"Unsupported table features required: \[TypeWidening\]; remove it"):
-        run.decide(Outcome.COMMITTED, [StoredPart("part.parquet", 1, 1)])
+        run.decide(TableVerdict.COMMITTED, [StoredPart("part.parquet", 1, 1)])
 
 
 def require(place: Path, feature: str) -> None:

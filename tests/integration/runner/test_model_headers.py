@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from inferrun.contract import Model, ModelHeader
+from inferrun.contract import ContractHeader, Model
 from inferrun.plugins import Limits
 from runner.protocols.probe import open_probe
 from tests.conformance.protocol_worlds import PROTOCOLS
@@ -146,7 +146,7 @@ async def test_an_https_server_is_reached_by_a_tunnel(file: Machine) -> None:
 
 
 async def test_the_probe_uses_host_and_proxy_but_no_secret(file: Machine, model: CountingModel) -> None:
-    headers = (ModelHeader(name="Host", value="iris.example"), ModelHeader(name="api-key"))
+    headers = (ContractHeader(name="Host", value="iris.example"), ContractHeader(name="api-key"))
     async with proxy() as (address, targets, _):
         found = Model(model_url=model.address, protocol_version="v2", headers=headers, proxy_url=f"http://{address}")
         limits = Limits(allowed_addresses="127.0.0.1")

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from inferrun import parse_run
-from inferrun.results import Results, Row, read_results
+from inferrun.results import PredictedRows, Row, read_results
 from tests.unit.inferrun.results.committed_folder import commit_folder
 
 PARTS = 40
@@ -34,7 +34,7 @@ def content_of(first: int, form: str) -> bytes:
 
 
 @pytest.fixture(params=["jsonl", "parquet"])
-def results(request: pytest.FixtureRequest, tmp_path: Path) -> Results:
+def results(request: pytest.FixtureRequest, tmp_path: Path) -> PredictedRows:
     """The results of a run with many parts."""
     form = request.param
     output = {"file": {"claimName": "data", "path": "out", "format": form}}
@@ -44,7 +44,7 @@ def results(request: pytest.FixtureRequest, tmp_path: Path) -> Results:
     return read_results(parse_run({"metadata": {"name": "run"}, "spec": spec, "status": status}), directory=tmp_path)
 
 
-def test_rows_take_the_memory_of_a_part(results: Results) -> None:
+def test_rows_take_the_memory_of_a_part(results: PredictedRows) -> None:
     next(iter(results))  # what is imported is not counted
     tracemalloc.start()
     try:
@@ -77,7 +77,7 @@ def test_rows_joined_with_the_input_do_not_take_more_memory_for_a_larger_input(t
     assert peaks[120] < 1.5 * peaks[40], peaks
 
 
-def joined_results(folder: Path, form: str, *, parts: int, count: int) -> Results:
+def joined_results(folder: Path, form: str, *, parts: int, count: int) -> PredictedRows:
     """The results of a run with a file of 20 columns, `count` records in each part, joined with it."""
     folder.mkdir()
     path = folder / f"in.{form}"
@@ -101,7 +101,7 @@ def joined_results(folder: Path, form: str, *, parts: int, count: int) -> Result
     return read_results(run, directory=folder, join_input=True)
 
 
-def test_batches_take_the_memory_of_a_part(results: Results) -> None:
+def test_batches_take_the_memory_of_a_part(results: PredictedRows) -> None:
     pool = pyarrow.default_memory_pool()
     before, highest, rows = pool.bytes_allocated(), 0, 0
     for batch in results.batches():

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import ipc, parquet
 
 from inferrun import parse_run
-from inferrun.results import PackageMissing, Results, ResultsChanged, ResultsError, read_results
+from inferrun.results import PackageMissing, PredictedRows, ResultsChanged, ResultsError, read_results
 from inferrun.results.access import load
 from inferrun.results.writing import write_results
 from tests.unit.inferrun.results.committed_folder import JOB, commit_folder
@@ -24,7 +24,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> PredictedRows:
     lines = [json.dumps({key: value for key, value in row.items() if value is not None}) + "\n" for row in ROWS]
     parts = [(("".join(lines[:2])).encode(), 2, 1), (lines[2].encode(), 1, 0)]
     output = {"file": {"claimName": "data", "path": "out"}}
@@ -36,7 +36,7 @@ def results(tmp_path: Path) -> Results:
     return read_results(parse_run(run), directory=tmp_path)
 
 
-def test_each_kind_of_file_has_the_rows(results: Results, tmp_path: Path) -> None:
+def test_each_kind_of_file_has_the_rows(results: PredictedRows, tmp_path: Path) -> None:
     paths = {suffix: tmp_path / f"results.{suffix}" for suffix in ("jsonl", "csv", "parquet", "arrow")}
     for path in paths.values():
         write_results(results, path)
@@ -55,7 +55,7 @@ def test_each_kind_of_file_has_the_rows(results: Results, tmp_path: Path) -> Non
 
 
 def test_a_file_of_another_kind_and_one_of_results_that_changed_are_not_written(
-    results: Results, tmp_path: Path
+    results: PredictedRows, tmp_path: Path
 ) -> None:
     with pytest.raises(ResultsError, match=r"'results\.xlsx' has no known extension; allowed: \.jsonl, \.csv"):
         write_results(results, tmp_path / "results.xlsx")
@@ -65,7 +65,7 @@ def test_a_file_of_another_kind_and_one_of_results_that_changed_are_not_written(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_errors_alone_are_a_table_of_their_own(results: Results, tmp_path: Path) -> None:
+def test_errors_alone_are_a_table_of_their_own(results: PredictedRows, tmp_path: Path) -> None:
     write_results(results.errors, tmp_path / "errors.parquet")
     found = parquet.read_table(tmp_path / "errors.parquet")
     assert found.schema.names == ["index", "custom_id", "error_code", "error_message", "error_attempts"]

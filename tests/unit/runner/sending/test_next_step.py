@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.formats.record_errors import NOT_SENT
 from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError
-from runner.sending.next_step import NextStep, Part, Server, next_step
+from runner.sending.next_step import BatchPart, NextStep, Server, next_step
 from tests.unit.runner.batches import batch, decoded, results
 
 ONE, TWO = batch([1]), batch([1, 2])
@@ -22,7 +22,7 @@ class Requests:
         self.now = 0.0
         if has_example:
             self.answer(started=0.0)
-        self.part = Part(sent, self.server)
+        self.part = BatchPart(sent, self.server)
 
     def answer(self, *, started: float | None = None) -> None:
         """Another request is answered, which was sent now, or before."""
@@ -87,7 +87,7 @@ def another_fails(kind: FaultKind, *, seconds: float) -> Event:
     """Another request fails so long after the latest failure, before which it was sent."""
 
     def fail(one: Requests) -> None:
-        other = Part(batch([5], first=50), one.server)
+        other = BatchPart(batch([5], first=50), one.server)
         other.sent_at = one.now - 0.1
         fault = Fault(InferenceError("test"), kind=kind)
         other.fail(fault, now=one.now + seconds, is_after_example=False, first_wait=0.5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inferrun.plugins import InputError
 from runner.stores import block_cache
-from runner.stores.block_cache import Part, RemoteFile, cached
+from runner.stores.block_cache import RemoteFile, ReturnedRange, cached
 from tests.unit.runner.stores.contexts import context_of
 
 
@@ -30,7 +30,7 @@ class Server:
     def files(self) -> list[RemoteFile]:
         def file(unit: int) -> RemoteFile:
             return RemoteFile(
-                f"{unit}", len(self.contents[unit]), lambda start, length: Part(self.read(unit, start, length))
+                f"{unit}", len(self.contents[unit]), lambda start, length: ReturnedRange(self.read(unit, start, length))
             )
 
         return [file(unit) for unit in range(len(self.contents))]

@@ -12,7 +12,7 @@ from inferrun.formats.openai import OPENAI
 from inferrun.plugins import NO_USAGE, Chunk, Limits
 from inferrun.runner_report import MAX_COUNT, TokenUsage
 from runner.protocols.openai.requests import (
-    InvalidRequest,
+    NotARequest,
     error_body,
     parse_request,
     parse_response,
@@ -114,7 +114,7 @@ def test_every_byte_of_any_body_but_its_model_arrives(
     ],
 )
 def test_a_line_that_is_no_request_is_described(line: bytes, why: str) -> None:
-    with pytest.raises(InvalidRequest, match=why):
+    with pytest.raises(NotARequest, match=why):
         parse_request(line, model="m")
 
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from inferrun.contract import OutputTensor
 from inferrun.plugins import ArrowRecords, Results, Tensors
-from runner.protocols.tensors.answers import Output
+from runner.protocols.tensors.answers import ModelOutput
 from runner.protocols.tensors.arrow_answers import type_of
 from runner.protocols.tensors.datatypes import KINDS, from_raw, raw_of
 from runner.protocols.tensors.predictions import results_of
@@ -94,7 +94,7 @@ def test_a_variable_dimension_is_a_list_of_any_number_of_items(
     values: Any = [*map(bytes.decode, texts)] if is_json else texts
     if datatype == "INT64":
         values = numbers.tolist() if is_json else numbers
-    outputs, stored = [Output("y", datatype, found, values, is_json)], type_of(described)
+    outputs, stored = [ModelOutput("y", datatype, found, values, is_json)], type_of(described)
     column = column_of(results_of(outputs, described, records=2, is_typed=True, stored=stored))
     assert column.type == stored
     same = expected if datatype == "BYTES" else orjson.loads(orjson.dumps(expected).replace(b'"', b""))
@@ -103,10 +103,10 @@ def test_a_variable_dimension_is_a_list_of_any_number_of_items(
 
 
 def test_without_metadata_an_output_of_one_item_is_a_list_if_the_others_are() -> None:
-    outputs, stored = [Output("y", "INT32", [2, 1], numpy.array([7, 8], "<i4"))], pyarrow.list_(pyarrow.int32())
+    outputs, stored = [ModelOutput("y", "INT32", [2, 1], numpy.array([7, 8], "<i4"))], pyarrow.list_(pyarrow.int32())
     column = column_of(results_of(outputs, signature(), records=2, is_typed=True, stored=stored))
     assert column.to_pylist() == [[7], [8]]
-    outputs = [Output("y", "INT32", [2], numpy.array([7, 8], "<i4"))]
+    outputs = [ModelOutput("y", "INT32", [2], numpy.array([7, 8], "<i4"))]
     column = column_of(results_of(outputs, signature(), records=2, is_typed=True, stored=stored))
     assert column.to_pylist() == [[7], [8]]
     chosen = signature(chosen=(OutputTensor(name="y"),))
@@ -134,7 +134,7 @@ def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObj
     raw = bytes(raw_of(sent, datatype))
     described = signature(("y", datatype, [-1, *shape[1:]]))
     stored = type_of(described)
-    outputs = [Output("y", datatype, list(shape), from_raw(raw, datatype, count=sent.size))]
+    outputs = [ModelOutput("y", datatype, list(shape), from_raw(raw, datatype, count=sent.size))]
     column = column_of(results_of(outputs, described, records=shape[0], is_typed=True, stored=stored))
     assert column.type == stored
     while pyarrow.types.is_fixed_size_list(column.type):
@@ -154,7 +154,7 @@ def test_a_tensor_is_the_same_after_a_round_trip(datatype: str, data: st.DataObj
     ],
 )
 def test_values_in_json_have_the_type_too(datatype: str, values: list[Any], kind: pyarrow.DataType) -> None:
-    output = Output("y", datatype, [3], values, is_json=True)
+    output = ModelOutput("y", datatype, [3], values, is_json=True)
     results = results_of([output], signature(), records=3, is_typed=True, stored=kind)
     column = column_of(results)
     assert column.type == kind
@@ -165,7 +165,7 @@ def test_values_in_json_have_the_type_too(datatype: str, values: list[Any], kind
 
 def test_a_value_that_does_not_fit_the_stored_type_is_an_error_of_its_record() -> None:
     stored = pyarrow.int8()
-    output = Output("y", "INT32", [3], numpy.array([1, 300, -3], numpy.int32))
+    output = ModelOutput("y", "INT32", [3], numpy.array([1, 300, -3], numpy.int32))
     results = results_of([output], signature(), records=3, is_typed=True, stored=stored)
     assert column_of(results).to_pylist() == [1, None, -3]
     assert (
@@ -177,7 +177,7 @@ def test_a_value_that_does_not_fit_the_stored_type_is_an_error_of_its_record() -
 def test_bytes_that_are_no_text_name_the_field_that_takes_them() -> None:
     chosen = (OutputTensor(name="y"),)
     described = signature(("y", "BYTES", [-1]), chosen=chosen)
-    output = Output("y", "BYTES", [2], [b"text", b"\xff"])
+    output = ModelOutput("y", "BYTES", [2], [b"text", b"\xff"])
     results = results_of([output], described, records=2, is_typed=True, stored=type_of(described))
     assert "set tensors.outputs.0.type to Binary" in results.errors[1].message
     binary = signature(("y", "BYTES", [-1]), chosen=(OutputTensor(name="y", type="Binary"),))
@@ -191,6 +191,6 @@ def test_a_model_without_a_dimension_for_records_returns_the_value_of_one() -> N
     tensors = Tensors.model_validate({"inputs": [{"name": "x", "columns": ["x"], "shape": []}]})
     described = signature_of(tensors, metadata, "", target="model 'm'")
     assert type_of(described) == pyarrow.list_(pyarrow.float32(), 3)
-    output = Output("y", "FP32", [3], numpy.array([1, 2, 3], numpy.float32))
+    output = ModelOutput("y", "FP32", [3], numpy.array([1, 2, 3], numpy.float32))
     results = results_of([output], described, records=1, is_typed=True, stored=type_of(described))
     assert column_of(results).to_pylist() == [[1, 2, 3]]

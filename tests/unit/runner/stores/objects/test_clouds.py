@@ -9,12 +9,12 @@ import pytest
 
 from inferrun.plugins import ContractError, InputError
 from inferrun.plugins.storage import read_spec
-from runner.network.http_client import HttpClient
+from runner.network.http_client import AiohttpClient
 from runner.stores.objects.azure import AzureInputSpec
 from runner.stores.objects.cloud import Cloud, Transport
 from runner.stores.objects.gcs import GcsInputSpec
 
-TRANSPORT = Transport(cast("HttpClient", None), {}, {"retry_timeout": timedelta(seconds=1)}, 1)
+TRANSPORT = Transport(cast("AiohttpClient", None), {}, {"retry_timeout": timedelta(seconds=1)}, 1)
 SECRET = {"credentialsRef": {"name": "key"}}
 AUDIENCE = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/k"
 ACCOUNT_KEY = "a2V5"
