@@ -192,7 +192,7 @@ def _rows_of(block: Block, *, is_object: bool) -> Iterator[InputRow]:
         records: list[Json] = block.records.table.to_pylist()
     else:
         records = [loads(text) for text in block.records.texts]
-    copied = load("inferrun.formats.json_text", extra="results").copied_texts(block)
+    copied = load("inferrun.formats.record_texts", extra="results").copied_texts(block)
     for at, record in enumerate(records):
         columns: Row = loads(b"{%b}" % copied[at]) if copied else {}
         if block.columns and isinstance(record, list):
