@@ -6,6 +6,7 @@ by `kubectl explain`.
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
@@ -16,8 +17,32 @@ from inferrun.nesting import load_bounded
 from inferrun.reasons import Reason
 from inferrun.text import one_line
 
-MESSAGE_LIMIT = 3 * 1024
-"""Maximum size of a termination message in bytes; the kubelet truncates at 4,096."""
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSizes:
+    """Sizes of what a runner reports, so that it fits in the termination message of its container."""
+
+    kubelet: int = 4096
+    """The bytes of a termination message at which the kubelet truncates it."""
+
+    whole: int = 3 * 1024
+    """The bytes of a termination message that a runner writes."""
+
+    message: int = 1500
+    """The characters of a message, which fit with every one of them escaped."""
+
+    location: int = 1024
+    """The characters of a location."""
+
+    note: int = 256
+    """The characters of the note in a runner's progress; a longer one is truncated."""
+
+    def __post_init__(self) -> None:
+        if not (self.note < self.location < self.message and 2 * self.message < self.whole < self.kubelet):
+            raise ValueError(f"needs note < location < message < whole / 2, whole < kubelet, not {self}")
+
+
+SIZES = ReportSizes()
 
 MAX_COUNT = 2**63 - 1
 """The largest integer that the API server stores."""
@@ -27,12 +52,6 @@ END_MESSAGE = "run ended"
 
 LAST_MESSAGES = 3
 """Number of log messages that are shown of a failed attempt."""
-
-LOCATION_LIMIT = 1024
-"""Maximum number of characters of a location in a runner's report, so that the report fits in its termination message."""
-
-NOTE_LIMIT = 256
-"""Maximum number of characters of the note in a runner's progress; a longer one is truncated."""
 
 DIGEST_LIMIT = 64
 """Number of characters of a SHA-256 digest in hexadecimal."""
@@ -109,8 +128,8 @@ class Output(_Part):
 
 
 def _check_fits_in_message(output: Output) -> Output:
-    if max(len(output.location), len(output.manifest)) > LOCATION_LIMIT or len(output.sha256) > DIGEST_LIMIT:
-        raise ValueError(f"locations have at most {LOCATION_LIMIT} characters, a digest {DIGEST_LIMIT}")
+    if max(len(output.location), len(output.manifest)) > SIZES.location or len(output.sha256) > DIGEST_LIMIT:
+        raise ValueError(f"locations have at most {SIZES.location} characters, a digest {DIGEST_LIMIT}")
     return output
 
 
@@ -185,16 +204,16 @@ class ProgressLine(_Part):
     usage: TokenUsage | None = None
     pace: Pace | None = None
 
-    note: Annotated[str, AfterValidator(lambda note: one_line(note, limit=NOTE_LIMIT))] = ""
+    note: Annotated[str, AfterValidator(lambda note: one_line(note, limit=SIZES.note))] = ""
     """Why requests are not sent as usual, for the run's status; empty if they are."""
 
 
 def dump_result(result: TerminationMessage) -> str:
-    """The termination message: JSON of at most MESSAGE_LIMIT bytes; a long message is truncated."""
+    """The termination message: JSON of at most 3 KiB; a long message is truncated."""
     message = result.message
     while True:
         text = result.model_copy(update={"message": message}).model_dump_json(by_alias=True)
-        excess = len(text.encode()) - MESSAGE_LIMIT
+        excess = len(text.encode()) - SIZES.whole
         if excess <= 0 or not message:
             return text
         message = message[: max(0, len(message) - max(excess // 4, 16))].rstrip()

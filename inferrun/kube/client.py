@@ -28,20 +28,13 @@ from kubernetes.aio.client.rest import RESTClientObject
 
 from inferrun.kube.decoding import Page, read_event, read_object, read_page
 from inferrun.kube.errors import NotConfigured, PageTooLarge, Unreachable, error_of
-from inferrun.kube.objects import PODS, Object, Resource
+from inferrun.kube.objects import PODS, SIZES, Object, Resource
 from inferrun.timestamps import utc_now
 
 logger = logging.getLogger(__name__)
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
-MAX_PAGE_BYTES = 16 * 1024 * 1024
-"""Maximum size of one page of a list; a page of 500 Pods has about 10 MiB."""
-MAX_ITEMS_BYTES = 16 * 1024 * 1024
-"""Bytes of a list that is read as a whole. Anybody who may create objects can give them the labels that it selects."""
-MAX_FREE_FORM_PAGE_BYTES = 4 * 1024 * 1024
-"""Maximum size of a page of objects with free-form fields, which take many times as much memory
-when they are parsed. More than etcd stores in one object, so a page of one item always fits."""
 MAX_RETRY_AFTER = 32
 """Seconds for which a request waits in total because the server asks for it: as long as API Priority and Fairness ever does. Its
 requests for more time grow while it rejects; clients that come back sooner prolong the overload."""
@@ -197,14 +190,14 @@ class KubeClient:
     ) -> AsyncIterator[Object]:
         """The objects of a list, of which each should be reduced before the next one is taken; parameters as for `list`.
 
-        The first MAX_ITEMS_BYTES are read, and at most a quarter of them at a time.
+        The first `SIZES.items` bytes are read, and at most a quarter of them at a time.
         """
         token, read = "", 0
         while True:
             more = {"continue": token} if token else {}
             try:
                 page = await self.page(
-                    resource, namespace, max_bytes=MAX_ITEMS_BYTES // 4, limit=str(page_size), **params, **more
+                    resource, namespace, max_bytes=SIZES.items // 4, limit=str(page_size), **params, **more
                 )
             except PageTooLarge:
                 if page_size == 1:
@@ -216,7 +209,7 @@ class KubeClient:
             token, read = page.token, read + page.size
             if not token:
                 return
-            if read >= MAX_ITEMS_BYTES:
+            if read >= SIZES.items:
                 fields = {"plural": resource.plural, "namespace": namespace, "bytes": read}
                 logger.warning("a list is too large to be read as a whole", extra=fields)
                 return
@@ -228,7 +221,7 @@ class KubeClient:
 
         Raises PageTooLarge if the page has more bytes or members than allowed.
         """
-        allowed = max_bytes or (MAX_FREE_FORM_PAGE_BYTES if resource.is_free_form else MAX_PAGE_BYTES)
+        allowed = max_bytes or (SIZES.free_form_page if resource.is_free_form else SIZES.page)
         async with self._answer("GET", resource.path(namespace), params=params) as answer:
             pieces, size = [], 0
             async for piece in answer.content.iter_any():

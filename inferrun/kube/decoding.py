@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from inferrun.kube.errors import PageTooLarge, error_of
-from inferrun.kube.objects import MAX_FREE_FORM_BYTES, MAX_FREE_FORM_CONTAINERS, UNREADABLE, Object, Resource
+from inferrun.kube.objects import MAX_FREE_FORM_CONTAINERS, SIZES, UNREADABLE, Object, Resource
 from inferrun.nesting import TooDeep, check_depth
 
 MALFORMED: Final = "MALFORMED"
@@ -70,8 +70,8 @@ def read_object(raw: bytes, resource: Resource) -> Object:
 
 def free_form_fault(raw: bytes) -> str:
     """Why an object with free-form fields must not be parsed, empty if it may be."""
-    if len(raw) > MAX_FREE_FORM_BYTES:
-        return f"it has {len(raw)} bytes, at most {MAX_FREE_FORM_BYTES} are allowed; reduce spec.storage"
+    if len(raw) > SIZES.free_form:
+        return f"it has {len(raw)} bytes, at most {SIZES.free_form} are allowed; reduce spec.storage"
     if raw.count(b"[") + raw.count(b"{") > MAX_FREE_FORM_CONTAINERS:
         return f"it has more than {MAX_FREE_FORM_CONTAINERS} lists and objects, with copies in metadata; reduce spec.storage"
     try:

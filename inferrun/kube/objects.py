@@ -11,9 +11,34 @@ from inferrun.kube.errors import NotFound
 Object = dict[str, Any]  # Any: Kubernetes objects are arbitrary JSON
 
 
-MAX_FREE_FORM_BYTES: Final = 640 * 1024
-"""Maximum size of an object with free-form fields, as the API server sends it. A contract has at most 256 KiB; the rest is for
-metadata, in which `kubectl apply` and the API server keep copies of the fields."""
+@dataclass(frozen=True, kw_only=True)
+class SizeLimits:
+    """Bytes of objects and lists, as the API server sends them."""
+
+    free_form: int = 640 * 1024
+    """The size of an object with free-form fields. A contract has at most 256 KiB; the rest is for
+    metadata, in which `kubectl apply` and the API server keep copies of the fields."""
+
+    stored: int = 1536 * 1024
+    """The size of the largest object that etcd stores by default."""
+
+    free_form_page: int = 4 * 1024 * 1024
+    """The size of a page of objects with free-form fields, which take many times as much memory
+    when they are parsed. A page of one item always fits."""
+
+    page: int = 16 * 1024 * 1024
+    """The size of a page of other objects; 500 Pods have about 10 MiB."""
+
+    items: int = 16 * 1024 * 1024
+    """The size of a list that is read as a whole. Anybody who may create objects can give them the
+    labels that it selects."""
+
+    def __post_init__(self) -> None:
+        if not self.free_form < self.stored < self.free_form_page < self.page <= self.items:
+            raise ValueError(f"needs free_form < stored < free_form_page < page <= items, not {self}")
+
+
+SIZES: Final = SizeLimits()
 
 
 MAX_FREE_FORM_CONTAINERS: Final = 20_000

@@ -10,20 +10,18 @@ A request that fails raises a Fault, with one of these inside: it says what kind
 whether to retry, to divide the request, or to give up. A MixedBatch is raised for records that need several requests.
 
 The message is shown in the run's status: one line with the field or address, the value, what is allowed and the fix. It is
-truncated to MESSAGE_CHARACTERS and must never contain credentials.
+truncated to `SIZES.message` characters and must never contain credentials.
 """
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from inferrun.exitcodes import ExitCode
+from inferrun.runner_report import SIZES
 from inferrun.text import one_line
 
 if TYPE_CHECKING:
     from inferrun.plugins.values import Results
-
-MESSAGE_CHARACTERS = 1500
-"""Maximum length of a message. With every character escaped it still fits into the 3 KiB of a termination message."""
 
 
 class RunnerError(Exception):
@@ -33,7 +31,7 @@ class RunnerError(Exception):
 
     def __init__(self, message: str, *, is_retryable: bool = True) -> None:
         """`is_retryable` is False if another attempt of the run would fail in the same way."""
-        super().__init__(one_line(message, limit=MESSAGE_CHARACTERS))
+        super().__init__(one_line(message, limit=SIZES.message))
         self.is_retryable = is_retryable
 
 

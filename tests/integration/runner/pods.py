@@ -18,7 +18,7 @@ from typing import Any
 
 from inferrun.plugins import Counts, RunnerError
 from inferrun.reasons import Reason
-from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult, parse_report
+from inferrun.runner_report import SIZES, RunnerResult, parse_report
 from runner.contract_file import read_contract
 from runner.errors import first_error
 from runner.program.execution import execute
@@ -228,7 +228,7 @@ async def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None
 
 def _ended(code: int, log: Path, *, stdout: str = "", stderr: str = "") -> Ended:
     text = log.read_bytes() if log.exists() else b""
-    assert len(text) <= MESSAGE_LIMIT
+    assert len(text) <= SIZES.whole
     found = parse_report(RunnerResult, text.decode())
     result = found or RunnerResult(reason=Reason.RUNNER_FAILED, message=text.decode())
     return Ended(code=code, result=result, is_readable=found is not None, stdout=stdout, stderr=stderr)

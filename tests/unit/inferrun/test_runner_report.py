@@ -6,7 +6,7 @@ import pytest
 
 from inferrun.reasons import Reason
 from inferrun.runner_report import (
-    MESSAGE_LIMIT,
+    SIZES,
     Output,
     ProgressLine,
     RecordCounts,
@@ -47,7 +47,7 @@ def test_a_result_fits_in_3_kib_whatever_its_characters(char: str) -> None:
         }
     )
     text = dump_result(long)
-    assert len(text.encode()) <= MESSAGE_LIMIT
+    assert len(text.encode()) <= SIZES.whole
     read = parse_report(RunnerResult, text)
     assert read is not None
     assert read.output == long.output

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inferrun.kube.decoding import MALFORMED, read_event
-from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_BYTES, MAX_FREE_FORM_CONTAINERS
+from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_CONTAINERS, SIZES
 from inferrun.resources.parameters import MAX_DEFAULT, MAX_PARAMETERS
 from operator_shim.decisions import digest_config
 
@@ -33,12 +33,12 @@ def event_with(storage: Storage) -> bytes:
 
 def largest(storage_of: Callable[[int], Storage]) -> bytes:
     """The event of the largest config of this shape that is read."""
-    low, high = 1, MAX_FREE_FORM_BYTES
+    low, high = 1, SIZES.free_form
     while low < high:
         middle = (low + high + 1) // 2
         raw = event_with(storage_of(middle))
         brackets = raw.count(b"[") + raw.count(b"{")
-        fits = len(raw) <= MAX_FREE_FORM_BYTES and brackets <= MAX_FREE_FORM_CONTAINERS
+        fits = len(raw) <= SIZES.free_form and brackets <= MAX_FREE_FORM_CONTAINERS
         low, high = (middle, high) if fits else (low, middle - 1)
     return event_with(storage_of(low))
 
@@ -142,7 +142,7 @@ def typed(spec: dict[str, Any]) -> bytes:  # Any: fields of the spec
     """The event of a config with long lists in the fields of the schema, as many as are read."""
     body = {"apiVersion": "ai.krateo.io/v1", "kind": "InferenceConfig", "metadata": NAMES, "spec": spec}
     raw = json.dumps({"type": "ADDED", "object": body}, separators=(",", ":")).encode()
-    assert MAX_FREE_FORM_BYTES * 0.9 < len(raw) <= MAX_FREE_FORM_BYTES
+    assert SIZES.free_form * 0.9 < len(raw) <= SIZES.free_form
     return raw
 
 

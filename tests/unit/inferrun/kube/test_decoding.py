@@ -9,7 +9,7 @@ import pytest
 
 from inferrun.kube.decoding import MALFORMED, MAX_PAGE_MEMBERS, Page, read_event, read_object, read_page
 from inferrun.kube.errors import Gone, KubeError, Overloaded, PageTooLarge
-from inferrun.kube.objects import CONFIGS, MAX_FREE_FORM_BYTES, RUNS, unreadable_because
+from inferrun.kube.objects import CONFIGS, RUNS, SIZES, unreadable_because
 
 DEEP = '{"a":' * 1500 + "1" + "}" * 1500
 REASON = "it cannot be decoded, probably because it is nested too deeply"
@@ -127,8 +127,8 @@ def config(name: str, spec: str, *, annotation: str = "") -> str:
 def test_a_config_that_is_too_large_becomes_a_stub_without_being_parsed() -> None:
     raw = config("large", LARGE)
     size = len(raw)
-    assert size > MAX_FREE_FORM_BYTES
-    reason = f"it has {size} bytes, at most {MAX_FREE_FORM_BYTES} are allowed; reduce spec.storage"
+    assert size > SIZES.free_form
+    reason = f"it has {size} bytes, at most {SIZES.free_form} are allowed; reduce spec.storage"
     stub = {"metadata": {**NAMES, "name": "large"}, "unreadable": reason}
     assert read_object(raw.encode(), CONFIGS) == stub
     kind, item = read_event(f'{{"type":"ADDED","object":{raw}}}\n'.encode(), CONFIGS)

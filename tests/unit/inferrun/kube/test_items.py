@@ -1,9 +1,9 @@
 """Lists of objects to which anybody may add: they are read in pieces, and not without end."""
 
-from inferrun.kube.client import MAX_ITEMS_BYTES, KubeClient
+from inferrun.kube.client import KubeClient
 from inferrun.kube.decoding import Page
 from inferrun.kube.errors import PageTooLarge
-from inferrun.kube.objects import PODS, Object, Resource
+from inferrun.kube.objects import PODS, SIZES, Object, Resource
 
 
 class Pods(KubeClient):
@@ -46,7 +46,7 @@ async def test_pages_of_large_objects_have_fewer_of_them() -> None:
 
 async def test_a_list_without_end_is_not_read_to_its_end() -> None:
     api = Pods(100_000, size=1_000_000)
-    assert len(await names_of(api)) == -(-MAX_ITEMS_BYTES // 1_000_000)
+    assert len(await names_of(api)) == -(-SIZES.items // 1_000_000)
 
 
 async def test_an_empty_list_is_empty() -> None:

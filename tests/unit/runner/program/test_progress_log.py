@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 from inferrun.plugins import Counts
-from inferrun.runner_report import NOTE_LIMIT, ProgressLine, latest_line
+from inferrun.runner_report import SIZES, ProgressLine, latest_line
 from runner.program.progress_log import ProgressLog
 
 
@@ -94,4 +94,4 @@ def test_the_control_plane_reads_a_note_and_shortens_a_long_one() -> None:
     progress = latest_line(ProgressLine, out.getvalue())
     assert progress is not None
     assert progress.note.startswith("a b")
-    assert len(progress.note) == NOTE_LIMIT
+    assert len(progress.note) == SIZES.note

@@ -7,7 +7,7 @@ import pytest
 from inferrun.exitcodes import ExitCode
 from inferrun.plugins import ContractError, Counts, InferenceError, InputError, OutputError, RunnerError, TokenUsage
 from inferrun.reasons import Reason
-from inferrun.runner_report import MESSAGE_LIMIT, RunnerResult, parse_report
+from inferrun.runner_report import SIZES, RunnerResult, parse_report
 from runner.errors import DeadlineReached, Stopped, TooManyErrors, first_error
 from runner.program.termination_message import failure, write_result
 
@@ -50,7 +50,7 @@ def test_of_an_unexpected_error_only_the_type_is_reported() -> None:
 def test_a_result_fits_whatever_the_error_contains(character: str, tmp_path: Path) -> None:
     write_result(failure(InputError(f"begin {character * 100_000}"), None), tmp_path / "log")
     text = (tmp_path / "log").read_bytes()
-    assert len(text) <= MESSAGE_LIMIT
+    assert len(text) <= SIZES.whole
     result = parse_report(RunnerResult, text.decode())
     assert result
     assert result.message.startswith("begin")

@@ -1,4 +1,4 @@
-"""Times that must be longer or shorter than one another cannot be set otherwise."""
+"""Numbers that must be larger or smaller than one another cannot be set otherwise."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +9,8 @@ from control.otlp import DeliveryTiming
 from control.temporal_calls import TemporalTiming
 from inferrun.backoff import Backoff
 from inferrun.kube.client import WatchTiming
+from inferrun.kube.objects import SizeLimits
+from inferrun.runner_report import ReportSizes
 from inferrun.stop_timing import StopTiming
 from operator_shim.observer.plan import PatienceTiming
 from runner.network.retries import RetryTiming
@@ -24,6 +26,8 @@ from workflows.timing import ActivityTiming, RecheckTiming, VerifyTiming
         partial(TemporalTiming, tolerated=10.0),
         partial(WatchTiming, silence=30.0),
         partial(PatienceTiming, left_over=1.0),
+        partial(ReportSizes, message=1600),
+        partial(SizeLimits, free_form=2**21),
         partial(StopTiming, commit=4.0),
         partial(StopTiming, deadline_grace=10),
         partial(RetryTiming, first=20.0),
@@ -34,7 +38,7 @@ from workflows.timing import ActivityTiming, RecheckTiming, VerifyTiming
     ],
     ids=str,
 )
-def test_times_that_contradict_one_another_are_refused(make: Callable[[], object]) -> None:
+def test_numbers_that_contradict_one_another_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match="needs "):
         make()
 
