@@ -171,8 +171,11 @@ class Requests:
     async def recover(self, part: BatchPart) -> None:
         """Wait until the server admits the example, and send nothing else meanwhile. Raises InferenceError if it does not."""
         latest, server = part.failures[-1], self.server
+        await self.settle()  # the server may still answer a request that was sent since it rejected this one
+        if server.troubled_at != latest.troubled_at:
+            return
         async with self._recovering, self.slots.alone():
-            if server.answered_from <= latest.at:
+            if server.troubled_at == latest.troubled_at:
                 note = "the server admits nothing, so one request at a time is sent until it does"
                 _log.info(note)
                 self._on_note(note)

@@ -80,3 +80,37 @@ def test_only_the_bad_records_fail_behind_a_circuit_breaker(
     assert all(found[index] == index for index in set(range(COUNT)) - BAD)
     assert model.deaths <= 4 * len(BAD)
     assert model.requests <= 6 * COUNT
+
+
+class Busy:
+    """A server of 16 workers that take 100 ms for a request, and answers one in ten with 503 at once."""
+
+    max_records: ClassVar[int | None] = 1
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._workers = asyncio.Semaphore(16)
+        self.seconds = 0.0
+
+    async def prepare(self) -> None:
+        return
+
+    async def predict(self, batch: Batch) -> Results:
+        if self._chance.random() < 0.1:
+            raise Fault(InferenceError("returned 503"), kind=FaultKind.BUSY)
+        async with self._workers:
+            await asyncio.sleep(0.1)
+        self.seconds = asyncio.get_running_loop().time()
+        return results([batch.first])
+
+
+def test_a_server_that_rejects_some_requests_is_not_taken_for_one_that_admits_nothing() -> None:
+    """Everything would wait until an example is answered whenever a request is rejected twice in a row."""
+    shares = []
+    for seed in (1, 2):
+        random.seed(seed)  # of the waits between retries
+        model, found = Busy(seed), dict[int, object]()
+        predict(model, 4800, found, batch_rows=1, request_seconds=0, retry_seconds=60.0)
+        assert found == {index: index for index in range(4800)}
+        shares.append(4800 * 0.1 / 16 / model.seconds)
+    assert sum(shares) / len(shares) > 0.93, shares
