@@ -88,7 +88,7 @@ class Busy:
     max_records: ClassVar[int | None] = 1
 
     def __init__(self, seed: int) -> None:
-        self._chance = random.Random(seed)
+        self._chance = random.Random(seed)  # noqa: S311  not for security
         self._workers = asyncio.Semaphore(16)
         self.seconds = 0.0
 
