@@ -23,6 +23,7 @@ from control.temporal_calls import (
     workflow_ids,
 )
 from control.tracing import NO_TRACES, Traces
+from control.work_queue import BACKOFF
 from inferrun import wellknown
 from inferrun.names import cleanup_workflow_id, run_workflow_id
 from inferrun.resources import InferenceRun
@@ -34,14 +35,27 @@ from workflows import messages
 from workflows.messages import CleanupInput, RunInput, SpecChanged
 from workflows.run_clock import timeout_of
 
-TOLERATED_SECONDS: Final = 30.0
-"""The shim stays ready for this long while every start fails."""
-
-FORGOTTEN_SECONDS: Final = 90.0
-"""Failures count for this long; a failing start is repeated at least every 30 s, unless its run is deleted."""
-
 LIST_TIMEOUT: Final = timedelta(seconds=10)
 """Time limit of each page; a page of a large visibility store takes longer than other requests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartTiming:
+    """Seconds about starts that fail. A start is tried again at the latest after the longest pause of
+    the queue, unless its run is deleted."""
+
+    tolerated: float = 30.0
+    """The time for which the shim stays ready while every start fails."""
+
+    forgotten: float = 90.0
+    """The time for which a failure counts."""
+
+    def __post_init__(self) -> None:
+        if not max(self.tolerated, BACKOFF.longest) < self.forgotten:
+            raise ValueError(f"needs tolerated, the longest pause < forgotten, not {self}")
+
+
+STARTING: Final = StartTiming()
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class RunWorkflows:
         task_queue: str,
         attributes: SearchAttributes,
         traces: Traces = NO_TRACES,
-        tolerated_seconds: float = TOLERATED_SECONDS,
+        tolerated_seconds: float = STARTING.tolerated,
     ) -> None:
         self._client = client
         self._installation = installation
@@ -230,7 +244,7 @@ class RunWorkflows:
 
     def _is_forgotten(self) -> bool:
         """Whether the last start failed too long ago to count."""
-        return asyncio.get_running_loop().time() - self._failed_at >= FORGOTTEN_SECONDS
+        return asyncio.get_running_loop().time() - self._failed_at >= STARTING.forgotten
 
 
 def _details(run: InferenceRun) -> str:

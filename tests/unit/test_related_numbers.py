@@ -13,6 +13,7 @@ from inferrun.kube.objects import SizeLimits
 from inferrun.runner_report import ReportSizes
 from inferrun.stop_timing import StopTiming
 from operator_shim.observer.plan import PatienceTiming
+from operator_shim.workflows import StartTiming
 from runner.network.retries import RetryTiming
 from workflows.timing import ActivityTiming, RecheckTiming, VerifyTiming
 
@@ -28,6 +29,7 @@ from workflows.timing import ActivityTiming, RecheckTiming, VerifyTiming
         partial(PatienceTiming, left_over=1.0),
         partial(ReportSizes, message=1600),
         partial(SizeLimits, free_form=2**21),
+        partial(StartTiming, forgotten=20.0),
         partial(StopTiming, commit=4.0),
         partial(StopTiming, deadline_grace=10),
         partial(RetryTiming, first=20.0),

@@ -8,7 +8,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from control.search_attributes import SearchAttributes
 from inferrun.resources import parse_run
-from operator_shim.workflows import TOLERATED_SECONDS, RunWorkflows
+from operator_shim.workflows import STARTING, RunWorkflows
 from tests.unit.launches import live_run
 from tests.unit.operator_shim.observer.fakes import FakeTime
 
@@ -35,4 +35,4 @@ async def test_the_shim_is_ready_until_every_start_has_failed_for_a_while() -> N
         with pytest.raises(RPCError):
             await workflows.ensure(parse_run(live_run()))
         assert workflows.is_ready is is_ready
-        await time.pass_by(TOLERATED_SECONDS, step=TOLERATED_SECONDS)
+        await time.pass_by(STARTING.tolerated, step=STARTING.tolerated)
