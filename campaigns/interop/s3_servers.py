@@ -213,7 +213,7 @@ def object_server(name: str, folder: Path) -> Iterator[ObjectServer]:
             _create_bucket(store, process, name)
             yield ObjectServer(url, store, program.keys)
         finally:
-            process.terminate()
+            process.kill()  # SeaweedFS took up to 40 seconds to end by itself
             process.wait(30)
 
 
