@@ -337,11 +337,20 @@ class BatchPart:
         return self.failures[-1].is_after_example and (self.is_alone or self.is_to_confirm)
 
     @property
+    def is_address_wrong(self) -> bool:
+        """Whether the address or the access is probably wrong: the server has answered nothing, and does not let the client in, or
+        does not have what the address names. A gateway may get the model that the request of a single record names.
+        """
+        fault = self.failures[-1].fault
+        is_of_address = fault.kind is FaultKind.DENIED or fault.results is None
+        return self.server.example is None and fault.kind in _OF_THE_SERVER and is_of_address
+
+    @property
     def is_to_wait(self) -> bool:
         """Whether to wait before the next request. A search waits until the example is answered instead."""
         latest = self.failures[-1]
         if latest.fault.kind in _OF_THE_SERVER:
-            return not self.is_proven
+            return not (self.is_proven or self.is_address_wrong)
         is_searched_for = self.is_alone and latest.may_be_loss and latest.fault.retry_after is None
         return latest.fault.is_transient and not is_searched_for
 
@@ -426,7 +435,7 @@ def _step_not_served(part: BatchPart) -> NextStep:
     """The server, or what it serves, may be away, or the record asks for something else, although others are answered."""
     latest, server = part.failures[-1], part.server
     if server.example is None:
-        return NextStep.FAIL if part.is_spent or latest.fault.kind is FaultKind.DENIED else NextStep.SEND
+        return NextStep.FAIL if part.is_spent or part.is_address_wrong else NextStep.SEND
     first = next(one for one in part.failures if one.fault.kind in _OF_THE_SERVER)
     is_in_doubt = latest.answered_from > first.at
     return NextStep.CONFIRM if is_in_doubt or part.is_spent else NextStep.SEND

@@ -84,6 +84,8 @@ def test_the_packages_import_nothing_of_ours_except_the_plugin_api() -> None:
     modules: set[str] = set()
     plugins = [Path(__file__).parents[2] / "plugins"]
     for path in chain.from_iterable(source.rglob("*.py") for source in [*SOURCES, *plugins]):
+        if path.stem in ("migrate", "migration"):  # a command, which is a user of the library
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
                 modules.add(node.module or ".")

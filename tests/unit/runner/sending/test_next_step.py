@@ -36,10 +36,12 @@ class Requests:
         was_sent: bool = True,
         retry_after: float | None = None,
         is_after_example: bool = False,
+        has_results: bool = False,
     ) -> None:
         self.part.sent_at = self.now
         self.now += 1
-        fault = Fault(InferenceError("test"), kind=kind, was_sent=was_sent, retry_after=retry_after)
+        instead = results([None]) if has_results else None
+        fault = Fault(InferenceError("test"), kind=kind, was_sent=was_sent, retry_after=retry_after, results=instead)
         if kind is FaultKind.LOST and self.server.cut_off_at is None:
             self.server.cut_off_at = self.now
         self.part.fail(fault, now=self.now, is_after_example=is_after_example, first_wait=0.5)
@@ -50,6 +52,11 @@ Event = Callable[[Requests], object]
 
 def fails(kind: FaultKind, *, was_sent: bool = True, retry_after: float | None = None, example: bool = False) -> Event:
     return lambda one: one.fail(kind, was_sent=was_sent, retry_after=retry_after, is_after_example=example)
+
+
+def is_not_served(one: Requests) -> None:
+    """By a protocol whose requests name the model."""
+    one.fail(FaultKind.NOT_SERVED, has_results=True)
 
 
 def passes(seconds: float) -> Event:
@@ -191,7 +198,11 @@ CASES: dict[str, tuple[Requests, list[Event]]] = {
     ),
     "before any response a model that is not served ends the attempt in the end": (
         Requests(has_example=False),
-        [*[NOT_SERVED, SEND] * 9, passes(60), NOT_SERVED, FAIL],
+        [*[is_not_served, SEND] * 9, passes(60), is_not_served, FAIL],
+    ),
+    "before any response an address that is not served ends the attempt": (
+        Requests(has_example=False),
+        [NOT_SERVED, FAIL],
     ),
     "before any response a server that denies access ends the attempt": (Requests(has_example=False), [DENIED, FAIL]),
     "later it is sent again": (Requests(), [DENIED, SEND, ANSWERS, DENIED, CONFIRM]),
