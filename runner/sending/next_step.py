@@ -9,7 +9,8 @@ and a record whose failure is shared is sent while nothing else is in flight bef
 - Invalid response or failure of the server: the same, but a single record is blamed only if it fails again, while nothing else is
   in flight, and right after the example has had a valid response. Some servers fail because of how many requests they get.
 - Not served or denied: the model, the address or the access is the reason, unless the server still answers the example. So the
-  request is sent again until it does, and then treated as in the previous case.
+  request is sent again until it does, and then treated as in the previous case. Before any answer, an address that names the model
+  is probably wrong, and so is the access: the attempt ends.
 - No response: the batch is sent again. If the server ends, all requests in flight are lost, and at most a few are the reason. So a
   batch that is lost repeatedly, although others were answered in between, is sent while nothing else is in flight, and divided
   until single records are lost. A record is blamed after three losses, or seven if the server was not away after one of them: then

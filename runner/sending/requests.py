@@ -169,9 +169,11 @@ class Requests:
         return await self.send(part)
 
     async def recover(self, part: BatchPart) -> None:
-        """Wait until the server admits the example, and send nothing else meanwhile. Raises InferenceError if it does not."""
+        """Wait until the server admits the example, and send nothing else meanwhile, unless it answers a request that it has got
+        since it rejected this one. Raises InferenceError if it does not admit the example.
+        """
         latest, server = part.failures[-1], self.server
-        await self.settle()  # the server may still answer a request that was sent since it rejected this one
+        await self.settle()
         if server.troubled_at != latest.troubled_at:
             return
         async with self._recovering, self.slots.alone():
