@@ -1,14 +1,20 @@
 """Records as the tensors of a request."""
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import chain
+from pathlib import Path
 
+import numpy
 import orjson
+import pandas
+import polars
 import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from inferrun.contract import InputTensor
 from inferrun.formats.record_errors import not_sent, selected, with_record_errors
@@ -301,6 +307,27 @@ def test_a_column_is_sent_as_its_values_are(column: pyarrow.Array, datatype: str
     assert len(tensors) == 1
     for error in results.errors.values():
         assert error.message.startswith("column 'x' has ")
+
+
+def by_pandas(path: Path) -> pyarrow.RecordBatch:
+    pandas.DataFrame({"pad": [0, 0], "x": [None, None]}).to_parquet(path)
+    return parquet.read_table(path).to_batches()[0]
+
+
+def by_polars(path: Path) -> pyarrow.RecordBatch:
+    polars.DataFrame({"pad": [0, 0], "x": [None, None]}).write_parquet(path)
+    return parquet.read_table(path).to_batches()[0]
+
+
+@pytest.mark.parametrize("written", [by_pandas, by_polars])
+def test_a_column_whose_values_are_all_missing_has_no_type(
+    tmp_path: Path, written: Callable[[Path], pyarrow.RecordBatch]
+) -> None:
+    rows = written(tmp_path / "rows.parquet")
+    assert rows.schema.field("x").type == pyarrow.null()
+    metadata = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 1]}]}
+    results, tensors = predicted(ArrowRecords(rows), input_of(metadata, "x", "x"), is_json=False)
+    assert (results.errors, numpy.isnan(tensors[0].values).tolist()) == ({}, [True, True])
 
 
 def test_list_columns_become_dimensions_and_others_are_errors() -> None:
