@@ -10,7 +10,7 @@ from inferrun.names import schedule_id
 from inferrun.run_ref import RunRef
 
 TRIES: Final = 5
-"""How often, once a second, a schedule is asked: it lists an action only after having started it."""
+"""The number of times that a schedule is asked, once a second: it lists an action only after having started it."""
 
 
 class ScheduleActions:
@@ -22,7 +22,9 @@ class ScheduleActions:
     async def has_started(self, schedule: RunRef, workflow_id: str) -> bool:
         """Whether the workflow is one of them; False if Temporal has no such schedule."""
         handle = self._temporal.get_schedule_handle(schedule_id(schedule))
-        for remaining in reversed(range(TRIES)):
+        for earlier_tries in range(TRIES):
+            if earlier_tries:
+                await asyncio.sleep(1)
             found = None
             with ignore_not_found():
                 async with call_deadline(seconds=TIMING.schedule_call):
@@ -33,6 +35,4 @@ class ScheduleActions:
             started = [one.workflow_id for one in actions if isinstance(one, ScheduleActionExecutionStartWorkflow)]
             if workflow_id in started:
                 return True
-            if remaining:
-                await asyncio.sleep(1)
         return False

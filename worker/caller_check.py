@@ -47,17 +47,16 @@ class CallerCheck(Interceptor):
     async def check(self, argument: object) -> None:
         """Raises ApplicationError if the workflow that called the current activity may not do so."""
         info = activity.info()
-        caller = info.workflow_id or ""
-        called_by = Caller(info.workflow_type or "", caller)
-        if text := refusal_of(argument, activity_type=info.activity_type, caller=called_by, served=self._served):
+        caller = Caller(info.workflow_type or "", info.workflow_id or "")
+        if text := refusal_of(argument, activity_type=info.activity_type, caller=caller, served=self._served):
             raise refused(text)
         if not info.is_local:
             run_id = info.workflow_run_id or ""
             if run_id not in self._known:
                 async with call_deadline():
-                    found = await describe(self._temporal, caller, run_id=run_id)
+                    found = await describe(self._temporal, caller.workflow_id, run_id=run_id)
                 if found.task_queue != self._task_queue:
-                    raise refused(f"workflow {caller!r} is not executed by this installation")
+                    raise refused(f"workflow {caller.workflow_id!r} is not executed by this installation")
                 self._known[run_id] = None
                 while len(self._known) > KNOWN_LIMIT:
                     self._known.popitem(last=False)

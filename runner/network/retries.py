@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from inferrun.backoff import Backoff
 from inferrun.plugins import Fault, FaultKind
 
 
@@ -75,7 +76,7 @@ class Retries:
 
 def backoff(retry: int, *, first_wait: float, jitter: float) -> float:
     """Return the seconds to wait before a retry, numbered from 1: doubling, and reduced by up to half at random."""
-    return min(first_wait * 2.0 ** min(retry - 1, 16), WAITS.longest) * (0.5 + jitter / 2)
+    return Backoff(first_wait, WAITS.longest).after(retry) * (0.5 + jitter / 2)
 
 
 def first_wait_for(duration: float | None) -> float:

@@ -88,6 +88,22 @@ class CountingModel:
 
 
 @dataclass
+class Away:
+    """A hook of a server that is away for some requests as soon as `is_due`, and answers them so."""
+
+    answer: Callable[[], web.Response]
+    is_due: Callable[[], bool]
+    left: int
+
+    async def __call__(self, _: web.Request) -> web.Response | None:
+        """Return the answer while requests are left."""
+        if not self.left or not self.is_due():
+            return None
+        self.left -= 1
+        return self.answer()
+
+
+@dataclass
 class Handler:
     """A data handler with responses set by the test; it records the requests."""
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from tests.integration.runner.openai_server import OpenAiServer
 from tests.integration.runner.pods import Machine
+from tests.integration.runner.servers import Away
 
 COUNT = 300
 SETTINGS = {"INFERRUN_CONCURRENCY": "8", "INFERRUN_RETRY_SECONDS": "10", "INFERRUN_CHUNK_BYTES": "1024"}
@@ -48,19 +49,10 @@ def without_body(status: int) -> Callable[[], web.Response]:
 async def test_a_model_that_is_away_for_a_moment_costs_no_record(
     machine: Machine, llm: OpenAiServer, answer: Callable[[], web.Response]
 ) -> None:
-    left = 60
-
-    async def away(_: web.Request) -> web.Response | None:
-        nonlocal left
-        if llm.prompts.total() < 100 or not left:
-            return None
-        left -= 1
-        return answer()
-
-    llm.before = away
+    llm.before = away = Away(answer, is_due=lambda: llm.prompts.total() >= 100, left=60)
     ended = await machine.pod(**SETTINGS)
     assert (ended.code, ended.message) == (0, f"{COUNT} of {COUNT} records predicted")
-    assert not left
+    assert not away.left
 
 
 async def test_before_any_answer_a_model_that_is_not_served_fails_no_record(

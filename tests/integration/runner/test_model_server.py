@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from tests.integration.runner.pods import Machine
-from tests.integration.runner.servers import CountingModel, Handler, never
+from tests.integration.runner.servers import Away, CountingModel, Handler, never
 
 
 @pytest.fixture(autouse=True)
@@ -90,19 +90,14 @@ async def test_a_model_that_is_away_for_a_moment_costs_no_record(
     krateo: Machine, handler: Handler, model: CountingModel, status: int
 ) -> None:
     """A server that loads a model again, or a gateway whose worker is replaced. V2 names the model in the address."""
-    left = 20
-
-    async def away(_: web.Request) -> web.StreamResponse | None:
-        nonlocal left
-        if model.rows.total() < 300 or not left:
-            return None
-        left -= 1
-        return web.json_response({"error": "Model sum not found"}, status=status)
-
-    model.before = away
+    model.before = away = Away(
+        lambda: web.json_response({"error": "Model sum not found"}, status=status),
+        is_due=lambda: model.rows.total() >= 300,
+        left=20,
+    )
     ended = await krateo.pod(INFERRUN_RETRY_SECONDS="10", INFERRUN_BATCH_ROWS="10")
     assert (ended.code, ended.message) == (0, "1000 of 1000 records predicted")
-    assert not left
+    assert not away.left
     assert handler.predictions() == [index + 1.0 for index in range(1000)]
 
 
