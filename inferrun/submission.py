@@ -25,12 +25,12 @@ from pydantic_core import ErrorDetails
 
 from inferrun import wellknown
 from inferrun.error_threshold import ErrorThreshold
+from inferrun.fields.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.resources.config import BackoffLimit, CanaryRecords, ResourceRequirements, Shards, Threshold
 from inferrun.resources.interval import Interval, interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS
 from inferrun.resources.references import ConfigReference
 from inferrun.resources.run import EXECUTION_FIELDS
-from inferrun.resources.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.text import one_line
 
 WORKFLOW_TYPE: Final = "SubmitInferenceRun"

@@ -20,13 +20,13 @@ from control.namespaced_informers import NamespacedInformers
 from control.survival import surviving
 from control.work_queue import WorkQueue
 from inferrun.contract import ServiceRef
+from inferrun.fields.scalars import MESSAGE_LIMIT
 from inferrun.kserve import Answer, NotYet, Wanted, resolve
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
 from inferrun.kube.objects import Object, Resource, unreadable_because
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
-from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.text import one_line
 
 DISCOVERY_SECONDS: Final = 20.0

@@ -22,12 +22,12 @@ from control.launches.snapshot import (
 from control.trust.signatures import CONTRACT_KEY, hash_of
 from inferrun import contract as contracts
 from inferrun.contract import MAX_BYTES, Contract, ContractHeader, InputRun, Model, Request, Tensors, dump_contract
+from inferrun.fields.problems import describe
 from inferrun.kserve import ModelAddress
 from inferrun.names import LABEL_LIMIT, job_base_name
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, connection
 from inferrun.resources.config import CA_BUNDLE_KEY, RUN_AS_USER, JoinSource, ResourceRequirements
-from inferrun.resources.problems import describe
 from inferrun.resources.resolution import Resolved, resolve
 from inferrun.resources.storage import (
     AZURE_LABEL,

@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from control.launches.launch_blocked import LaunchBlocked
 from control.trust.public_contract import HIDDEN, published_contract
 from inferrun.contract import InputRun
+from inferrun.fields.problems import describe
 from inferrun.names import job_base_name, scheduled_run_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.fire_times import fire_times
-from inferrun.resources.problems import describe
 from inferrun.resources.resolution import resolve
 from inferrun.resources.run import SUCCESSFUL_JOBS_HISTORY_LIMIT
 from inferrun.resources.status import InputRunStatus

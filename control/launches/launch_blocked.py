@@ -1,9 +1,9 @@
 """Why a run cannot be launched, as an exception that the launch turns into its result. Pure."""
 
 from inferrun.contract import ServiceRef
+from inferrun.fields.scalars import MESSAGE_LIMIT
 from inferrun.kube.errors import AdmissionUnavailable, Invalid, KubeError
 from inferrun.reasons import Reason
-from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.resources.status import InputRunStatus
 from inferrun.text import one_line
 

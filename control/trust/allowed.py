@@ -3,8 +3,8 @@
 Checked by the shim, so that users see it on the config, and before every Job, because settings and objects change.
 """
 
+from inferrun.fields.problems import Problem, shown
 from inferrun.resources.placement import Placement
-from inferrun.resources.problems import Problem, shown
 from inferrun.run_defaults import Defaults, matches
 
 

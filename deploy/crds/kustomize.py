@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from deploy.crds.schema import Schema
 from inferrun import wellknown
+from inferrun.fields.resource_model import model_in
 from inferrun.resources import InferenceConfigSpec, InferenceRunSpec
-from inferrun.resources.resource_model import model_in
 from inferrun.resources.storage import KNOWN_LABELS, RUN_LABEL
 
 _KSERVE: Final = "serving.kserve.io"

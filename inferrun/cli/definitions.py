@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from inferrun import wellknown
 from inferrun.cli.findings import Finding, ok, problem
+from inferrun.fields.resource_model import model_in
 from inferrun.kube.objects import Object
 from inferrun.resources import (
     InferenceConfigSpec,
@@ -19,7 +20,6 @@ from inferrun.resources import (
     InferenceRunSpec,
     InferenceRunStatus,
 )
-from inferrun.resources.resource_model import model_in
 
 MODELS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
     f"{wellknown.CONFIG_PLURAL}.{wellknown.GROUP}": (InferenceConfigSpec, InferenceConfigStatus),

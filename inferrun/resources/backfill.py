@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import ResourceName
 from inferrun.resources.interval import Moment
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import ResourceName
 
 
 class BackfillOrder(StrEnum):

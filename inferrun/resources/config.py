@@ -12,13 +12,13 @@ from pydantic import Field, JsonValue
 
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import ResourceName, Seconds
 from inferrun.resources.connection import MAX_HEADERS, ModelHeader
 from inferrun.resources.parameters import MAX_PARAMETERS, Parameter
 from inferrun.resources.placement import Affinity, NodeLabels, Placement, SpreadConstraints, Tolerations
 from inferrun.resources.references import Metadata, SecretReference, ServiceReference
 from inferrun.resources.request import RequestTemplate
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceConfigStatus
 from inferrun.resources.storage import SecretRef
 from inferrun.resources.tensors import ColumnName, TensorMapping

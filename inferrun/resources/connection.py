@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from inferrun.fields.problems import HIDDEN, Problem, invalid
+from inferrun.fields.resource_model import ResourceModel
 from inferrun.http_headers import is_credential, model_header_fault
-from inferrun.resources.problems import HIDDEN, Problem, invalid
-from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.storage import SecretKeyReference
 from inferrun.text import public_url
 

@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AwareDatetime, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from inferrun.fields.problems import Problem, invalid
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import Instant
 from inferrun.resources.cron import InvalidTimeZone, check_time_zone
-from inferrun.resources.problems import Problem, invalid
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import Instant
 from inferrun.timestamps import rfc3339
 
 _RFC3339: Final = (

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 from pydantic import Field
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from inferrun.fields.problems import Problem, invalid
+from inferrun.fields.resource_model import ResourceModel
 from inferrun.placeholders import PARAMETER_NAME
-from inferrun.resources.problems import Problem, invalid
-from inferrun.resources.resource_model import ResourceModel
 from inferrun.suggestions import did_you_mean
 from inferrun.text import one_line
 

@@ -9,8 +9,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import ResourceName
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import ResourceName
 
 ANY: Final = "*"
 """In place of a value or an effect that is not restricted to one."""

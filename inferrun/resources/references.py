@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import Instant, NamespaceName, ResourceName, Uid
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import Instant, NamespaceName, ResourceName, Uid
 
 
 class OwnerReference(ResourceModel):

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
-from inferrun.resources.problems import Problem, invalid
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import ResourceName
+from inferrun.fields.problems import Problem, invalid
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import ResourceName
 
 HTTP: Final = "http"
 """The protocol of servers to which any JSON is posted."""

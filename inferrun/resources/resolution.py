@@ -6,11 +6,11 @@ The config must be valid. What is wrong with a value is reported with the field 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from inferrun.fields.problems import Problem, invalid
 from inferrun.placeholders import PARAMS, RUN, Values
 from inferrun.resources.config import InferenceConfig
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import effective_parameters, given_problems
-from inferrun.resources.problems import Problem, invalid
 from inferrun.resources.run import InferenceRun
 from inferrun.resources.storage import KNOWN_LABELS, SCHEMA_LABELS
 from inferrun.resources.store_rules import End

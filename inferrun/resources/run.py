@@ -9,12 +9,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from inferrun import wellknown
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import ResourceName, Seconds
 from inferrun.resources.backfill import Backfill
 from inferrun.resources.config import BackoffLimit, CanaryRecords, ResourceRequirements, Shards, Threshold
 from inferrun.resources.interval import Interval
 from inferrun.resources.references import ConfigReference, Metadata, OwnerReference
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import ResourceName, Seconds
 from inferrun.resources.status import InferenceRunStatus
 from inferrun.run_ref import RunRef
 

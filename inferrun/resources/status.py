@@ -11,11 +11,11 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import Instant, Message, ReasonText, Uid
 from inferrun.reasons import Phase
 from inferrun.resources.interval import IntervalStatus
 from inferrun.resources.references import ObjectReference
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import Instant, Message, ReasonText, Uid
 from inferrun.runner_report import Delivery, Output, Pace, RecordCounts, TokenUsage
 
 ATTEMPTS_LIMIT: Final = 20

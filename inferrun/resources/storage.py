@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from inferrun.resources.resource_model import ResourceModel
-from inferrun.resources.scalars import NamespaceName, ResourceName
+from inferrun.fields.resource_model import ResourceModel
+from inferrun.fields.scalars import NamespaceName, ResourceName
 
 HTTP_VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FILE_LABEL: Final = "file"

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from inferrun.fields.problems import Problem, invalid
 from inferrun.resources.config import SIZE
-from inferrun.resources.problems import Problem, invalid
 from inferrun.resources.storage import (
     FILE_LABEL,
     OBJECT_LABELS,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from inferrun.resources.resource_model import ResourceModel
+from inferrun.fields.resource_model import ResourceModel
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
 TensorName = Annotated[str, Field(min_length=1, max_length=256)]

@@ -18,6 +18,8 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from inferrun.contract import MAX_BYTES, RESULT_MEMBERS
 from inferrun.error_threshold import ErrorThreshold
+from inferrun.fields.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
+from inferrun.fields.resource_model import model_in
 from inferrun.http_headers import header_fault, is_credential, name_fault, split_header
 from inferrun.placeholders import has_placeholders
 from inferrun.resources import InferenceConfig, InferenceRun
@@ -38,9 +40,7 @@ from inferrun.resources.connection import connection_problems
 from inferrun.resources.cron import InvalidSchedule, InvalidTimeZone, check_time_zone, parse_schedule
 from inferrun.resources.interval import interval_problems
 from inferrun.resources.parameters import RESERVED_PARAMETERS, declaration_problems
-from inferrun.resources.problems import FIELD_LIMIT, HIDDEN, MAX_PROBLEMS, Problem, invalid, shown
 from inferrun.resources.request import HTTP, MAX_BODY_BYTES, MAX_SCHEMA_BYTES, request_problems
-from inferrun.resources.resource_model import model_in
 from inferrun.resources.run import InferenceRunSpec
 from inferrun.resources.storage import (
     HTTP_VERBS,

@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from inferrun.contract import Contract
+from inferrun.fields.resource_model import ResourceModel
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun
-from inferrun.resources.resource_model import ResourceModel
 from inferrun.resources.storage import FILE_LABEL, OBJECT_STORES, SQL_LABEL, FileStorage, ObjectStorage, SqlStorage
 from inferrun.results.errors import NoResults, ResultsError, RunNotEnded
 

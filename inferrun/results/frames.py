@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from inferrun.contract import RESULT_MEMBERS
+from inferrun.fields.problems import describe
 from inferrun.formats.bytes_in_json import json_of_other
 from inferrun.placeholders import has_placeholders
 from inferrun.plugins import ID_COLUMN
 from inferrun.resources import InferenceConfig, InferenceRun
 from inferrun.resources.config import JoinSource
-from inferrun.resources.problems import describe
 from inferrun.resources.resolution import resolve
 from inferrun.resources.storage import OBJECT_STORES
 from inferrun.results.access import Access, load

@@ -11,6 +11,7 @@ from inferrun.temporal.plugin import inferrun_plugin
 PASSED_THROUGH = (
     "inferrun.contract",
     "inferrun.exitcodes",
+    "inferrun.fields",
     "inferrun.names",
     "inferrun.placeholders",
     "inferrun.reasons",

@@ -12,12 +12,12 @@ from typing import Final
 
 from inferrun import wellknown
 from inferrun.exitcodes import ExitCode, meaning_of, reason_of
+from inferrun.fields.problems import describe
+from inferrun.fields.scalars import MESSAGE_LIMIT
 from inferrun.kube.objects import Object
 from inferrun.names import job_base_name
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import InferenceConfig, InferenceRun
-from inferrun.resources.problems import describe
-from inferrun.resources.scalars import MESSAGE_LIMIT
 from inferrun.resources.validation import run_problems
 from inferrun.run_status import ended_status
 from inferrun.text import one_line, shell_command

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from inferrun.contract import Request
+from inferrun.fields.problems import describe
 from inferrun.formats.exact_json import exact_value, is_rounded
 from inferrun.formats.record_errors import not_sent
 from inferrun.plugins import (
@@ -21,7 +22,6 @@ from inferrun.plugins import (
     TokenUsage,
 )
 from inferrun.plugins.storage import describe_invalid
-from inferrun.resources.problems import describe
 from inferrun.resources.request import RequestTemplate, request_problems
 from runner.network.http_client import Response
 from runner.protocols.prompts.bodies import Members

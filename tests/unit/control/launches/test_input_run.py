@@ -16,9 +16,9 @@ from control.launches.input_run import (
 )
 from control.launches.launch_blocked import LaunchBlocked
 from control.launches.manifests import job
+from inferrun.fields.problems import describe
 from inferrun.reasons import Reason
 from inferrun.resources import InferenceRun
-from inferrun.resources.problems import describe
 from inferrun.resources.validation import config_problems
 from inferrun.run_defaults import Defaults
 from tests.unit.objects import RUN, config, run

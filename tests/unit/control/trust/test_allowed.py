@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from control.trust.allowed import disallowed
+from inferrun.fields.problems import Problem, describe
 from inferrun.resources.placement import Placement
-from inferrun.resources.problems import Problem, describe
 from inferrun.run_defaults import Defaults
 
 RUNNER = "example.com/inferrun/runner:1"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from inferrun.fields.problems import describe
 from inferrun.resources import InferenceConfig, InferenceRun, parse_config, parse_run
-from inferrun.resources.problems import describe
 from inferrun.resources.resolution import Resolved, resolve
 from inferrun.resources.validation import config_problems, run_problems
 from tests.unit.misuses import DAY, MISUSES, MODEL, SECRET, Misuse

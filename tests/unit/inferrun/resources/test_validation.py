@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue, ValidationError
 
+from inferrun.fields.problems import Problem, describe
 from inferrun.resources import InferenceConfig, parse_config, parse_run
-from inferrun.resources.problems import Problem, describe
 from inferrun.resources.validation import config_problems, config_warnings, parse_problems, run_problems
 
 KRATEO = {"krateo": {"api": {"path": "/compute/in", "verb": "POST", "endpointRef": {"name": "handler"}}}}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from inferrun.resources.scalars import MESSAGE_LIMIT
+from inferrun.fields.scalars import MESSAGE_LIMIT
 from inferrun.text import one_line, public_url
 
 SHOWN_VALUE_LIMIT: Final = 120
