@@ -40,22 +40,30 @@ class ModelService(ServiceRef):
 
     generation: int = 0
     revision: str = ""
-    concurrency: int = Field(default=0, description="Requests that its replicas accept at a time; 0: unknown")
-    request_seconds: int = Field(default=0, description="Its time limit of a request in seconds; 0: unknown")
-    warning: str = Field(default="", description="What about the object conflicts with how the runner works")
-    ca_certificates: str = Field(default="", description="PEM of the authorities that its address needs")
-    ca_secret: str = Field(
-        default="", description="Secret in its namespace with such a certificate as ca.crt or tls.crt"
-    )
+    concurrency: int = 0
+    """Requests that its replicas accept at a time; 0: unknown."""
+
+    request_seconds: int = 0
+    """Its time limit of a request in seconds; 0: unknown."""
+
+    warning: str = ""
+    """What about the object conflicts with how the runner works."""
+
+    ca_certificates: str = ""
+    """PEM of the authorities that its address needs."""
+
+    ca_secret: str = ""
+    """Secret in its namespace with such a certificate as ca.crt or tls.crt."""
 
 
 class ContractHeader(_Part):
     """A header of the requests to the model server."""
 
-    name: str = Field(description="Its name")
-    value: str = Field(
-        default="", description="Its value; empty: that of a Secret, mounted as `endpoints/model-headers/<index>`"
-    )
+    name: str
+    """Its name."""
+
+    value: str = ""
+    """Its value; empty: that of a Secret, mounted as `endpoints/model-headers/<index>`."""
 
 
 class Model(_Part):
@@ -65,33 +73,52 @@ class Model(_Part):
     model_url: str = ""
     model_version: str = ""
     model_input_name: str = ""
-    protocol_version: str = Field(
-        default="", description="Name of the protocol; absent in the Krateo controller's contracts"
-    )
-    headers: tuple[ContractHeader, ...] = Field(default=(), description="Headers of each request")
-    proxy_url: str = Field(default="", description="URL of the HTTP proxy through which the server is reached")
-    service: ModelService | None = Field(
-        default=None, description="Only with kserve.serviceRef, which the members above were resolved from"
-    )
+    protocol_version: str = ""
+    """Name of the protocol; absent in the Krateo controller's contracts."""
+
+    headers: tuple[ContractHeader, ...] = ()
+    """Headers of each request."""
+
+    proxy_url: str = ""
+    """URL of the HTTP proxy through which the server is reached."""
+
+    service: ModelService | None = None
+    """Only with kserve.serviceRef, which the members above were resolved from."""
 
 
 class RetriedRun(_Part):
     """The ended run whose failed records are predicted again."""
 
-    name: str = Field(default="", description="Its name")
-    run_id: str = Field(description="Its UID")
-    job_name: str = Field(description="Base name of its Jobs, after which its output is named")
-    manifest_sha256: str = Field(default="", description="Digest of its manifest; empty if it has none")
+    name: str = ""
+    """Its name."""
+
+    run_id: str
+    """Its UID."""
+
+    job_name: str
+    """Base name of its Jobs, after which its output is named."""
+
+    manifest_sha256: str = ""
+    """Digest of its manifest; empty if it has none."""
 
 
 class InputRun(_Part):
     """The run whose committed output is the input."""
 
-    name: str = Field(description="Its name")
-    run_id: str = Field(description="Its UID")
-    job_name: str = Field(description="Base name of its Jobs, after which its output is named")
-    manifest_sha256: str = Field(description="Digest of its manifest")
-    output: FreeForm = Field(description="Where its output is: the storage object by label")
+    name: str
+    """Its name."""
+
+    run_id: str
+    """Its UID."""
+
+    job_name: str
+    """Base name of its Jobs, after which its output is named."""
+
+    manifest_sha256: str
+    """Digest of its manifest."""
+
+    output: FreeForm
+    """Where its output is: the storage object by label."""
 
 
 MAX_SHARDS: Final = 64
@@ -101,35 +128,45 @@ MAX_SHARDS: Final = 64
 class InputTensor(_Part):
     """An input of the model, and the columns that feed it."""
 
-    name: str = Field(default="", description="Its name; empty: the model's only input")
-    columns: tuple[str, ...] = Field(
-        default=(),
-        description="Names of the columns, in the order of the tensor; empty, for the only input: the record",
-    )
+    name: str = ""
+    """Its name; empty: the model's only input."""
 
-    datatype: str = Field(default="", description="Datatype of V2; empty: that of the model's metadata")
+    columns: tuple[str, ...] = ()
+    """Names of the columns, in the order of the tensor; empty, for the only input: the record."""
 
-    shape: tuple[int, ...] | None = Field(
-        default=None, description="Shape, with -1 for what is variable; first, the records. Without: the metadata's"
-    )
+    datatype: str = ""
+    """Datatype of V2; empty: that of the model's metadata."""
 
-    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="V2's parameters of the input")
-    decode: str = Field(default="", description="Image, if the column has the content of images that become pixels")
+    shape: tuple[int, ...] | None = None
+    """Shape, with -1 for what is variable; first, the records. Without: the metadata's."""
+
+    parameters: dict[str, bool | int | str] = Field(default_factory=dict)
+    """V2's parameters of the input."""
+
+    decode: str = ""
+    """Image, if the column has the content of images that become pixels."""
 
 
 class OutputTensor(_Part):
     """An output of the model that becomes part of the predictions."""
 
-    name: str = Field(description="Its name")
-    result_name: str = Field(default="", description="Its name in the predictions; empty: the same")
-    datatype: str = Field(default="", description="Datatype of V2; empty: that of the model's metadata")
-    shape: tuple[int, ...] | None = Field(default=None, description="Shape, as of an input")
+    name: str
+    """Its name."""
 
-    type: Literal["", "String", "Binary"] = Field(
-        default="", description="What typed results have for the datatype BYTES; empty: String"
-    )
+    result_name: str = ""
+    """Its name in the predictions; empty: the same."""
 
-    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="V2's parameters of the output")
+    datatype: str = ""
+    """Datatype of V2; empty: that of the model's metadata."""
+
+    shape: tuple[int, ...] | None = None
+    """Shape, as of an input."""
+
+    type: Literal["", "String", "Binary"] = ""
+    """What typed results have for the datatype BYTES; empty: String."""
+
+    parameters: dict[str, bool | int | str] = Field(default_factory=dict)
+    """V2's parameters of the output."""
 
 
 class Tensors(_Part):
@@ -137,7 +174,8 @@ class Tensors(_Part):
 
     inputs: tuple[InputTensor, ...] = ()
     outputs: tuple[OutputTensor, ...] = ()
-    parameters: dict[str, bool | int | str] = Field(default_factory=dict, description="Parameters of each request")
+    parameters: dict[str, bool | int | str] = Field(default_factory=dict)
+    """Parameters of each request."""
 
     def __bool__(self) -> bool:
         return bool(self.inputs or self.outputs or self.parameters)
@@ -151,45 +189,77 @@ class Tensors(_Part):
 class RequestMessage(_Part):
     """A message of a conversation."""
 
-    role: str = Field(description="Who says it: system, developer, user or assistant")
-    content: str = Field(description="Template of what is said")
+    role: str
+    """Who says it: system, developer, user or assistant."""
+
+    content: str
+    """Template of what is said."""
 
 
 class RequestImage(_Part):
     """A column with an image per record."""
 
-    column: str = Field(description="Its name")
-    detail: str = Field(default="", description="How closely the model looks at it: auto, low or high")
+    column: str
+    """Its name."""
+
+    detail: str = ""
+    """How closely the model looks at it: auto, low or high."""
 
 
 class RequestOutput(_Part):
     """A value of the response that becomes a member of the prediction."""
 
-    name: str = Field(description="Its name in the prediction")
-    path: str = Field(description="JSON pointer to it in the response")
-    type: str = Field(description="Its type in Arrow, or json")
+    name: str
+    """Its name in the prediction."""
+
+    path: str
+    """JSON pointer to it in the response."""
+
+    type: str
+    """Its type in Arrow, or json."""
 
 
 class Request(_Part):
     """How a record becomes one request, and its response a prediction; with the protocols openai and http."""
 
-    task: str = Field(default="Chat", description="What the server is asked for: Chat, Completion, Embedding, …")
-    prompt: str = Field(default="", description="Template over the columns of the record")
-    system: str = Field(default="", description="Template of the system message, without columns")
-    system_from: FreeForm = Field(
-        default_factory=dict, description="Where the system message was that is mounted in endpoints/request/system"
-    )
-    messages: tuple[RequestMessage, ...] = Field(default=(), description="Messages instead of prompt")
-    images: tuple[RequestImage, ...] = Field(default=(), description="Columns with images")
-    documents_column: str = Field(default="", description="Column with the documents of Rerank and Score")
-    max_tokens: int = Field(default=0, description="Maximum number of tokens of an answer; 0: that of the server")
-    response_schema: FreeForm = Field(default_factory=dict, description="JSON schema of the answer")
-    response_retries: int = Field(default=2, description="How often an answer that violates the schema is asked again")
-    body: FreeForm = Field(
-        default_factory=dict, description="Further members of the request; its strings are templates"
-    )
-    path: str = Field(default="", description="Path and query of the request; empty: those of the task")
-    outputs: tuple[RequestOutput, ...] = Field(default=(), description="Values of the response in the prediction")
+    task: str = "Chat"
+    """What the server is asked for: Chat, Completion, Embedding, …"""
+
+    prompt: str = ""
+    """Template over the columns of the record."""
+
+    system: str = ""
+    """Template of the system message, without columns."""
+
+    system_from: FreeForm = Field(default_factory=dict)
+    """Where the system message was that is mounted in endpoints/request/system."""
+
+    messages: tuple[RequestMessage, ...] = ()
+    """Messages instead of prompt."""
+
+    images: tuple[RequestImage, ...] = ()
+    """Columns with images."""
+
+    documents_column: str = ""
+    """Column with the documents of Rerank and Score."""
+
+    max_tokens: int = 0
+    """Maximum number of tokens of an answer; 0: that of the server."""
+
+    response_schema: FreeForm = Field(default_factory=dict)
+    """JSON schema of the answer."""
+
+    response_retries: int = 2
+    """How often an answer that violates the schema is asked again."""
+
+    body: FreeForm = Field(default_factory=dict)
+    """Further members of the request; its strings are templates."""
+
+    path: str = ""
+    """Path and query of the request; empty: those of the task."""
+
+    outputs: tuple[RequestOutput, ...] = ()
+    """Values of the response in the prediction."""
 
 
 RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
@@ -199,30 +269,62 @@ RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
 class DataInterval(_Part):
     """The span of time whose data a run processes; RFC 3339 in UTC, with whole seconds."""
 
-    start: str = Field(description="Its first moment")
-    end: str = Field(description="The first moment after it")
+    start: str
+    """Its first moment."""
+
+    end: str
+    """The first moment after it."""
 
 
 class Contract(_Part):
     """The task of a runner."""
 
-    job_id: str = Field(description="UID of the run; for a run created by a schedule, UID of the schedule")
-    job_name: str = Field(description="Base name of the run's Jobs")
-    run_id: str = Field(default="", description="UID of the run itself; absent in the Krateo controller's contracts")
+    job_id: str
+    """UID of the run; for a run created by a schedule, UID of the schedule."""
+
+    job_name: str
+    """Base name of the run's Jobs."""
+
+    run_id: str = ""
+    """UID of the run itself; absent in the Krateo controller's contracts."""
+
     kserve: Model = Model()
-    input: FreeForm = Field(default_factory=dict, description="Storage object by label")
-    output: FreeForm = Field(default_factory=dict, description="Storage object by label")
+    input: FreeForm = Field(default_factory=dict)
+    """Storage object by label."""
+
+    output: FreeForm = Field(default_factory=dict)
+    """Storage object by label."""
+
     parameters: dict[str, str] = Field(default_factory=dict)
-    interval: DataInterval | None = Field(default=None, description="Span of time whose data the run processes")
-    error_threshold: str = Field(default="", description="How many records may fail: a number or a percentage")
-    canary_records: int = Field(default=0, description="Number of records that are predicted first")
-    retry_of: RetriedRun | None = Field(default=None, description="Run whose failed records are predicted again")
-    input_run: InputRun | None = Field(default=None, description="Run whose output is the input; with the label run")
-    tensors: Tensors = Field(default=Tensors(), description="Columns of the input tensors, and names of the outputs")
-    request: Request | None = Field(default=None, description="How records become requests, and responses predictions")
-    join_source: str = Field(default="", description="Input, if all columns of the input are copied to the results")
-    pass_through_columns: tuple[str, ...] = Field(default=(), description="Columns that are copied to the results")
-    dry_run: bool = Field(default=False, description="Whether the run is only checked; nothing is predicted or stored")
+    interval: DataInterval | None = None
+    """Span of time whose data the run processes."""
+
+    error_threshold: str = ""
+    """How many records may fail: a number or a percentage."""
+
+    canary_records: int = 0
+    """Number of records that are predicted first."""
+
+    retry_of: RetriedRun | None = None
+    """Run whose failed records are predicted again."""
+
+    input_run: InputRun | None = None
+    """Run whose output is the input; with the label run."""
+
+    tensors: Tensors = Tensors()
+    """Columns of the input tensors, and names of the outputs."""
+
+    request: Request | None = None
+    """How records become requests, and responses predictions."""
+
+    join_source: str = ""
+    """Input, if all columns of the input are copied to the results."""
+
+    pass_through_columns: tuple[str, ...] = ()
+    """Columns that are copied to the results."""
+
+    dry_run: bool = False
+    """Whether the run is only checked; nothing is predicted or stored."""
 
 
 def dump_contract(contract: Contract) -> str:

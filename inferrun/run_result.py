@@ -3,7 +3,7 @@
 Field names are recorded in histories and read by other programs, so they are never renamed.
 """
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from inferrun import wellknown
@@ -22,51 +22,81 @@ class _Answer(BaseModel):
 class RunResult(_Answer):
     """How a run ended."""
 
-    namespace: str = Field(description="Kubernetes namespace of the InferenceRun.")
-    name: str = Field(description="Name of the InferenceRun.")
-    uid: str = Field(description="UID of the InferenceRun.")
-    phase: Phase = Field(description="Succeeded or Failed.")
-    reason: Reason = Field(description="Why the run has this phase.")
-    message: str = Field(default="", description="Explanation for people.")
-    exit_code: int | None = Field(default=None, description="Exit code of the last attempt; null if it is not known.")
-    records: RecordCounts | None = Field(default=None, description="Numbers of records; null if they are not known.")
-    usage: TokenUsage | None = Field(
-        default=None, description="Tokens that the model server counted; null if it counts none."
-    )
-    delivery: Delivery | None = Field(default=None, description="How often the output contains each record.")
-    output: Output | None = Field(
-        default=None, description="Where the predictions are, and the manifest that commits them."
-    )
-    duration: str = Field(default="", description="Duration of the run, such as 1m5s.")
+    namespace: str
+    """Kubernetes namespace of the InferenceRun."""
+
+    name: str
+    """Name of the InferenceRun."""
+
+    uid: str
+    """UID of the InferenceRun."""
+
+    phase: Phase
+    """Succeeded or Failed."""
+
+    reason: Reason
+    """Why the run has this phase."""
+
+    message: str = ""
+    """Explanation for people."""
+
+    exit_code: int | None = None
+    """Exit code of the last attempt; null if it is not known."""
+
+    records: RecordCounts | None = None
+    """Numbers of records; null if they are not known."""
+
+    usage: TokenUsage | None = None
+    """Tokens that the model server counted; null if it counts none."""
+
+    delivery: Delivery | None = None
+    """How often the output contains each record."""
+
+    output: Output | None = None
+    """Where the predictions are, and the manifest that commits them."""
+
+    duration: str = ""
+    """Duration of the run, such as 1m5s."""
 
 
 class Progress(_Answer):
     """How far a run has got, as its status says it."""
 
-    namespace: str = Field(
-        default="", description="As in the result. Empty, like name and uid, while the run is being created."
-    )
-    name: str = Field(default="", description="Name of the InferenceRun.")
-    uid: str = Field(default="", description="UID of the InferenceRun.")
-    phase: Phase = Field(default=Phase.PENDING, description="Phase of the run.")
-    reason: Reason = Field(default=Reason.ACCEPTED, description="Why the run has this phase.")
-    message: str = Field(default="", description="Explanation for people, such as what the run waits for.")
-    attempt: int | None = Field(
-        default=None, description="Number of the current or last attempt; null before the first one."
-    )
-    suspend: bool = Field(
-        default=False, description="Whether the spec suspends the run; its Job may still be stopping."
-    )
-    cancel_requested: bool = Field(
-        default=False, description="Whether the run is to be cancelled; its Job may still be stopping."
-    )
-    records: RecordCounts | None = Field(default=None, description="Numbers of records; null until they are known.")
-    pace: Pace | None = Field(
-        default=None, description="Speed of the attempt that is running, and the time left; null if none is."
-    )
-    usage: TokenUsage | None = Field(
-        default=None, description="Tokens that the model server counted; null if it counts none."
-    )
+    namespace: str = ""
+    """As in the result. Empty, like name and uid, while the run is being created."""
+
+    name: str = ""
+    """Name of the InferenceRun."""
+
+    uid: str = ""
+    """UID of the InferenceRun."""
+
+    phase: Phase = Phase.PENDING
+    """Phase of the run."""
+
+    reason: Reason = Reason.ACCEPTED
+    """Why the run has this phase."""
+
+    message: str = ""
+    """Explanation for people, such as what the run waits for."""
+
+    attempt: int | None = None
+    """Number of the current or last attempt; null before the first one."""
+
+    suspend: bool = False
+    """Whether the spec suspends the run; its Job may still be stopping."""
+
+    cancel_requested: bool = False
+    """Whether the run is to be cancelled; its Job may still be stopping."""
+
+    records: RecordCounts | None = None
+    """Numbers of records; null until they are known."""
+
+    pace: Pace | None = None
+    """Speed of the attempt that is running, and the time left; null if none is."""
+
+    usage: TokenUsage | None = None
+    """Tokens that the model server counted; null if it counts none."""
 
 
 def _known(run: InferenceRun, kind: type[_Answer]) -> dict[str, object]:
