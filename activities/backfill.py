@@ -17,18 +17,17 @@ from temporalio import activity
 
 from activities.submitted_runs import SubmittedRuns
 from control.cluster.events import EventRecorder
-from control.cluster.presence import delete_if_present, get_if_present
 from control.launches.launch_blocked import LaunchBlocked, not_admitted
 from control.schedules.children import backfilled_run
 from control.survival import trying_each
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
+from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists
 from inferrun.kube.objects import RUNS, name_of
 from inferrun.kube.runs import RunStore
 from inferrun.names import scheduled_run_name
 from inferrun.reasons import Phase, Reason
-from inferrun.resources import InferenceRun, InferenceRunStatus, parse_run
+from inferrun.resources import InferenceRun, InferenceRunStatus
 from inferrun.resources.backfill import Backfill, BackfillOrder, BackfillSelection
 from inferrun.resources.cron import DEFAULT_TIME_ZONE
 from inferrun.resources.fire_times import fire_times
@@ -122,7 +121,7 @@ class Backfiller:
     async def _schedule(self, run: InferenceRun, progress: BackfillProgress) -> InferenceRun:
         """The schedule. Raises LaunchBlocked if there is none: one that has been deleted does not come back."""
         name = run.spec.backfill.schedule if run.spec.backfill is not None else ""
-        schedule = await self._read(run.ref, name)
+        schedule = await self._runs.find(run.metadata.namespace, name)
         if schedule is None or not schedule.spec.is_schedule or schedule.metadata.is_being_deleted:
             what = "no longer exists" if progress.schedule else "does not exist, or has no spec.schedule"
             text = f"spec.backfill.schedule: the scheduled InferenceRun {name!r} {what}"
@@ -172,10 +171,6 @@ class Backfiller:
         has_more = len(progress.active) < (backfill.concurrency or 1) and progress.position < total and not is_waiting
         return published.model_copy(update={"has_more": has_more, "is_blocked": is_waiting})
 
-    async def _read(self, backfill: RunRef, name: str) -> InferenceRun | None:
-        stored = await get_if_present(self._api, RUNS, backfill.namespace, name)
-        return parse_run(stored) if stored is not None else None
-
     async def _count_ended(
         self, backfill: RunRef, progress: BackfillProgress
     ) -> tuple[BackfillProgress, list[InferenceRun]]:
@@ -184,7 +179,7 @@ class Backfiller:
         for name in progress.active:
             child = None
             with suppress(ValidationError):  # no workflow executes a run that cannot be read
-                child = await self._read(backfill, name)
+                child = await self._runs.find(backfill.namespace, name)
             if child is None or child.metadata.labels.get(wellknown.LABEL_BACKFILL) != backfill.uid:
                 progress = _counted(progress, name, Phase.FAILED)
             elif child.status.is_terminal:
@@ -211,18 +206,18 @@ class Backfiller:
             if len(active) >= (backfill.concurrency or 1):
                 break
             name = scheduled_run_name(schedule.metadata.name, rfc3339(due))
-            child = await self._read(run.ref, name)
+            child = await self._runs.find(namespace, name)
             which = backfill.which or BackfillSelection.MISSING
             step = next_step(child, which=which, backfill_uid=run.metadata.uid)
             if step is Step.REPEAT and child is not None:
-                await delete_if_present(self._api, RUNS, namespace, name, uid=child.metadata.uid)
+                await self._api.delete_if_present(RUNS, namespace, name, uid=child.metadata.uid)
             if step in (Step.START, Step.REPEAT):
                 wanted = backfilled_run(schedule, backfill=run.ref, nominal_time=due, defaults=self._defaults())
                 try:
                     await self._api.create(RUNS, namespace, wanted)
                 except AlreadyExists:
                     step = Step.WAIT  # the deleted one still exists, or the schedule has just created its own
-                except (Forbidden, Invalid, AdmissionUnavailable) as error:
+                except NOT_ADMITTED as error:
                     blocker = not_admitted(f"{wellknown.RUN_KIND} {name_of(wanted)}", error)
                     if not blocker.is_retryable:
                         raise blocker from error

@@ -18,7 +18,6 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from activities.schedule_children import LIST_PAGE, list_children
 from control.cluster.events import EventRecorder, Subject
-from control.cluster.presence import delete_if_present
 from control.schedules.children import KEPT, schedule_of, seconds_kept, to_prune
 from control.survival import trying_each
 from control.trust.identity import Installation
@@ -86,7 +85,7 @@ class HistoryPruner:
         limit = "successfulJobsHistoryLimit" if is_success else "failedJobsHistoryLimit"
         message = f"InferenceRun {name} ({child.status.phase}) is deleted: {limit} of {parent.name} keeps no more runs"
         await self._events.record(child.ref, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
-        if not await delete_if_present(self._api, RUNS, parent.namespace, name, uid=child.metadata.uid):
+        if not await self._api.delete_if_present(RUNS, parent.namespace, name, uid=child.metadata.uid):
             return []
         await self._events.record(parent, reason=Reason.HISTORY_PRUNED, message=message, is_warning=False)
         return [name]
@@ -136,7 +135,7 @@ class RunDeleter:
             found = await self._api.get(CONFIGS, run.config_namespace, config)
             subject = Subject(wellknown.CONFIG_KIND, run.config_namespace, config, found["metadata"]["uid"])
             await self._events.record_on(subject, reason=Reason.AUTO_DELETED, message=message, is_warning=False)
-        if not await delete_if_present(self._api, RUNS, ref.namespace, ref.name, uid=ref.uid):
+        if not await self._api.delete_if_present(RUNS, ref.namespace, ref.name, uid=ref.uid):
             return DeletionResult(message=f"InferenceRun {ref} had been deleted before")
         return DeletionResult(deleted=True, message=message)
 

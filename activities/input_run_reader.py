@@ -4,13 +4,11 @@ from collections.abc import Callable
 from typing import Final
 
 from activities.config_reader import ConfigReader
-from control.cluster.presence import get_if_present
 from control.launches.input_run import InputReference, cycle, input_reference, input_run, missing, noting, seen_of
 from control.launches.launch_blocked import LaunchBlocked
 from inferrun.contract import InputRun
-from inferrun.kube.client import KubeClient
-from inferrun.kube.objects import RUNS
-from inferrun.resources import InferenceRun, parse_run
+from inferrun.kube.runs import RunStore
+from inferrun.resources import InferenceRun
 from inferrun.run_defaults import Defaults
 
 LONGEST_CYCLE: Final = 16
@@ -18,17 +16,19 @@ LONGEST_CYCLE: Final = 16
 
 
 class InputRunReader:
-    def __init__(self, api: KubeClient, configs: ConfigReader, *, defaults: Callable[[], Defaults]) -> None:
-        self._api = api
+    def __init__(self, runs: RunStore, configs: ConfigReader, *, defaults: Callable[[], Defaults]) -> None:
+        self._runs = runs
         self._configs = configs
         self._defaults = defaults
 
     async def find(self, run: InferenceRun, reference: InputReference) -> InputRun:
         """The run as the contract has it. Raises LaunchBlocked while it has not succeeded, and if it never will."""
-        found = await self._read(run, reference.name)
+        namespace = run.metadata.namespace
+        found = await self._runs.find(namespace, reference.name)
         with noting(seen_of(reference, found)):
             if found is None:
-                raise missing(reference, await self._read(run, reference.schedule) if reference.schedule else None)
+                schedule = await self._runs.find(namespace, reference.schedule) if reference.schedule else None
+                raise missing(reference, schedule)
             await self._check_cycle(run, found)
             return input_run(found)
 
@@ -51,11 +51,7 @@ class InputRunReader:
                 return
             if reference.name == run.metadata.name:
                 raise cycle([*names, reference.name])
-            following = await self._read(run, reference.name)
+            following = await self._runs.find(run.metadata.namespace, reference.name)
             if following is None:
                 return
             current = following
-
-    async def _read(self, run: InferenceRun, name: str) -> InferenceRun | None:
-        found = await get_if_present(self._api, RUNS, run.metadata.namespace, name)
-        return parse_run(found) if found is not None else None

@@ -21,7 +21,7 @@ from control.launches.manifests import CONTAINER
 from control.launches.snapshot import Snapshot
 from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, Forbidden, Invalid, KubeError
+from inferrun.kube.errors import NOT_ADMITTED, KubeError
 from inferrun.kube.objects import Object, name_of
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Phase
@@ -76,7 +76,7 @@ class LaunchInspector:
         """Start a Job that may have no Pod; what prevents that is published, and the activity is tried again."""
         try:
             await start_job(self._api, job)
-        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+        except NOT_ADMITTED as error:
             blocker = not_admitted(f"the start of Job {name_of(job)}", error)
 
             def decide(run: InferenceRun) -> InferenceRunStatus:

@@ -25,7 +25,6 @@ from activities.network_policy import NetworkPolicyCopier
 from control.cluster.config_maps import ConfigMaps, is_start_of, read_from_job
 from control.cluster.events import EventRecorder
 from control.cluster.job_marks import make_room, start_job
-from control.cluster.presence import delete_if_present, get_if_present
 from control.cluster.signers import Signatures
 from control.launches import launch_results, manifests
 from control.launches.compilation import compile_run, compile_with_model, service_of
@@ -41,12 +40,12 @@ from control.trust.public_contract import public_contract
 from control.trust.signatures import hash_of
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
-from inferrun.kube.objects import JOBS, RUNS, Object, controller_of, name_of, uid_of
+from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists, Forbidden
+from inferrun.kube.objects import JOBS, Object, controller_of, name_of, uid_of
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name, job_name
 from inferrun.reasons import Phase, Reason
-from inferrun.resources import InferenceRun, InferenceRunStatus, ObjectReference, parse_run
+from inferrun.resources import InferenceRun, InferenceRunStatus, ObjectReference
 from inferrun.run_defaults import Defaults
 from inferrun.run_ref import RunRef
 from inferrun.run_status import acknowledged_status, status_after
@@ -99,7 +98,7 @@ class JobLauncher:
         self._defaults = defaults
         self._runner_account = runner_account
         self._configs = ConfigReader(api, defaults=defaults, runner_account=runner_account)
-        self._input_runs = InputRunReader(api, self._configs, defaults=defaults)
+        self._input_runs = InputRunReader(runs, self._configs, defaults=defaults)
         self._models = ModelReader(api)
         self._signatures = Signatures(api, installation=installation)
         self._config_maps = ConfigMaps(api, self._signatures)
@@ -176,10 +175,9 @@ class JobLauncher:
         """Contract and snapshot of a run that starts now. Raises LaunchBlocked."""
         config, defaults, earlier, read = await self._configs.read(run), self._defaults(), None, None
         if run.spec.retry_of:
-            found = await get_if_present(self._api, RUNS, run.metadata.namespace, run.spec.retry_of)
-            if found is None:
+            earlier = await self._runs.find(run.metadata.namespace, run.spec.retry_of)
+            if earlier is None:
                 raise missing(run)
-            earlier = parse_run(found)
         if (reference := input_reference(run, config, runner_image=defaults.runner_image)) is not None:
             pinned = pinned_input_run(run) or (pinned_input_run(earlier) if earlier is not None else None)
             read = pinned or await self._input_runs.find(run, reference)
@@ -215,7 +213,7 @@ class JobLauncher:
         signed = self._signatures.signed(body, run=run.ref)
         try:
             return await self._create(run.ref, signed)
-        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+        except NOT_ADMITTED as error:
             number = launch_number(name_of(body), run=run.ref)
             has_room_soon = await make_room(
                 self._api, run.ref, error, launch=number, installation=self._installation.id
@@ -229,7 +227,7 @@ class JobLauncher:
         try:
             return _Obtained(await self._api.create(JOBS, run.namespace, body))
         except (AlreadyExists, Forbidden):  # a quota that the earlier Job fills is checked before its name
-            stored = await get_if_present(self._api, JOBS, run.namespace, name_of(body))
+            stored = await self._api.find(JOBS, run.namespace, name_of(body))
             current = await self._runs.read(run)  # after the Job: the status names it before it is started
             known = await self._find_known_job(current, name_of(body)) if current is not None else None
             if known is not None:
@@ -246,7 +244,7 @@ class JobLauncher:
         known = run.status.job_status
         if known is None or known.name != name or not known.uid:
             return None
-        found = await get_if_present(self._api, JOBS, run.metadata.namespace, name)
+        found = await self._api.find(JOBS, run.metadata.namespace, name)
         if found is not None and uid_of(found) == known.uid:
             return found
         return launch_results.lost_job(name, known.uid, run=run, now=self._api.now())
@@ -260,7 +258,7 @@ class JobLauncher:
         has_ended = written is None or written.status.is_terminal
         other = None if written is None or has_ended else _other_job(written, obtained, launch=request.launch)
         if has_ended or other is not None:
-            await delete_if_present(self._api, JOBS, request.run.namespace, name_of(job), uid=uid_of(job))
+            await self._api.delete_if_present(JOBS, request.run.namespace, name_of(job), uid=uid_of(job))
         if has_ended:
             return launch_results.ended(written)
         if other is not None:  # another try created it since the run was read
@@ -284,7 +282,7 @@ class JobLauncher:
         """Start the Job. Raises LaunchBlocked if the API server does not accept that: the next try starts it."""
         try:
             await start_job(self._api, job)
-        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+        except NOT_ADMITTED as error:
             raise not_admitted(f"the start of Job {name_of(job)}", error) from error
 
     async def _publish_job(
@@ -384,7 +382,7 @@ class JobLauncher:
     async def _find_left_over_job(self, request: LaunchInput, run: InferenceRun, name: str) -> LaunchResult:
         """The Job that a cancelled run left: of this launch, if an earlier try created it, else the one in the status."""
         known = run.status.job_status or ObjectReference()
-        job = await get_if_present(self._api, JOBS, request.run.namespace, name)
+        job = await self._api.find(JOBS, request.run.namespace, name)
         if job is not None and controller_of(job) == request.run.uid:
             known = ObjectReference(name=name, uid=uid_of(job))
         return LaunchResult(

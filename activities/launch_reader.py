@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from control.cluster.config_maps import find_snapshot
 from control.cluster.job_objects import list_events, list_pods_and_others
-from control.cluster.presence import get_if_present
 from control.launches import pod_state
 from control.launches.launch_report import LaunchObjects, report_on
 from control.launches.pod_end import IsSigner, read_ends
@@ -82,7 +81,7 @@ class LaunchReader:
 
     async def job(self, request: InspectInput) -> Object | None:
         """The launch's Job; None if it is gone."""
-        job = await get_if_present(self._api, JOBS, request.run.namespace, request.job_name)
+        job = await self._api.find(JOBS, request.run.namespace, request.job_name)
         return job if job is not None and uid_of(job) == request.job_uid else None
 
 

@@ -83,9 +83,7 @@ class ModelReader:
     async def _read_other(self, other: Other) -> Stored | Unreadable | None:
         resource = OTHER_RESOURCES[other.plural]
         try:
-            found = await self._api.get(resource, other.namespace or None, other.name)
-        except NotFound:
-            return None
+            found = await self._api.find(resource, other.namespace or None, other.name)
         except Forbidden:
             return UNREADABLE
-        return UNREADABLE if unreadable_because(found) else found
+        return UNREADABLE if found is not None and unreadable_because(found) else found

@@ -2,11 +2,10 @@
 
 import time
 
-from control.cluster.presence import get_if_present
 from control.launches.launch_blocked import not_admitted
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, Forbidden, Invalid
+from inferrun.kube.errors import NOT_ADMITTED
 from inferrun.kube.objects import NETWORK_POLICIES
 
 SECONDS = 60
@@ -27,7 +26,7 @@ class NetworkPolicyCopier:
         now = time.monotonic()
         if not self._name or namespace == self._home or self._copied.get(namespace, -SECONDS) > now - SECONDS:
             return
-        policy = await get_if_present(self._api, NETWORK_POLICIES, self._home, self._name)
+        policy = await self._api.find(NETWORK_POLICIES, self._home, self._name)
         if policy is None:  # the release was upgraded without one
             return
         labels = {wellknown.LABEL_MANAGED_BY: wellknown.MANAGED_BY}
@@ -35,6 +34,6 @@ class NetworkPolicyCopier:
         body = {**kind, "metadata": {"name": self._name, "labels": labels}, "spec": policy["spec"]}
         try:
             await self._api.apply(NETWORK_POLICIES, namespace, body)
-        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+        except NOT_ADMITTED as error:
             raise not_admitted(f"NetworkPolicy {self._name}", error, may_pass=True) from error
         self._copied[namespace] = now

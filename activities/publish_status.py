@@ -4,7 +4,6 @@ from temporalio import activity
 
 from control.cluster.events import EventRecorder
 from control.cluster.job_marks import mark_ended
-from control.cluster.presence import delete_if_present
 from inferrun.kube.client import KubeClient
 from inferrun.kube.objects import JOBS
 from inferrun.kube.runs import RunStore
@@ -52,7 +51,7 @@ class StatusPublisher:
         if request.ended_job and written.run is not None:
             namespace, name, uid = request.run.namespace, request.ended_job, request.discarded_job_uid
             if uid:  # its Pod never ran: a run that waits for days leaves nothing behind
-                await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
+                await self._api.delete_if_present(JOBS, namespace, name, uid=uid)
             else:
                 await mark_ended(self._api, request.run, name)
         return result_of_update(written.run)

@@ -22,7 +22,6 @@ from activities.publish_status import result_of_update
 from control.cluster.config_maps import find_snapshot
 from control.cluster.events import EventRecorder
 from control.cluster.job_marks import set_time_to_live
-from control.cluster.presence import delete_if_present
 from control.launches.launch_blocked import LaunchBlocked
 from control.launches.snapshot import Snapshot, at_the_end, drift
 from control.schedules.children import schedule_of
@@ -129,7 +128,7 @@ class OutcomeRecorder:
             return result, None
         if request.held_job_name:
             name, uid = request.held_job_name, request.held_job_uid
-            await delete_if_present(self._api, JOBS, request.run.namespace, name, uid=uid)
+            await self._api.delete_if_present(JOBS, request.run.namespace, name, uid=uid)
         schedule = schedule_of(run)
         if schedule is None and auto_delete is not None and auto_delete.deletes(run.status.phase):
             delay, because = auto_delete.delay_seconds, auto_delete.because

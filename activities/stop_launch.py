@@ -20,7 +20,6 @@ from temporalio import activity
 from activities.launch_reader import LaunchReader
 from control.cluster.job_marks import mark_stopped
 from control.cluster.job_objects import list_events, list_pods_and_orphans
-from control.cluster.presence import delete_if_present
 from control.launches import job_state, pod_state
 from control.launches.diagnosis import diagnose
 from control.launches.launch_report import LaunchObjects, has_run
@@ -108,10 +107,10 @@ class LaunchStopper:
         with trying_each() as one:
             for pod in pods:
                 with one():
-                    await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
+                    await self._api.delete_if_present(PODS, namespace, name_of(pod), uid=uid_of(pod), grace=grace)
 
     async def _delete_job(self, request: StopLaunchInput) -> None:
-        await delete_if_present(self._api, JOBS, request.run.namespace, request.job_name, uid=request.job_uid)
+        await self._api.delete_if_present(JOBS, request.run.namespace, request.job_name, uid=request.job_uid)
 
     async def _remove_counting_job(self, request: StopLaunchInput, job: Object | None, report: LaunchReport) -> None:
         """Delete a Job that was kept, now that its Pods have ended. That of a success stays, as without a stop: it is the only

@@ -18,7 +18,6 @@ from activities.schedule_actions import ScheduleActions
 from activities.schedule_children import list_children
 from activities.submission_history import SubmissionHistory
 from control.cluster.events import EventRecorder
-from control.cluster.presence import delete_if_present, get_if_present
 from control.launches.launch_blocked import PATIENT_TRIES, not_admitted
 from control.runs.submissions import adopted, rejected, status_of, submitted_run
 from control.schedules.account import is_accounted, is_nominal_time, missed_because
@@ -77,9 +76,9 @@ class RunSubmitter:
             schedule = await self._runs.read(RunRef(namespace=namespace, name=parent.name, uid=parent.uid))
             return await self._submit_scheduled(request, schedule)
         wanted = submitted_run(request.submission, workflow_id=request.workflow_id)
-        found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
+        found = await self._runs.find(namespace, name_of(wanted))
         if found is not None:
-            return adopted(wanted, parse_run(found))
+            return adopted(wanted, found)
         earlier = await self._deleted(wanted, namespace) or await self._history.find(request)
         if earlier is not None:
             return earlier
@@ -101,9 +100,9 @@ class RunSubmitter:
             defaults=self._defaults(),
             is_triggered=is_triggered,
         )
-        found = await get_if_present(self._api, RUNS, namespace, name_of(wanted))
+        found = await self._runs.find(namespace, name_of(wanted))
         if found is not None:
-            return await self._reported(schedule, adopted(wanted, parse_run(found)))
+            return await self._reported(schedule, adopted(wanted, found))
         if is_accounted(schedule, due):
             text = f"the run due at {rfc3339(due)} is not created: status.times of the schedule accounts for that time"
             settled = rejected(Reason.MISSED, f"{text}; use an InferenceRun with spec.backfill")
@@ -166,7 +165,7 @@ class RunSubmitter:
                 await self._events.record(run, reason=Reason.CANCELLED, message=text, is_warning=True)
                 return
             version = mine.metadata.resource_version
-            if await delete_if_present(self._api, RUNS, run.namespace, run.name, uid=run.uid, version=version):
+            if await self._api.delete_if_present(RUNS, run.namespace, run.name, uid=run.uid, version=version):
                 raise ApplicationError(text, type=str(Reason.MISSED))
 
     async def _in_progress(self, schedule: InferenceRun) -> list[InferenceRun]:

@@ -12,7 +12,7 @@ from control.runs.submissions import rejected, status_of
 from control.temporal_calls import cancel_run
 from inferrun import wellknown
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, Forbidden, Invalid, NotFound
+from inferrun.kube.errors import NOT_ADMITTED, NotFound
 from inferrun.kube.objects import RUNS, Object
 from inferrun.kube.runs import RunStore
 from inferrun.reasons import Reason
@@ -58,7 +58,7 @@ class SubmittedRuns:
             elif bool(run.spec.suspend) != (request.edit is RunEdit.SUSPEND):
                 try:
                     await self._patch(request.run, {"spec": {"suspend": request.edit is RunEdit.SUSPEND}})
-                except (AdmissionUnavailable, Forbidden, Invalid) as error:
+                except NOT_ADMITTED as error:
                     return rejected(Reason.REQUEST_REFUSED, str(error))
             run = await self._runs.read(request.run)
         return status_of(request.run, run)

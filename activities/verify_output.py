@@ -9,7 +9,6 @@ from temporalio import activity
 from control.cluster.config_maps import ConfigMaps
 from control.cluster.job_marks import make_room, make_room_for_pod, mark_ended, start_job
 from control.cluster.job_objects import list_pods_and_others
-from control.cluster.presence import delete_if_present, get_if_present
 from control.cluster.signers import Signatures
 from control.launches import job_state, manifests, pod_state
 from control.launches.launch_blocked import LaunchBlocked
@@ -18,7 +17,7 @@ from control.launches.snapshot import CompiledRun, Snapshot
 from control.launches.verdict import init_failure
 from control.trust.identity import Installation
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid, KubeError
+from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists, Invalid, KubeError
 from inferrun.kube.objects import JOBS, PODS, Object, controller_of, name_of, uid_of
 from inferrun.kube.runs import RunStore, Written
 from inferrun.reasons import Phase, Reason
@@ -68,10 +67,10 @@ class OutputVerifier:
         namespace, job = request.run.namespace, None
         try:
             if request.job_uid:  # an earlier call has started it
-                job = await get_if_present(self._api, JOBS, namespace, name_of(body))
+                job = await self._api.find(JOBS, namespace, name_of(body))
             if job is None or uid_of(job) != request.job_uid:
                 job = await self._create(request, body)
-        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+        except NOT_ADMITTED as error:
             return await self._refused(request, run, error)
         if job is None:
             return VerifyResult(finding=_unknown(f"Job {name_of(body)} exists and does not belong to this run"))
@@ -85,11 +84,11 @@ class OutputVerifier:
         written = await self._publish(request, run) if finding is None else None
         has_ended = written is not None and (written.run is None or written.run.status.is_terminal)
         if finding is not None or has_ended:  # another container of its Pod runs on, or nobody would read what it finds
-            await delete_if_present(self._api, JOBS, namespace, name, uid=uid)
+            await self._api.delete_if_present(JOBS, namespace, name, uid=uid)
             return VerifyResult(gone=True) if has_ended else VerifyResult(finding=finding, job_uid=uid)
         try:
             await start_job(self._api, job)
-        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+        except NOT_ADMITTED as error:
             return await self._refused(request, run, error)
         await make_room_for_pod(self._api, request.run, job, installation=self._installation.id)
         return VerifyResult(job_uid=uid)
@@ -129,7 +128,7 @@ class OutputVerifier:
         if not is_finished:
             # The Job counts a Pod that failed, and tries again, once the Pod's other containers have ended.
             for pod in filter(pod_state.is_held_open, pods):
-                await delete_if_present(self._api, PODS, namespace, name_of(pod), uid=uid_of(pod))
+                await self._api.delete_if_present(PODS, namespace, name_of(pod), uid=uid_of(pod))
             return None
         changed = pod_state.newest([pod for pod in others if controller_of(pod) == uid_of(job)])
         why = (

@@ -7,7 +7,6 @@ release is renamed.
 """
 
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import NotFound
 from inferrun.kube.objects import LEASES
 from inferrun.names import LABEL_LIMIT
 
@@ -25,8 +24,5 @@ def join_id(*, release: str, cluster: str) -> str:
 
 async def recorded_cluster(api: KubeClient, namespace: str) -> str:
     """The cluster's part as recorded in the release's namespace; empty if it is not."""
-    try:
-        lease = await api.get(LEASES, namespace, RECORD)
-    except NotFound:
-        return ""
+    lease = await api.find(LEASES, namespace, RECORD) or {}
     return str((lease.get("spec") or {}).get("holderIdentity") or "")

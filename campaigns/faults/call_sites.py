@@ -22,8 +22,8 @@ PASS_ON = {
     "inferrun.kube.client:KubeClient.create": r"",
     "inferrun.kube.client:KubeClient.patch": r"",
     "inferrun.kube.client:KubeClient.delete": r"",
+    "inferrun.kube.client:KubeClient.delete_if_present": r"",
     "inferrun.kube.runs:RunStore.update_status": r"\.update_status$",
-    "control.cluster.presence:delete_if_present": r"^delete_if_present$",
     "control.cluster.events:EventRecorder.record": r"",
     "control.cluster.job_marks:_patch": r"^_patch$",
     "control.leases:LeaderElection._write": r"self\._write$",
@@ -44,7 +44,7 @@ PASS_ON = {
 }
 """Functions that pass calls on, and the pattern of the expressions that call them (empty: found by other means)."""
 
-_MUTATING_METHODS = ("create", "patch", "delete", "update", "replace")
+_MUTATING_METHODS = ("create", "patch", "delete", "delete_if_present", "update", "replace")
 _TEMPORAL_CALLS = re.compile(
     r"(?<!super\(\))\.(start_workflow|execute_workflow|signal_with_start\w*|create_schedule|add_search_attributes|remove_search_attributes)$"
 )

@@ -10,7 +10,6 @@ import binascii
 import logging
 from collections.abc import Mapping
 
-from control.cluster.presence import get_if_present
 from control.cluster.signers import Signatures
 from control.launches import manifests
 from control.launches.launch_blocked import LaunchBlocked, name_taken, not_admitted
@@ -18,7 +17,7 @@ from control.launches.manifests import CONTAINER
 from control.launches.snapshot import CompiledRun, Snapshot
 from control.trust.signatures import CONTRACT_KEY, SNAPSHOT_KEY, hash_of, texts_of
 from inferrun.kube.client import KubeClient
-from inferrun.kube.errors import AdmissionUnavailable, AlreadyExists, Forbidden, Invalid
+from inferrun.kube.errors import NOT_ADMITTED, AlreadyExists
 from inferrun.kube.objects import CONFIG_MAPS, Object, controller_of
 from inferrun.kube.runs import RunStore
 from inferrun.names import job_base_name
@@ -47,13 +46,13 @@ class ConfigMaps:
             if not compiled.map_name and await self._signatures.is_ours(stored, run=run):
                 return _read(run, stored)
             raise name_taken("ConfigMap", name) from None
-        except (Invalid, Forbidden, AdmissionUnavailable) as error:
+        except NOT_ADMITTED as error:
             raise not_admitted(f"ConfigMap {name}", error) from error
         return compiled
 
     async def find_signed(self, run: RunRef) -> CompiledRun | None:
         """The run that a worker compiled while its status does not say so yet; None without a ConfigMap of ours."""
-        stored = await get_if_present(self._api, CONFIG_MAPS, run.namespace, _name(run))
+        stored = await self._api.find(CONFIG_MAPS, run.namespace, _name(run))
         return _read(run, stored) if stored is not None and await self._signatures.is_ours(stored, run=run) else None
 
     async def find_or_restore(self, run: InferenceRun, *, snapshot: str) -> CompiledRun | None:
@@ -73,7 +72,7 @@ async def find_config_map(api: KubeClient, run: InferenceRun) -> CompiledRun | N
     """The compiled run; None if the run was not started, or if its ConfigMap is gone. Raises LaunchBlocked if it was replaced."""
     if not run.status.snapshot_hash:
         return None
-    stored = await get_if_present(api, CONFIG_MAPS, run.metadata.namespace, _name(run.ref))
+    stored = await api.find(CONFIG_MAPS, run.metadata.namespace, _name(run.ref))
     if stored is None:
         return None
     if not is_start_of(run, texts_of(stored.get("data"))):

@@ -6,7 +6,6 @@ a quota that counts ended Jobs or Pods: a run would wait for its own Jobs foreve
 """
 
 from control.cluster.job_objects import JOBS_PAGE, list_events, list_jobs
-from control.cluster.presence import delete_if_present
 from control.launches import job_state
 from control.launches.diagnosis import counts_ended_objects, diagnose_missing_pod
 from control.launches.manifests import ANNOTATION_SECONDS_LEFT, HELD, NOT_STARTED, labels_of
@@ -137,7 +136,7 @@ async def make_room(api: KubeClient, run: RunRef, rejection: object, *, launch: 
         ended = [min(dated)[1:]] if dated else []
     try:
         for name, uid in ended:
-            await delete_if_present(api, JOBS, run.namespace, name, uid=uid)
+            await api.delete_if_present(JOBS, run.namespace, name, uid=uid)
     except Forbidden:  # a policy keeps them: the run waits for the quota
         return False
     return bool(ended)

@@ -53,9 +53,8 @@ class Signatures:
 
     async def is_signer(self, signer: str) -> bool:
         """Whether the public key is that of a process of ours. The ones that are recorded are read again for an unknown one."""
-        if signer not in self._known:
-            with suppress(NotFound):
-                self._known |= _signers(await self._api.get(LEASES, self._namespace, RECORD)).keys()
+        if signer not in self._known and (record := await self._api.find(LEASES, self._namespace, RECORD)) is not None:
+            self._known |= _signers(record).keys()
         return signer in self._known
 
     async def replace_job(self, stored: Object, body: Object, *, run: RunRef) -> Object | None:

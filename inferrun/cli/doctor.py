@@ -104,9 +104,7 @@ async def _version(cluster: KubeClient) -> Finding:
 async def _definition(cluster: KubeClient, name: str) -> Finding:
     what = f"definition {name}"
     try:
-        return judge_definition(name, await cluster.get(DEFINITIONS, None, name))
-    except NotFound:
-        return judge_definition(name, None)
+        return judge_definition(name, await cluster.find(DEFINITIONS, None, name))
     except Forbidden:
         plural, _, group = name.partition(".")
         with suppress(KubeError):
@@ -120,9 +118,8 @@ async def _definition(cluster: KubeClient, name: str) -> Finding:
 
 
 async def _settings(what: str, question: Question, cluster: KubeClient) -> list[Finding]:
-    try:
-        stored = await cluster.get(CONFIG_MAPS, question.install_namespace, SETTINGS)
-    except NotFound:
+    stored = await cluster.find(CONFIG_MAPS, question.install_namespace, SETTINGS)
+    if stored is None:
         return []  # reported with the Deployments
     _, problems = parse_defaults(stored.get("data") or {}, last=Defaults())
     fix = "helm upgrade with a valid value; until then the last valid value or the default is used"

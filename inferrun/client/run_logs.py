@@ -139,11 +139,8 @@ async def _lines(api: KubeClient, pod: Object, *, tail: int | None, must_follow:
         if not must_follow:
             return
         with _patience(has_ended=False):
-            try:
-                current = await api.get(PODS, namespace, name)
-            except NotFound:
-                return
-            if current["metadata"]["uid"] != metadata["uid"] or "running" not in _state(current):
+            current = await api.find(PODS, namespace, name)
+            if current is None or current["metadata"]["uid"] != metadata["uid"] or "running" not in _state(current):
                 return
         params.pop("tailLines", None)
         if last:

@@ -27,7 +27,7 @@ from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import RESTClientObject
 
 from inferrun.kube.decoding import Page, read_event, read_object, read_page
-from inferrun.kube.errors import NotConfigured, PageTooLarge, Unreachable, error_of
+from inferrun.kube.errors import Conflict, NotConfigured, NotFound, PageTooLarge, Unreachable, error_of
 from inferrun.kube.objects import PODS, SIZES, Object, Resource
 from inferrun.timestamps import utc_now
 
@@ -122,6 +122,13 @@ class KubeClient:
         """One object. Raises `NotFound`."""
         return read_object(await self._request("GET", resource.path(namespace, name)), resource)
 
+    async def find(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
+        """One object; None if it does not exist."""
+        try:
+            return await self.get(resource, namespace, name)
+        except NotFound:
+            return None
+
     async def list(self, resource: Resource, namespace: str | None = None, **params: str) -> Object:
         """A list of objects; `params` are query parameters such as `labelSelector`, `limit` and `continue`."""
         return await self._json("GET", resource.path(namespace), params=params)
@@ -168,6 +175,25 @@ class KubeClient:
         if grace is not None:
             body["gracePeriodSeconds"] = grace
         await self._json("DELETE", resource.path(namespace, name), body=body)
+
+    async def delete_if_present(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str,
+        version: str | None = None,
+        grace: int | None = None,
+    ) -> bool:
+        """Delete the object with that UID; False if it is already gone or another object has its name. With `version`,
+        also if its resourceVersion is another one.
+        """
+        try:
+            await self.delete(resource, namespace, name, uid=uid, version=version, grace=grace)
+        except (NotFound, Conflict):
+            return False
+        return True
 
     async def log(self, namespace: str, pod: str, *, container: str, tail_lines: int, limit_bytes: int) -> str:
         """The last lines of a container's log, at most `limit_bytes` bytes."""

@@ -17,6 +17,7 @@ Messages come from the API server, which names the object and the field, and are
 """
 
 import json
+from typing import Final
 
 
 class KubeError(Exception):
@@ -74,6 +75,10 @@ class Gone(KubeError):
 
 class Invalid(KubeError):
     """The request is invalid; retrying it does not help."""
+
+
+NOT_ADMITTED: Final = (Invalid, Forbidden, AdmissionUnavailable)
+"""What the API server answers if it does not accept an object that it was sent, or a change of one."""
 
 
 class PageTooLarge(KubeError):

@@ -49,14 +49,15 @@ class RunStore:
         """Whether the run does not exist any more; one that is being deleted still does."""
         return await self._read(run) is None
 
+    async def find(self, namespace: str, name: str) -> InferenceRun | None:
+        """The run that has this name now, also one that is being deleted; None if there is none."""
+        stored = await self._api.find(RUNS, namespace, name)
+        return parse_run(stored) if stored is not None else None
+
     async def _read(self, run: RunRef) -> InferenceRun | None:
         """Also returns a run that a finalizer keeps from being deleted, because its outcome is still recorded."""
-        try:
-            stored = await self._api.get(RUNS, run.namespace, run.name)
-        except NotFound:
-            return None
-        found = parse_run(stored)
-        return found if found.ref == run else None
+        found = await self.find(run.namespace, run.name)
+        return found if found is not None and found.ref == run else None
 
     async def update_status(self, run: RunRef, decide: Decide, *, read: InferenceRun | None = None) -> Written:
         """Write the status that `decide` returns; `read` is the run if the caller has read it.

@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from control.cluster.config_maps import find_config_map
 from control.cluster.job_marks import end_job, watch_again
-from control.cluster.presence import delete_if_present, get_if_present
 from control.launches import job_state
 from control.launches.launch_blocked import LaunchBlocked
 from control.launches.observation import Launch, is_launch_left_over
@@ -31,7 +30,7 @@ class ClusterJobs:
         """The Job of the launch's name on the API server; None if it does not exist. If it is the launch's and has not
         finished, the labels by which it is watched are restored.
         """
-        job = await get_if_present(self._api, JOBS, launch.run.namespace, launch.job_name)
+        job = await self._api.find(JOBS, launch.run.namespace, launch.job_name)
         if job is not None and uid_of(job) == launch.job_uid and not job_state.is_finished(job):
             await watch_again(self._api, launch, job, installation=self._installation)
         return job
@@ -40,19 +39,19 @@ class ClusterJobs:
         """End the Job if nothing follows it any more, because its run has ended or is past this launch: delete it, or set its time
         to live if it has finished. The Job of a run that has succeeded finishes by itself.
         """
-        run = await get_if_present(self._api, RUNS, launch.run.namespace, launch.run.name)
+        run = await self._api.find(RUNS, launch.run.namespace, launch.run.name)
         if run is not None and uid_of(run) != launch.run.uid:
             run = None
         if not is_launch_left_over(run, launch=launch):
             return
-        job = await get_if_present(self._api, JOBS, launch.run.namespace, launch.job_name)
+        job = await self._api.find(JOBS, launch.run.namespace, launch.job_name)
         if job is None or uid_of(job) != launch.job_uid:
             return
         if not job_state.is_finished(job):
             status = (run or {}).get("status") or {}
             if status.get("phase") == Phase.SUCCEEDED and (status.get("jobStatus") or {}).get("uid") == launch.job_uid:
                 return
-            await delete_if_present(self._api, JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid)
+            await self._api.delete_if_present(JOBS, launch.run.namespace, launch.job_name, uid=launch.job_uid)
             return
         compiled, seconds = None, self._defaults().job_ttl_seconds
         if run is not None:

@@ -36,7 +36,7 @@ def test_every_function_that_passes_calls_on_exists() -> None:
         "await api.patch(RUNS, namespace, name, body, sub='status')",
         "await api.delete(resource, namespace, name, uid=uid)",
         "await self._runs.update_status(run.ref, decide)",
-        "await delete_if_present(api, PODS, namespace, name, uid=uid)",
+        "await api.delete_if_present(PODS, namespace, name, uid=uid)",
         "await client.start_workflow('W', id='w', task_queue='q')",
         "await client.get_workflow_handle(identity).cancel()",
         "await client.get_schedule_handle(identity).delete()",
