@@ -12,7 +12,7 @@ from contextlib import suppress
 from inferrun.exitcodes import ExitCode
 from inferrun.formats.named_columns import columns_of
 from inferrun.formats.skipped_files import describe
-from inferrun.plugins import AbortableStore, Contract, RunnerError
+from inferrun.plugins import Contract, RunnerError
 from inferrun.runner_report import OutputFinding, OutputState, RecordCounts, dump_result
 from runner.contract_file import only_label, read_contract
 from runner.program import checks
@@ -32,7 +32,8 @@ async def verify(contract: Contract, settings: Settings, *, is_final: bool) -> O
     registry = Registry()
     context = store_context(contract, settings, registry, columns_of(contract))
     async with registry.output_store(label)(spec, context) as sink:
-        committed = await (sink.abort() if is_final and isinstance(sink, AbortableStore) else ask_commit(sink))
+        abort = sink.abilities.abort if is_final else None
+        committed = await (abort() if abort else ask_commit(sink))
         if committed is not None:
             with suppress(RunnerError):
                 await sink.open()  # deletes what a Pod that was killed right after the commit has left

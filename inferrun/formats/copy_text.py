@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 import orjson
 
 from inferrun.formats.json_text import error_of
-from inferrun.plugins import ID_COLUMN, StoredResult
+from inferrun.plugins import ID_COLUMN, ReadableResults, StoredResult
 
 SETTINGS: Final = {
     "TimeZone": "UTC",
@@ -60,7 +60,7 @@ class TableRows:
         return one if self.predictions == ["prediction"] else _members(self.predictions)
 
     def lines(self, run: str) -> str:
-        """Return what is selected for `CopyText`, as SQL; `run` is SQL, too."""
+        """Return what is selected for `ROWS_OF_COPY`, as SQL; `run` is SQL, too."""
         columns = [
             run,
             "index",
@@ -105,23 +105,23 @@ def _json_of(name: str) -> str:
     )
 
 
-class CopyText:
-    """Reads the lines."""
-
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:  # noqa: ARG002  the seam's
-        """Yield the results in lines. Raises ValueError for another line."""
-        for line in results:
-            _, index, custom_id, prediction, error, *copied = map(_value, line.rstrip(b"\n").split(b"\t"))
-            yield StoredResult(
-                int(index or b""),
-                None if custom_id is None else custom_id.decode(),
-                (copied[0] or b"{}").strip()[1:-1] if copied else b"",
-                b"" if prediction is None else prediction,
-                None if error is None else error_of(orjson.loads(error)),
-            )
+def _read(results: BinaryIO, __: BinaryIO | None) -> Iterator[StoredResult]:
+    for line in results:
+        _, index, custom_id, prediction, error, *copied = map(_value, line.rstrip(b"\n").split(b"\t"))
+        yield StoredResult(
+            int(index or b""),
+            None if custom_id is None else custom_id.decode(),
+            (copied[0] or b"{}").strip()[1:-1] if copied else b"",
+            b"" if prediction is None else prediction,
+            None if error is None else error_of(orjson.loads(error)),
+        )
 
 
 def _value(cell: bytes) -> bytes | None:
     if cell == _NULL:
         return None
     return _ESCAPED.sub(lambda found: _RAW.get(found[0], found[0][1:]), cell) if b"\\" in cell else cell
+
+
+ROWS_OF_COPY: Final = ReadableResults(_read)
+"""The lines, as the results of a part."""

@@ -7,11 +7,8 @@ from typing import Final
 from inferrun.contract import RESULT_MEMBERS, Contract
 from inferrun.plugins import (
     ID_COLUMN,
-    ColumnFormat,
-    ColumnModel,
     ColumnSelection,
     ContractError,
-    CopyingStore,
     InputError,
     InputFile,
     ModelProtocol,
@@ -36,8 +33,8 @@ def columns_of(contract: Contract, model: ModelProtocol | None = None) -> Column
     if fault := copied_fault(copied):
         raise ContractError(f"passThroughColumns: {fault}")
     fed, takes_any = contract.tensors.columns, False
-    if isinstance(model, ColumnModel):
-        fed, takes_any = model.fed_columns(), model.takes_any
+    if model and (named := model.abilities.fed_columns) is not None:
+        fed, takes_any = named, model.abilities.takes_any
     elif model and contract.tensors:
         raise ContractError(
             "tensors: only the protocols v1, v2 and grpc-v2 have named tensors; change kserve.protocolVersion"
@@ -74,19 +71,19 @@ def with_columns(
         found = load(name, field)
         if field.startswith(STORED_RESULTS):
             return found
-        if not isinstance(found, ColumnFormat):
+        if (selecting := found.abilities.with_columns) is None:
             raise ContractError(
                 f"{field}: the format {name!r} has no columns; use jsonl, csv, parquet, arrow or orc, or remove tensors.inputs, "
                 "joinSource and passThroughColumns"
             )
-        return found.with_columns(columns) if field.startswith("input") else found
+        return selecting(columns) if field.startswith("input") else found
 
     return named
 
 
 def check_store(sink: OutputStore, contract: Contract, columns: ColumnSelection) -> None:
     """Raise ContractError if columns are copied and the output has no place for them."""
-    if columns.copies_any and not isinstance(sink, CopyingStore):
+    if columns.copies_any and not sink.abilities.stores_copied:
         label = next(iter(contract.output), "")
         raise ContractError(
             f"output.{label}: it does not store columns of the input; use file, s3, gcs, azure or sql, or remove joinSource "

@@ -26,10 +26,12 @@ from inferrun.plugins import (
     Block,
     Chunk,
     CustomId,
+    FormatAbilities,
     InputFile,
     JsonRecords,
     Limits,
     Piece,
+    ReadableResults,
     RecordError,
     Results,
     StoredResult,
@@ -78,6 +80,11 @@ class OpenAi(JoinableLines):
 
     suffixes: tuple[str, ...] = (".jsonl",)
     results_suffix = ".jsonl"
+
+    @property
+    def abilities(self) -> FormatAbilities:
+        """Results are read and joined."""
+        return FormatAbilities(readable=ReadableResults(self.read_results), join_files=self.join_files)
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of bytes."""

@@ -21,6 +21,7 @@ from inferrun.plugins import (
     Block,
     Chunk,
     ColumnSelection,
+    FormatAbilities,
     InputError,
     InputFile,
     Limits,
@@ -74,6 +75,11 @@ class TableReader:
         self.columns = columns
         self._schema = schema
         self._cursor: _Cursor | None = None
+
+    @property
+    def abilities(self) -> FormatAbilities:
+        """Files have columns with types."""
+        return FormatAbilities(with_columns=self.with_columns, typed=self)
 
     def opened(self, file: InputFile, stack: ExitStack) -> OpenedTable:
         """Open a file, which the stack closes."""

@@ -6,7 +6,8 @@ A result that does not fit the schema is an error of its record: a prediction `i
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import BinaryIO, Final, Literal, Protocol, Self
+from dataclasses import replace
+from typing import BinaryIO, Final, Protocol
 
 import pyarrow
 from pyarrow import compute
@@ -19,16 +20,20 @@ from inferrun.formats.json_text import array_of, error_of, text_of
 from inferrun.formats.record_errors import INVALID_PREDICTION, NOT_SENT
 from inferrun.formats.record_texts import copied_texts
 from inferrun.formats.result_schema import ERROR_TYPE, ResultSchema, Role, value_type
+from inferrun.formats.table_reader import TableReader
 from inferrun.formats.typed_values import array_of_column, array_of_texts, has_floats
 from inferrun.plugins import (
     ID_COLUMN,
     ArrowRecords,
     Batch,
     CustomId,
+    FormatAbilities,
     InputFile,
     Json,
     JsonRecords,
+    ReadableResults,
     RecordError,
+    RecordFormat,
     ResultCounts,
     Results,
     ResultWriter,
@@ -62,16 +67,27 @@ class Place(Protocol):
         """Return the positions of the values of a column that it lacks."""
 
 
-class TableResults(ABC):
-    """What formats with tables of results have in common."""
+class TableResults(TableReader, ABC):
+    """Reads columns, and writes tables of results."""
 
-    has_typed_results: Literal[True] = True
+    results_suffix: str
     compressions: tuple[str, ...]
     """What is allowed. The first one is the default."""
 
     compression: str | None = None
 
-    def with_compression(self, name: str) -> Self:
+    @property
+    def abilities(self) -> FormatAbilities:
+        """All of them."""
+        return replace(
+            super().abilities,
+            has_typed_results=True,
+            with_compression=self.with_compression,
+            readable=ReadableResults(self.read_results, self.stored_batches, self.read_table),
+            join_files=self.join_files,
+        )
+
+    def with_compression(self, name: str) -> RecordFormat:
         """Return the format with a compression. Raises ValueError."""
         if name not in self.compressions:
             raise ValueError(f"must be {', '.join(self.compressions[:-1])} or {self.compressions[-1]}, not {name!r}")
@@ -87,13 +103,17 @@ class TableResults(ABC):
     def stored_batches(self, results: BinaryIO) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a file. Raises ValueError if it is not of this format."""
 
+    @abstractmethod
+    def read_table(self, content: bytes) -> pyarrow.Table:
+        """Return the table in a file."""
+
     def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: pyarrow.Schema | None = None) -> ResultWriter:
         """Return a writer of one table."""
         if schema is None:
             raise ValueError("a table needs a schema")
         return TableWriter(schema, self.create_table, out, errors)
 
-    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: pyarrow.Schema | None = None) -> None:
+    def join_files(self, files: Sequence[InputFile], out: BinaryIO, schema: pyarrow.Schema | None = None) -> None:
         """Write the rows of tables to one table."""
         if schema is None:
             raise ValueError("a table needs a schema")

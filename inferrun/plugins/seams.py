@@ -1,10 +1,17 @@
-"""The seams between the runner's pipeline and what can be added to it: formats, input stores, output stores, protocols."""
+"""The seams between the runner's pipeline and what can be added to it: formats, input stores,
+output stores, protocols.
+
+Each seam is a protocol with what every implementation has, and a record of abilities with what only
+some have. The members of a record are plain values, or what is called if the implementation has the
+ability and None if it does not. A run that needs an ability which is missing is rejected, or does
+without it.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeAlias, TypeVar
 
 from inferrun.contract import Contract, Model, RetriedRun
 from inferrun.plugins.columns import ALL_COLUMNS, ColumnSelection
@@ -75,6 +82,69 @@ class ResultWriter(Protocol):
         """Complete the file, without closing it, and return the numbers of results in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadableResults:
+    """How the result files of a format are read again. All functions block, and raise ValueError
+    for another file, and OSError."""
+
+    read: Callable[[BinaryIO, BinaryIO | None], Iterator[StoredResult]]
+    """Yields the results in the files of a chunk, in order; without the second one, which has the
+    errors, failed records may be missing."""
+
+    read_batches: "Callable[[BinaryIO], Iterator[pyarrow.RecordBatch]] | None" = None
+    """Yields the rows of a file that is a table, of which columns are read."""
+
+    read_table: "Callable[[bytes], pyarrow.Table] | None" = None
+    """Returns all rows of such a file, given its content."""
+
+
+class TypedFormat(Protocol):
+    """A format whose files say which columns they have, and of which types."""
+
+    columns: ColumnSelection
+    """What is used of them."""
+
+    def schema(self, file: InputFile) -> "pyarrow.Schema":
+        """Return all columns of a file, without reading its records. Raises InputError."""
+
+    def with_schema(self, schema: "pyarrow.Schema") -> "RecordFormat":
+        """Return the format that reads files as if all had these columns. A value that does not fit
+        is an error of its record."""
+
+
+JoinFiles: TypeAlias = "Callable[[Sequence[InputFile], BinaryIO, pyarrow.Schema | None], None]"
+"""Writes the results in files of consecutive chunks, in order, to one file, and completes it
+without closing it. Each is opened one at a time, and again if necessary. The schema is that of
+`RecordFormat.writer`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatAbilities:
+    """What a format can do besides reading records and writing results."""
+
+    with_columns: "Callable[[ColumnSelection], RecordFormat] | None" = None
+    """Returns the format that reads these columns; it raises InputError for a file that does not
+    have them. The records have named columns, and writers store `Batch.copied`."""
+
+    typed: TypedFormat | None = None
+    """How its files say which columns they have."""
+
+    has_typed_results: bool = False
+    """Whether result files have typed columns, which are the same in all files of a run. Writers
+    then need a schema, a result that does not fit is an error of its record, and error files are of
+    the format, with the same columns except the predictions."""
+
+    with_compression: "Callable[[str], RecordFormat] | None" = None
+    """Returns the format whose result files are compressed inside. Raises ValueError, which says
+    what is allowed."""
+
+    readable: ReadableResults | None = None
+    """How result files are read again."""
+
+    join_files: "JoinFiles | None" = None
+    """How result files are joined. Without it, a run has one file per chunk."""
+
+
 class RecordFormat(Protocol):
     """How records are stored in files. Each format chooses the measure of its ranges: bytes, row groups, …
 
@@ -85,7 +155,12 @@ class RecordFormat(Protocol):
     """The file name extensions of its input, with the dot; empty: every file."""
 
     results_suffix: str
-    """The extension of result files, and of error files of a `TypedResultFormat`. Those of others are JSON lines."""
+    """The extension of result files, and of error files if results are typed. Other error files are
+    JSON lines."""
+
+    @property
+    def abilities(self) -> FormatAbilities:
+        """What the format can do besides."""
 
     def plan(self, file: InputFile, *, chunk_bytes: int, limits: Limits) -> Iterator[Piece]:
         """Divide a file into ranges of about `chunk_bytes`, each with at least one record, and count their records."""
@@ -98,54 +173,23 @@ class RecordFormat(Protocol):
         """
 
     def writer(self, out: BinaryIO, errors: BinaryIO, *, schema: "pyarrow.Schema | None" = None) -> ResultWriter:
-        """Return a writer of results to `out`. `schema`: the columns of the results, for a `TypedResultFormat`.
+        """Return a writer of results to `out`. `schema`: the columns of typed results.
 
         The errors of failed records are written to `errors`, too, or only to it: one JSON object per line, or a table.
         """
 
 
-@runtime_checkable
-class TypedFormat(Protocol):
-    """A format whose files say which columns they have, and of which types; optional for a `RecordFormat`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceAbilities:
+    """What an opened input can do besides. Both functions block."""
 
-    columns: ColumnSelection
-    """What is used of them."""
+    adopt: Callable[[InputPlan], None] | None = None
+    """Makes the source read the objects and columns of the run's plan, not what it finds; called in
+    every attempt before `read`. Raises InputError."""
 
-    def schema(self, file: InputFile) -> "pyarrow.Schema":
-        """Return all columns of a file, without reading its records. Raises InputError."""
-
-    def with_schema(self, schema: "pyarrow.Schema") -> RecordFormat:
-        """Return the format that reads files as if all had these columns. A value that does not fit is an error of its record."""
-
-
-@runtime_checkable
-class TypedResultFormat(Protocol):
-    """A format whose result files have typed columns, which are the same in all files of a run; optional for a `RecordFormat`.
-
-    Its writers need a schema. A result that does not fit is an error of its record. Error files are of the same format, with the
-    same columns except those of the predictions.
-    """
-
-    has_typed_results: Literal[True]
-
-
-@runtime_checkable
-class CompressedResults(Protocol):
-    """A format whose result files are compressed inside; optional for a `RecordFormat`."""
-
-    def with_compression(self, name: str) -> RecordFormat:
-        """Return the format that writes files with this compression. Raises ValueError, which says what is allowed."""
-
-
-@runtime_checkable
-class ColumnFormat(Protocol):
-    """A format whose records have named columns; optional for a `RecordFormat`.
-
-    Its writers store `Batch.copied`.
-    """
-
-    def with_columns(self, columns: ColumnSelection) -> RecordFormat:
-        """Return the format that reads these columns. It raises InputError for a file that does not have them."""
+    first_chunk: Callable[[], Chunk | None] | None = None
+    """Returns a chunk that begins with the first record, None if the input has no records, without
+    counting all of them."""
 
 
 class Source(Protocol):
@@ -153,6 +197,10 @@ class Source(Protocol):
 
     fingerprint: str
     """Equal for equal inputs; a different fingerprint means that the input has changed."""
+
+    @property
+    def abilities(self) -> SourceAbilities:
+        """What the source can do besides."""
 
     def plan(self) -> InputPlan:
         """Divide the input into chunks and count the records. Called only if no earlier attempt made a plan."""
@@ -167,22 +215,6 @@ class Source(Protocol):
         """Raise InputError if the input has changed since it was opened."""
 
 
-@runtime_checkable
-class AdoptingSource(Protocol):
-    """A source that reads what the plan of the run says, not what it finds; optional for a `Source`."""
-
-    def adopt(self, plan: InputPlan) -> None:
-        """Read the objects and columns of a plan; called in every attempt before `read`. Raises InputError. Blocks."""
-
-
-@runtime_checkable
-class PeekableSource(Protocol):
-    """A source that finds its first chunk without counting all records; optional for a `Source`. Checks use it."""
-
-    def first_chunk(self) -> Chunk | None:
-        """Return a chunk that begins with the first record, None if the input has no records. Blocks."""
-
-
 class ChunkWriter(Protocol):
     """Writes the results of one chunk and commits them."""
 
@@ -193,68 +225,29 @@ class ChunkWriter(Protocol):
         """Commit the chunk; if it is already committed, discard what was written and return the committed one."""
 
 
-class OutputStore(Protocol):
-    """An opened output. Calls arrive in this order: `open`, `begin`, per chunk a `writer`, `finish`.
+class EarlierResults(Protocol):
+    """The results of a run that another run completes."""
 
-    Every method raises OutputError if the store cannot execute it. Uncommitted data is discarded when the store is
-    closed.
-    """
+    plan: InputPlan
+    """The plan of that run, which the other one adopts if the input is the same."""
 
-    delivery: Delivery
-    """What the store guarantees for each record: ExactlyOnce or AtLeastOnce."""
+    kept: int
+    """The number of its predictions."""
 
-    commits_chunks: bool
-    """Whether a chunk's `commit` makes it durable. If not, everything is stored by `finish`, no progress is reported before, and
-    chunks are written in order, one at a time."""
+    def predictions(self, chunk: int) -> Mapping[int, bytes]:
+        """Return the predictions of a chunk as JSON texts, by the index of their records; empty if
+        it is not committed. Blocks.
 
-    async def open(self) -> Checkpoint:
-        """Return what has been committed of this run.
-
-        Called again if the attempt fails, to find out whether another attempt has committed the run in the meantime.
+        Raises OutputError if they have changed since they were committed.
         """
 
-    async def begin(self, plan: InputPlan) -> InputPlan:
-        """Store the plan unless another attempt already did, and return the stored plan."""
-
-    def writer(self, chunk: Chunk) -> ChunkWriter:
-        """Return the only writer of a chunk in this attempt."""
-
-    async def finish(self, counts: Counts) -> CommittedRun:
-        """Commit the run; if another attempt already did, return that attempt's result and change nothing.
-
-        If the call is cancelled after the commit, it returns the result; if it raises CancelledError, nothing is committed
-        later; and as long as it cannot know, it waits. Cancellation happens when the process is stopped and the call has not
-        returned within a few seconds. A second later the process ends, and leaves the question to `find_commit` and `abort`.
-        """
+    def results(self) -> Iterator[StoredResult]:
+        """Yield all committed results with their ids; of failed records at least the ids. Blocks.
+        Raises OutputError as above."""
 
 
-@runtime_checkable
-class PipelinedStore(Protocol):
-    """An opened output whose chunks are committed several at a time; optional for an `OutputStore`.
-
-    While chunks are being committed, the next one is written. They may complete in any order.
-    """
-
-    commits_at_a_time: int
-
-
-@runtime_checkable
-class AbortableStore(Protocol):
-    """An opened output that can be asked about its run without executing it; optional for an `OutputStore`.
-
-    Used to settle a run whose Pod disappeared. `open` is not called before.
-    """
-
-    async def find_commit(self) -> CommittedRun | None:
-        """Return the run's commit, None if the run is not committed. Changes nothing."""
-
-    async def abort(self) -> CommittedRun | None:
-        """Return the run's commit; without a commit, ensure that no attempt commits the run later, and return None."""
-
-
-@runtime_checkable
 class SharedStore(Protocol):
-    """An opened output whose chunks several Pods divide among themselves (`shards`); optional for an `OutputStore`.
+    """An opened output whose chunks several Pods divide among themselves (`shards`).
 
     Called after `begin`. Claims and members only save work, so they need not be durable. `finish` is called after `read_commits`.
     """
@@ -272,154 +265,144 @@ class SharedStore(Protocol):
         """Return all committed chunks, whichever Pod committed them."""
 
 
-@runtime_checkable
-class PartedStore(Protocol):
-    """An opened output that keeps the results in files; optional for an `OutputStore`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAbilities:
+    """What an opened output can do besides storing a run. All functions raise OutputError."""
 
-    async def committed_parts(self) -> Sequence[StoredPart]:
-        """Return the files of the committed run, in order. Raises OutputError if it is not committed."""
+    commits_chunks: bool = True
+    """Whether a chunk's `commit` makes it durable. If not, everything is stored by `finish`, no
+    progress is reported before, and chunks are written in order, one at a time."""
+
+    commits_at_a_time: int = 1
+    """How many chunks are committed at a time. If several, the next one is written meanwhile, and
+    they may complete in any order."""
+
+    stores_copied: bool = False
+    """Whether `Batch.copied` is stored."""
+
+    typed: ResultOptions | None = None
+    """What is configured of the typed columns of the results. The plan that `begin` gets then has a
+    `result_schema`."""
+
+    find_commit: Callable[[], Awaitable[CommittedRun | None]] | None = None
+    """Returns the run's commit, None if the run is not committed. Changes nothing. `open` is not
+    called before: it is used to settle a run whose Pod disappeared."""
+
+    abort: Callable[[], Awaitable[CommittedRun | None]] | None = None
+    """Returns the run's commit; without a commit, ensures that no attempt commits the run later,
+    and returns None. Used as above."""
+
+    shared: SharedStore | None = None
+    """How several Pods divide the chunks of a run among themselves."""
+
+    committed_parts: Callable[[], Awaitable[Sequence[StoredPart]]] | None = None
+    """Returns the files with the results of the committed run, in order. Raises OutputError if it
+    is not committed."""
+
+    probe: Callable[[], Awaitable[str]] | None = None
+    """Verifies that the output can be written, leaves nothing behind, and returns the location.
+    Used for a dry run, without `open`."""
+
+    earlier_results: Callable[[RetriedRun], Awaitable[EarlierResults | None]] | None = None
+    """Returns the results of an ended run (`retryOf`), None if it has none. Raises OutputError if
+    they are incomplete."""
 
 
-@runtime_checkable
-class ProbedStore(Protocol):
-    """An opened output that can be checked for a dry run; optional for an `OutputStore`. `open` is not called before."""
+class OutputStore(Protocol):
+    """An opened output. Calls arrive in this order: `open`, `begin`, per chunk a `writer`,
+    `finish`.
 
-    async def probe(self) -> str:
-        """Verify that the output can be written, leave nothing behind, and return the location. Raises OutputError."""
+    Every method raises OutputError if the store cannot execute it. Uncommitted data is discarded
+    when the store is closed.
+    """
+
+    delivery: Delivery
+    """What the store guarantees for each record: ExactlyOnce or AtLeastOnce."""
+
+    @property
+    def abilities(self) -> StoreAbilities:
+        """What the store can do besides."""
+
+    async def open(self) -> Checkpoint:
+        """Return what has been committed of this run.
+
+        Called again if the attempt fails, to find out whether another attempt has committed the run
+        in the meantime.
+        """
+
+    async def begin(self, plan: InputPlan) -> InputPlan:
+        """Store the plan unless another attempt already did, and return the stored plan."""
+
+    def writer(self, chunk: Chunk) -> ChunkWriter:
+        """Return the only writer of a chunk in this attempt."""
+
+    async def finish(self, counts: Counts) -> CommittedRun:
+        """Commit the run; if another attempt already did, return that attempt's result and change
+        nothing.
+
+        If the call is cancelled after the commit, it returns the result; if it raises
+        CancelledError, nothing is committed later; and as long as it cannot know, it waits.
+        Cancellation happens when the process is stopped and the call has not returned within a few
+        seconds. A second later the process ends, and leaves the question to `abilities.find_commit`
+        and `abort`.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAbilities:
+    """What a protocol can do besides predicting."""
+
+    groups_of: Callable[[Records], Sequence[Sequence[int]]] | None = None
+    """Returns the positions of the records that may be in one request, for each request. `predict`
+    raises MixedBatch, before it sends anything, for records that may not."""
+
+    fed_columns: tuple[str, ...] | None = None
+    """The columns of the input that are sent, each once, according to the contract. Empty: all of
+    them, as an array of numbers unless `takes_any`. None: it does not know columns by name."""
+
+    takes_any: bool = False
+    """Whether these columns may have any type."""
+
+    predicted: "Callable[[], pyarrow.DataType | None] | None" = None
+    """Returns the type of a prediction; called after `prepare`. Several outputs are the members of
+    a struct. None: unknown."""
+
+    use_type: "Callable[[pyarrow.DataType], None] | None" = None
+    """Makes predictions have this type: what all attempts of the run agree on. Called before the
+    first batch. A prediction that does not fit is an error of its record, `invalid_prediction`, and
+    is never rounded."""
+
+    mismatch: Callable[[Records], str] | None = None
+    """Returns how the metadata that `prepare` has read differs from the first records; empty if it
+    does not."""
+
+    note: Callable[[], str] | None = None
+    """Returns what a dry run should say about that metadata although it may be right; usually
+    empty."""
 
 
 class ModelProtocol(Protocol):
     """A connection to a model server."""
 
     @property
+    def abilities(self) -> ModelAbilities:
+        """What the protocol can do besides."""
+
+    @property
     def max_records(self) -> int | None:
-        """Maximum number of records in one request; None: whatever suits the server's speed. Valid after `prepare`."""
+        """Maximum number of records in one request; None: whatever suits the server's speed. Valid
+        after `prepare`."""
 
     async def prepare(self) -> None:
         """Query what the model expects, before the first batch. Raises InferenceError."""
 
     async def predict(self, batch: Batch) -> Results:
-        """Send one request, once, and return one result per record, in order. May be called concurrently.
+        """Send one request, once, and return one result per record, in order. May be called
+        concurrently.
 
-        Raises Fault if the request failed, and InferenceError or ContractError if no request can succeed.
+        Raises Fault if the request failed, and InferenceError or ContractError if no request can
+        succeed.
         """
-
-
-class EarlierResults(Protocol):
-    """The results of a run that another run completes."""
-
-    plan: InputPlan
-    """The plan of that run, which the other one adopts if the input is the same."""
-
-    kept: int
-    """The number of its predictions."""
-
-    def predictions(self, chunk: int) -> Mapping[int, bytes]:
-        """Return the predictions of a chunk as JSON texts, by the index of their records; empty if it is not committed. Blocks.
-
-        Raises OutputError if they have changed since they were committed.
-        """
-
-    def results(self) -> Iterator[StoredResult]:
-        """Yield all committed results with their ids; of failed records at least the ids. Blocks. Raises OutputError as above."""
-
-
-@runtime_checkable
-class RetriedStore(Protocol):
-    """An opened output in which the results of an ended run can be found (`retryOf`); optional for an `OutputStore`."""
-
-    async def earlier_results(self, run: RetriedRun) -> EarlierResults | None:
-        """Return the results of that run, None if it has none. Raises OutputError if they are incomplete."""
-
-
-@runtime_checkable
-class CopyingStore(Protocol):
-    """An opened output that stores `Batch.copied`; optional for an `OutputStore`."""
-
-    stores_copied: Literal[True]
-
-
-@runtime_checkable
-class TypedStore(Protocol):
-    """An opened output whose results have typed columns; optional for an `OutputStore`.
-
-    The plan that `begin` gets then has a `result_schema`.
-    """
-
-    result_options: ResultOptions | None
-    """None: the results have no typed columns after all."""
-
-
-@runtime_checkable
-class GroupingModel(Protocol):
-    """A protocol whose requests cannot have any records together; optional for a `ModelProtocol`.
-
-    Its `predict` raises MixedBatch before it sends anything.
-    """
-
-    def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
-        """Return the positions of the records that may be in one request, for each request."""
-
-
-@runtime_checkable
-class ColumnModel(Protocol):
-    """A protocol that sends named columns of the input; optional for a `ModelProtocol`."""
-
-    takes_any: bool
-    """Whether the columns may have any type."""
-
-    def fed_columns(self) -> tuple[str, ...]:
-        """Return the columns that it needs, each once, according to the contract; called before `prepare`.
-
-        Empty: all of them, as an array of numbers unless it takes any type. Raises ContractError.
-        """
-
-
-@runtime_checkable
-class DescribedModel(Protocol):
-    """A protocol that knows the type of its predictions; optional for a `ModelProtocol`."""
-
-    def predicted(self) -> "pyarrow.DataType | None":
-        """Return the type of a prediction; called after `prepare`. Several outputs are the members of a struct. None: unknown."""
-
-    def use_type(self, stored: "pyarrow.DataType") -> None:
-        """Return predictions of this type: what all attempts of the run agree on. Called before the first batch.
-
-        A prediction that does not fit is an error of its record, `invalid_prediction`, and is never rounded.
-        """
-
-
-@runtime_checkable
-class ReadableResults(Protocol):
-    """A format whose result files can be read again; optional for a `RecordFormat`."""
-
-    def read_results(self, results: BinaryIO, errors: BinaryIO | None = None) -> Iterator[StoredResult]:
-        """Yield the results in the files of a chunk, in order; without `errors`, failed records may be missing. Blocks.
-
-        Raises ValueError for another file, and OSError.
-        """
-
-
-@runtime_checkable
-class JoinableResults(Protocol):
-    """A format whose result files can be joined; optional for a `RecordFormat`. The results of others are one file per chunk."""
-
-    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: "pyarrow.Schema | None" = None) -> None:
-        """Write the results in files of consecutive chunks, in order, to one file, and complete it without closing it. Blocks.
-
-        Each is opened one at a time, and again if necessary. `schema`: as for `RecordFormat.writer`.
-        """
-
-
-@runtime_checkable
-class CheckedModel(Protocol):
-    """A protocol whose model describes its input; optional for a `ModelProtocol`."""
-
-    def mismatch(self, records: Records) -> str:
-        """Return how the metadata that `prepare` has read differs from the first records; empty if it does not."""
-
-    def note(self) -> str:
-        """Return what a dry run should say about the metadata although it may be right; usually empty."""
 
 
 class SpooledInput(Protocol):

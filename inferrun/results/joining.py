@@ -29,14 +29,11 @@ from inferrun.plugins import (
     ArrowRecords,
     Block,
     Chunk,
-    ColumnFormat,
     ColumnSelection,
     Json,
     Limits,
     PlannedObject,
-    RecordFormat,
     RunnerError,
-    TypedFormat,
 )
 from inferrun.resources.resolution import VALUES_KEY
 from inferrun.resources.storage import FILE_LABEL, OBJECT_STORES, SQL_LABEL, FileStorage, ObjectStorage, SqlStorage
@@ -97,10 +94,11 @@ def _reader_of_files(
     files: Files, storage: FileStorage | ObjectStorage, output: CommittedOutput, *, expected: str = ""
 ) -> ReadInput:
     name = storage.format or "jsonl"
-    record_format = cast("RecordFormat", load_format(name))
+    record_format = load_format(name)
     columns = columns_of(output.contract)
-    if (columns or isinstance(record_format, TypedFormat)) and isinstance(record_format, ColumnFormat):
-        record_format = record_format.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
+    able = record_format.abilities
+    if (columns or able.typed) and able.with_columns:
+        record_format = able.with_columns(ColumnSelection(columns.fed, columns.copied, copies_all=True))
     if storage.missing_columns == "Null" and isinstance(record_format, Jsonl):
         record_format = record_format.with_nulls()
     if storage.csv is not None and isinstance(record_format, Csv):
@@ -118,8 +116,8 @@ def _reader_of_files(
                 whole = Chunk(0, 0, 0, sys.maxsize, 0, 1)
                 try:
                     reader = record_format
-                    if isinstance(record_format, TypedFormat):
-                        reader = record_format.with_schema(record_format.schema(file))
+                    if typed := record_format.abilities.typed:
+                        reader = typed.with_schema(typed.schema(file))
                     for block in reader.read(file, whole, limits=Limits()):
                         yield from _rows_of(block, is_object=name == "openai")
                 except (RunnerError, OSError) as error:

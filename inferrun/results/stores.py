@@ -6,11 +6,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from inferrun import formats
 from inferrun.manifest import Manifest, ManifestPart, StoredFile
-from inferrun.plugins import ReadableResults
+from inferrun.plugins import ReadableResults, RecordFormat
 from inferrun.resources.storage import FileStorage, ObjectStorage, SqlStorage
 from inferrun.results.access import Access, load
 from inferrun.results.bucket import BucketFiles
@@ -41,7 +41,7 @@ class PartStore(Protocol):
     location: str
     """The location to show."""
 
-    part_format: ReadableResults
+    readable: ReadableResults
 
     def read_manifest(self) -> bytes | None:
         """Return the manifest, None if there is none."""
@@ -63,13 +63,13 @@ def open_store(output: CommittedOutput, access: Access) -> PartStore:
             return _Table(output, DatabaseRows(storage, access), storage)
 
 
-def load_format(name: str) -> object:
+def load_format(name: str) -> RecordFormat:
     """Return the format of a name: ours, or that of an installed package. Raises NoResults, and PackageMissing."""
     points = (*formats.BUILT_IN, *entry_points(group=formats.GROUP))
     found = next((point for point in points if point.name == name), None)
     if found is None:
         raise NoResults(f"the format {name!r} is not known here; install the package that provides it")
-    return getattr(load(found.module, extra="results"), found.attr)
+    return cast("RecordFormat", getattr(load(found.module, extra="results"), found.attr))
 
 
 def _folder_name(output: CommittedOutput, path: str) -> str:
@@ -95,10 +95,10 @@ class _Folder:
 
     def __init__(self, files: Files, folder: str, *, name: str, form: str | None) -> None:
         self.location = name
-        found = load_format(form or "jsonl")
-        if not isinstance(found, ReadableResults):
+        found = load_format(form or "jsonl").abilities.readable
+        if found is None:
             raise NoResults(f"results of the format {form!r} cannot be read")
-        self.part_format = found
+        self.readable = found
         self._files = files
         self._folder = folder
 
@@ -122,10 +122,10 @@ class _Table:
     """The rows of a run in a database."""
 
     def __init__(self, output: CommittedOutput, database: DatabaseRows, storage: SqlStorage) -> None:
-        from inferrun.formats.copy_text import CopyText, quoted  # noqa: PLC0415  needs orjson, as the other formats
+        from inferrun.formats.copy_text import ROWS_OF_COPY, quoted  # noqa: PLC0415  needs orjson, as the other formats
 
         self.location = f"table {storage.table}"
-        self.part_format: ReadableResults = CopyText()
+        self.readable = ROWS_OF_COPY
         self._run = output.run_id
         self._database = database
         *schema, name = (storage.table or "").split(".")

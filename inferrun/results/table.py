@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from inferrun.contract import RESULT_MEMBERS
 from inferrun.manifest import Manifest
@@ -30,14 +30,6 @@ ReadInput: TypeAlias = Callable[[], Iterator[InputRow]]
 
 _INDEX, _ID, _PREDICTION, _ERROR = RESULT_MEMBERS
 _PARTS_OF_ERROR = ("code", "message", "attempts")
-
-
-@runtime_checkable
-class TableFormat(Protocol):
-    """A format whose files are tables, which need not be read row by row."""
-
-    def read_table(self, content: bytes) -> "pyarrow.Table":
-        """Return the table in a file of results."""
 
 
 class Only(Enum):
@@ -173,7 +165,7 @@ class PredictedRows:
 
     def _results_in(self, part: Part) -> Iterator[StoredResult]:
         try:
-            yield from self._store.part_format.read_results(
+            yield from self._store.readable.read(
                 io.BytesIO(part.results), io.BytesIO(part.errors) if part.errors else None
             )
         except ValueError as error:
@@ -183,9 +175,9 @@ class PredictedRows:
         """Yield the tables of the parts, with the columns `prediction` and `error` and only the rows that are wanted."""
         tables = load("inferrun.results.typed_tables", extra="results")
         yield tables.typed_table([], {_PREDICTION: []}, [])
-        part_format = self._store.part_format
-        if self._read_input is None and isinstance(part_format, TableFormat):
-            found = (part_format.read_table(part.results) for part in self._parts())
+        read_table = self._store.readable.read_table
+        if self._read_input is None and read_table:
+            found = (read_table(part.results) for part in self._parts())
         else:
             found = (_table_of(rows) for rows in self._rows())
         for table in found:

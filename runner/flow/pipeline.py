@@ -26,7 +26,6 @@ from inferrun.plugins import (
     Limits,
     ModelProtocol,
     OutputStore,
-    PipelinedStore,
     ResultCounts,
     Results,
     Source,
@@ -214,10 +213,11 @@ class Pipeline:
     async def _write(self) -> None:
         """Divide the results among the writers of their chunks, and commit each chunk with its last result.
 
-        While chunks are being committed, a store with pipelined commits gets the results of the next ones.
+        While chunks are being committed, a store that commits several at a time gets the results of the next ones.
         """
         sink, writer = self._sink, None
-        room = asyncio.Semaphore(sink.commits_at_a_time if isinstance(sink, PipelinedStore) else 1)
+        at_a_time = sink.abilities.commits_at_a_time
+        room = asyncio.Semaphore(at_a_time)
         async with asyncio.TaskGroup() as commits:
             while (sent := await self._pending.get()) is not None:
                 batch, results = sent[0], await sent[1]
@@ -231,7 +231,7 @@ class Pipeline:
                     start = stop
                     if batch.first + stop < chunk.stop:
                         continue
-                    if isinstance(sink, PipelinedStore):
+                    if at_a_time > 1:
                         await room.acquire()
                         commit = commits.create_task(self._commit(chunk, writer))
                         commit.add_done_callback(lambda _: room.release())
@@ -244,7 +244,7 @@ class Pipeline:
     async def _commit(self, chunk: Chunk, writer: ChunkWriter) -> None:
         self._work.add(chunk.index, await writer.commit())
         self._budget.check_committed(self._work.counts.failed)  # some results do not fit the columns of the output
-        if self._sink.commits_chunks:
+        if self._sink.abilities.commits_chunks:
             self.report()
 
 

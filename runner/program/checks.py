@@ -16,7 +16,6 @@ from inferrun.formats.record_forms import form_of
 from inferrun.formats.skipped_files import describe
 from inferrun.plugins import (
     ArrowRecords,
-    CheckedModel,
     ContractError,
     InferenceError,
     InputError,
@@ -24,10 +23,7 @@ from inferrun.plugins import (
     Model,
     ModelProtocol,
     OutputStore,
-    PeekableSource,
-    ProbedStore,
     Records,
-    RetriedStore,
     Source,
 )
 from inferrun.text import public_url
@@ -47,8 +43,8 @@ def read_first(source: Source, *, may_plan: bool) -> tuple[Records, str] | None:
 
     None if there are none, or if the source would have to count all of them and must not.
     """
-    if isinstance(source, PeekableSource):
-        chunk = source.first_chunk()
+    if first_chunk := source.abilities.first_chunk:
+        chunk = first_chunk()
     elif may_plan:
         chunk = next(iter(source.plan().chunks), None)
     else:
@@ -89,14 +85,15 @@ async def check_model(model: ModelProtocol, first: Records, *, is_strict: bool) 
     Metadata may be wrong, so a difference ends only a dry run: with `is_strict`.
     """
     await model.prepare()
-    mismatch = model.mismatch(first) if isinstance(model, CheckedModel) else ""
+    able = model.abilities
+    if able.mismatch is None:
+        return "the model server answers"
+    mismatch = able.mismatch(first)
     if mismatch and is_strict:
         raise InferenceError(mismatch, is_retryable=False)
     if mismatch:
         _log.warning("the model's metadata differs from the input", extra={"detail": mismatch})
-    if not isinstance(model, CheckedModel):
-        return "the model server answers"
-    return summary(["the model's metadata agrees with them", model.note()])
+    return summary(["the model's metadata agrees with them", able.note() if able.note else ""])
 
 
 async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, source: Source) -> Retry | None:
@@ -107,12 +104,13 @@ async def find_retry(contract: Contract, settings: Settings, sink: OutputStore, 
     run = contract.retry_of
     if run is None:
         return None
-    if not isinstance(sink, RetriedStore):
+    earlier_results = sink.abilities.earlier_results
+    if earlier_results is None:
         label = next(iter(contract.output), "")
         raise ContractError(
             f"retryOf: an output of the label {label!r} cannot be completed; start a run without retryOf"
         )
-    earlier = await sink.earlier_results(run)
+    earlier = await earlier_results(run)
     if earlier is None:
         _log.info("the retried run has no output, so every record is predicted", extra={"retried": run.name})
         return None
@@ -147,8 +145,8 @@ async def check_run(
     if retry := await find_retry(contract, settings, sink, source):
         plan = await asyncio.to_thread(retry.plan)
         found.append(f"{retry.kept} of {plan.total} predictions are taken from the retried run")
-    if isinstance(sink, ProbedStore):
-        found.append(f"{await sink.probe()} can be written")
+    if check := sink.abilities.probe:
+        found.append(f"{await check()} can be written")
     else:
         found.append(f"output.{output_label} cannot be checked without storing something")
     return f"dry run: {summary(found)}; nothing was predicted or stored"

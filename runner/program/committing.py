@@ -9,7 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import TypeVar
 
-from inferrun.plugins import AbortableStore, CommittedRun, Counts, OutputStore
+from inferrun.plugins import CommittedRun, Counts, OutputStore
 from inferrun.stop_timing import STOP
 from runner.errors import CommitUnclear
 
@@ -50,7 +50,8 @@ async def find_commit(sink: OutputStore) -> CommittedRun | None:
 
 async def ask_commit(sink: OutputStore) -> CommittedRun | None:
     """Ask the store for the run's commit. Raises OutputError."""
-    return await sink.find_commit() if isinstance(sink, AbortableStore) else (await sink.open()).committed_run
+    found = sink.abilities.find_commit
+    return await found() if found else (await sink.open()).committed_run
 
 
 async def _wait_for(task: asyncio.Task[T], *, seconds: float) -> None:

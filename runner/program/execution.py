@@ -10,13 +10,11 @@ from inferrun.contract import Contract
 from inferrun.formats.named_columns import check_store, columns_of, with_columns
 from inferrun.formats.skipped_files import describe
 from inferrun.plugins import (
-    AdoptingSource,
     Checkpoint,
     ColumnSelection,
     CommittedRun,
     Counts,
     Delivery,
-    DescribedModel,
     InferenceError,
     InputError,
     InputPlan,
@@ -26,7 +24,6 @@ from inferrun.plugins import (
     RunnerError,
     Source,
     StoreContext,
-    TypedStore,
 )
 from inferrun.reasons import Reason
 from inferrun.runner_report import RecordCounts, RunnerResult
@@ -191,7 +188,7 @@ async def _begin(
         plan = await asyncio.to_thread(retry.plan if retry else source.plan)
     await _adopt(source, plan)
     if checkpoint.plan is None:
-        options = sink.result_options if isinstance(sink, TypedStore) else None
+        options = sink.abilities.typed
         if options is None:
             plan = replace(plan, result_schema=b"")
         else:
@@ -201,8 +198,8 @@ async def _begin(
     if stored != plan:
         await _adopt(source, stored)
         plan = stored
-    if plan.result_schema and isinstance(model, DescribedModel):
-        model.use_type(predicted_type(plan.result_schema))
+    if plan.result_schema and (use_type := model.abilities.use_type):
+        use_type(predicted_type(plan.result_schema))
     if plan.fingerprint != source.fingerprint:
         raise InputError(
             "the input differs from the one this run started with, so its committed predictions no longer apply; "
@@ -220,8 +217,8 @@ async def _begin(
 
 
 async def _adopt(source: Source, plan: InputPlan) -> None:
-    if isinstance(source, AdoptingSource):
-        await asyncio.to_thread(source.adopt, plan)
+    if adopt := source.abilities.adopt:
+        await asyncio.to_thread(adopt, plan)
 
 
 async def _commit(source: Source, sink: OutputStore, counts: Counts, budget: ErrorBudget) -> CommittedRun:

@@ -19,7 +19,6 @@ from inferrun.plugins import (
     ArrowRecords,
     Batch,
     Block,
-    DescribedModel,
     Fault,
     InputPlan,
     Json,
@@ -62,8 +61,8 @@ async def typed_plan(
     predicted: pyarrow.DataType | None = None
     if _PREDICTION in options.types:
         predicted = pyarrow.json_()  # which the declared type replaces
-    elif isinstance(model, DescribedModel):
-        predicted = model.predicted()
+    elif known := model.abilities.predicted:
+        predicted = known()
     if predicted is None and plan.result_schema:
         predicted = ResultSchema.deserialized(plan.result_schema).predicted
     if predicted is None and first is not None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from inferrun.contract import RetriedRun
-from inferrun.plugins import AdoptingSource, Batch, EarlierResults, InputError, InputPlan, Source
+from inferrun.plugins import Batch, EarlierResults, InputError, InputPlan, Source
 from runner.program.result_types import first_valid
 from runner.sending.keyed_predictions import KeyedPredictions
 from runner.sending.recall import PredictionsByIndex
@@ -43,8 +43,8 @@ class Retry:
             if first is not None and set(first.ids) - {None}:
                 self.kept = self._by_id.count(block for chunk in changed.chunks for block in source.read(chunk))
                 plan = replace(changed, result_schema=plan.result_schema)
-        if plan is self._earlier.plan and isinstance(source, AdoptingSource):
-            source.adopt(plan)  # files that were added since are not read
+        if plan is self._earlier.plan and (adopt := source.abilities.adopt):
+            adopt(plan)  # files that were added since are not read
             if self._is_partitioned:
                 plan = replace(source.plan(), result_schema=plan.result_schema)
         if plan.fingerprint != source.fingerprint:

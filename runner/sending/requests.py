@@ -16,7 +16,6 @@ from inferrun.plugins import (
     Batch,
     Fault,
     FaultKind,
-    GroupingModel,
     InferenceError,
     Limits,
     MixedBatch,
@@ -68,7 +67,6 @@ class Requests:
     ) -> None:
         """`on_note` is called with the reason why requests are not sent as usual, for people, and with "" when they are."""
         self._model = model
-        self._grouping = model if isinstance(model, GroupingModel) else None
         self._window = window
         self._on_note = on_note
         maximum = min(limits.batch_rows, model.max_records or limits.batch_rows)
@@ -106,7 +104,8 @@ class Requests:
 
     def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
         """Return the positions of the records that may be in one request, for each request."""
-        return self._grouping.groups_of(records) if self._grouping else [range(len(records))]
+        groups_of = self._model.abilities.groups_of
+        return groups_of(records) if groups_of else [range(len(records))]
 
     async def send(self, part: BatchPart) -> Results:
         """Send a part when it has a slot and there is room for its predictions. Raises Fault."""

@@ -218,7 +218,8 @@ def shared_work(
 ) -> SharedWork:
     """The work of this Pod. Raises ContractError if the run cannot be divided among Pods."""
     label = next(iter(contract.output), "")
-    if not isinstance(sink, SharedStore):
+    store = sink.abilities.shared
+    if store is None:
         raise ContractError(
             f"shards: an output of the label {label!r} cannot be written by several Pods; remove shards"
         )
@@ -232,7 +233,7 @@ def shared_work(
         launch=settings.launch,
     )
     return SharedWork(
-        sink,
+        store,
         plan,
         own=own,
         shards=settings.shards,

@@ -33,6 +33,7 @@ from inferrun.plugins import (
     PlannedObject,
     RecordFormat,
     Skipped,
+    SourceAbilities,
     TypedFormat,
 )
 from inferrun.plugins.limits import KIB, MIB
@@ -76,10 +77,15 @@ class FileRanges:
         """What is beside the files and not read."""
         return self._dataset.found.skipped
 
+    @property
+    def abilities(self) -> SourceAbilities:
+        """All of them."""
+        return SourceAbilities(adopt=self.adopt, first_chunk=self.first_chunk)
+
     def _check_types(self) -> None:
         """Raise ContractError for types of a format that has none."""
         spec = self._dataset.spec
-        if isinstance(self._format, TypedFormat):
+        if self._format.abilities.typed:
             return
         if spec.types:
             raise ContractError(f"{self._dataset.label}.types: the format has no typed columns; use parquet or arrow")
@@ -112,7 +118,6 @@ class FileRanges:
 
     def adopt(self, plan: InputPlan) -> None:
         """Read the files and the columns of the plan, which another attempt may have made: files may have been added since."""
-        is_typed = isinstance(self._format, TypedFormat)
         if plan.objects:
             found = {one.name: one for one in self._dataset.found.objects}
             if missing := next((one.name for one in plan.objects if one.name not in found), ""):
@@ -121,7 +126,7 @@ class FileRanges:
                 )
             is_same = self._dataset.is_same
             self._use([one if is_same(one, found[one.name]) else found[one.name] for one in plan.objects])
-        if plan.schema and is_typed:
+        if plan.schema and self._format.abilities.typed:
             import pyarrow  # noqa: PLC0415  only runs with columns pay for its import
 
             self._use_schema(pyarrow.ipc.read_schema(pyarrow.py_buffer(plan.schema)))
@@ -152,7 +157,7 @@ class FileRanges:
         if (one := next(self._ranges(), None)) is None:
             self._check_empty(self.skipped)
             return None
-        end = _WHOLE if isinstance(self._format, TypedFormat) else one.piece.end
+        end = _WHOLE if self._format.abilities.typed else one.piece.end
         return Chunk(0, one.unit, one.piece.start, end, 0, one.piece.records)
 
     def read(self, chunk: Chunk) -> Iterator[Block]:
@@ -177,16 +182,16 @@ class FileRanges:
 
     def _reader(self) -> RecordFormat:
         """Return the format that reads all files as if they had the same columns. It has read what columns they have."""
-        if self._schema is None and self._files and isinstance(self._format, TypedFormat):
-            self._use_schema(self._unified(self._format))
+        if self._schema is None and self._files and (typed := self._format.abilities.typed):
+            self._use_schema(self._unified(typed))
         return self._format
 
     def _use_schema(self, schema: "pyarrow.Schema") -> None:
         self._schema = schema
-        if isinstance(self._format, TypedFormat):
-            self._format = self._format.with_schema(schema)
+        if typed := self._format.abilities.typed:
+            self._format = typed.with_schema(schema)
 
-    def _unified(self, record_format: TypedFormat) -> "pyarrow.Schema":
+    def _unified(self, typed: TypedFormat) -> "pyarrow.Schema":
         from inferrun.formats.result_schema import parse_type  # noqa: PLC0415  only runs with columns import pyarrow
         from inferrun.formats.unify import SchemaRules, schema_of  # noqa: PLC0415  as above
 
@@ -199,10 +204,10 @@ class FileRanges:
 
         def read(file: InputFile) -> "pyarrow.Schema":
             with _input_errors(file):
-                return record_format.schema(file)
+                return typed.schema(file)
 
         rules = SchemaRules(types, self._dataset.label, may_miss=spec.missing_columns == "Null")
-        return schema_of(self._files, read, record_format.columns, rules)
+        return schema_of(self._files, read, typed.columns, rules)
 
     @cached_property
     def _chunk_size(self) -> int:

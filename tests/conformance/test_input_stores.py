@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from inferrun.plugins import AdoptingSource, Chunk, ContractError, InputError, Source
+from inferrun.plugins import Chunk, ContractError, InputError, Source
 from tests.conformance.worlds import INPUTS, Disk, InputWorld, labels
 from tests.unit.runner.batches import decoded
 
@@ -57,8 +57,8 @@ async def test_an_attempt_can_use_the_plan_of_another(world: InputWorld) -> None
         expected = [[row for block in source.read(chunk) for row in decoded(block)] for chunk in plan.chunks]
     async with world.open(chunk_bytes=1000) as source:
         assert world.label == "run" or source.plan() != plan  # its chunks are those of the other run
-        if isinstance(source, AdoptingSource):
-            source.adopt(plan)
+        if source.abilities.adopt:
+            source.abilities.adopt(plan)
         found = [[row for block in source.read(chunk) for row in decoded(block)] for chunk in plan.chunks]
     assert found == expected
     assert [len(rows) for rows in found] == [chunk.records for chunk in plan.chunks]

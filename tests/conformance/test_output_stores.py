@@ -1,6 +1,6 @@
 """What every output store must do, built-in or third-party; more is required of exactly-once stores."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import pyarrow
@@ -8,7 +8,6 @@ import pytest
 
 from inferrun.formats.result_schema import result_schema
 from inferrun.plugins import (
-    AbortableStore,
     Checkpoint,
     Chunk,
     ChunkCommit,
@@ -22,7 +21,6 @@ from inferrun.plugins import (
     RecordError,
     ResultCounts,
     TokenUsage,
-    TypedStore,
 )
 from tests.conformance.worlds import CANARY, EXACTLY_ONCE, OUTPUTS, Disk, OutputWorld, labels
 from tests.unit.runner.batches import batch, results
@@ -69,7 +67,7 @@ async def finish(store: OutputStore) -> CommittedRun:
 
 def plan_for(store: OutputStore, plan: InputPlan = PLAN) -> InputPlan:
     """The plan of a run that stores its results there: with the columns of the results if they are typed."""
-    if isinstance(store, TypedStore) and store.result_options is not None:
+    if store.abilities.typed is not None:
         return replace(plan, result_schema=COLUMNS.serialized())
     return plan
 
@@ -262,16 +260,25 @@ async def test_tokens_are_kept_across_attempts(once: OutputWorld) -> None:
     assert run.usage == TokenUsage(prompt_tokens=15, completion_tokens=6, total_tokens=21)
 
 
+Ask = Callable[[], Awaitable[CommittedRun | None]]
+
+
+def settling(store: OutputStore) -> tuple[Ask, Ask]:
+    """What finds the commit of a run, and what aborts it."""
+    assert store.abilities.find_commit is not None
+    assert store.abilities.abort is not None
+    return store.abilities.find_commit, store.abilities.abort
+
+
 async def test_a_store_finds_the_commit_without_executing_the_run(once: OutputWorld) -> None:
     async with once.open(run="verified-1", pod="verify") as store:
-        assert isinstance(store, AbortableStore)
-        assert await store.find_commit() is None
+        assert await settling(store)[0]() is None
     async with once.open(run="verified-1") as store:
         finished = await complete(store)
     async with once.open(run="verified-1", pod="verify") as store:
-        assert isinstance(store, AbortableStore)
-        assert await store.find_commit() == finished
-        assert await store.abort() == finished
+        find_commit, abort = settling(store)
+        assert await find_commit() == finished
+        assert await abort() == finished
     assert once.stored(run="verified-1") == WHOLE
 
 
@@ -280,18 +287,18 @@ async def test_a_run_that_was_aborted_is_never_committed(once: OutputWorld) -> N
         await begin(late)
         await predict(late, CHUNKS)
         async with once.open(run="aborted-1", pod="verify") as store:
-            assert isinstance(store, AbortableStore)
-            assert await store.abort() is None
-            assert await store.abort() is None
+            _, abort = settling(store)
+            assert await abort() is None
+            assert await abort() is None
         with pytest.raises(OutputError, match="aborted"):
             await finish(late)
     async with once.open(run="aborted-1", pod="verify") as store:
-        assert isinstance(store, AbortableStore)
-        assert await store.find_commit() is None
+        find_commit, _ = settling(store)
+        assert await find_commit() is None
 
 
 async def test_a_run_may_be_aborted_before_it_began(once: OutputWorld) -> None:
     async with once.open(run="early-1", pod="verify") as store:
-        assert isinstance(store, AbortableStore)
-        assert await store.abort() is None
-        assert await store.find_commit() is None
+        find_commit, abort = settling(store)
+        assert await abort() is None
+        assert await find_commit() is None

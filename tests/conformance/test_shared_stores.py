@@ -18,8 +18,8 @@ async def world(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Out
 
 
 def shared(store: OutputStore) -> SharedStore:
-    assert isinstance(store, SharedStore)
-    return store
+    assert store.abilities.shared is not None
+    return store.abilities.shared
 
 
 async def test_of_two_claims_with_the_same_chunk_and_generation_the_first_is_recorded(world: OutputWorld) -> None:

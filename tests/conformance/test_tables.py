@@ -19,8 +19,6 @@ from pyiceberg.types import LongType
 from inferrun.formats.named_columns import with_columns
 from inferrun.formats.result_schema import result_schema
 from inferrun.plugins import (
-    AbortableStore,
-    AdoptingSource,
     Batch,
     ColumnSelection,
     Counts,
@@ -66,12 +64,14 @@ async def given(request: pytest.FixtureRequest, disk: Disk) -> AsyncIterator[Inp
 
 async def test_attempts_and_a_verification_at_the_same_time_agree(world: OutputWorld) -> None:
     async with world.open() as first, world.open(pod="pod-2") as second, world.open(pod="verify") as verifying:
-        assert isinstance(verifying, AbortableStore)
+        abort, find_commit = verifying.abilities.abort, verifying.abilities.find_commit
+        assert abort is not None
+        assert find_commit is not None
         for store in (first, second):
             await begin(store)
             await predict(store, CHUNKS)
-        ends = await asyncio.gather(finish(first), finish(second), verifying.abort(), return_exceptions=True)
-        is_committed = await verifying.find_commit() is not None
+        ends = await asyncio.gather(finish(first), finish(second), abort(), return_exceptions=True)
+        is_committed = await find_commit() is not None
     assert all((not isinstance(end, BaseException)) == is_committed for end in ends[:2])
     assert (ends[2] is not None) == is_committed
     assert not is_committed or world.stored() == WHOLE
@@ -238,8 +238,8 @@ async def test_every_attempt_reads_the_snapshot_with_which_the_run_began(given: 
     async with given.open() as source:
         assert source.fingerprint != plan.fingerprint
         assert len(rows_of(source)) == 32
-        assert isinstance(source, AdoptingSource)
-        source.adopt(plan)
+        assert source.abilities.adopt is not None
+        source.abilities.adopt(plan)
         assert (source.fingerprint, rows_of(source)) == (plan.fingerprint, ROWS)
 
 
@@ -322,8 +322,8 @@ async def test_iceberg_columns_are_those_that_pyiceberg_reads(disk: Disk) -> Non
         assert found.to_pydict() == first.to_pydict()
         del given.right["snapshot"]
         async with given.open() as source:  # a later attempt of the run that began before the columns were renamed
-            assert isinstance(source, AdoptingSource)
-            source.adopt(plan)
+            assert source.abilities.adopt is not None
+            source.abilities.adopt(plan)
             assert rows_of(source) == [[0.0, 10.0, 1], [0.5, 20.0, 2]]
 
 

@@ -7,7 +7,6 @@ import pyarrow
 import pytest
 
 from inferrun.plugins import ArrowRecords, Batch, ContractError, InferenceError, Records, Results, Tensors
-from inferrun.plugins.seams import CheckedModel, DescribedModel
 from tests.conformance.protocol_worlds import PROTOCOLS, ProtocolWorld
 from tests.unit.runner.batches import decoded, records
 
@@ -42,10 +41,11 @@ async def world() -> AsyncIterator[ProtocolWorld]:
 async def predict(world: ProtocolWorld, given: Records, **tensors: Any) -> tuple[Results, "pyarrow.DataType | None"]:
     async with world.open(tensors=Tensors.model_validate(tensors)) as model:
         await model.prepare()
-        assert isinstance(model, CheckedModel)
-        assert model.mismatch(given) == ""
-        assert isinstance(model, DescribedModel)
-        return await model.predict(Batch(first=0, records=given)), model.predicted()
+        able = model.abilities
+        assert able.mismatch is not None
+        assert able.mismatch(given) == ""
+        assert able.predicted is not None
+        return await model.predict(Batch(first=0, records=given)), able.predicted()
 
 
 def sent(world: ProtocolWorld) -> Sequence[Any]:  # Any: JSON

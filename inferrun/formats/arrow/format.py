@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 import pyarrow
 from pyarrow import ipc
 
-from inferrun.formats.table_reader import Group, OpenedTable, TableReader
+from inferrun.formats.table_reader import Group, OpenedTable
 from inferrun.formats.table_results import TableFile, TableResults
 from inferrun.formats.wide_integers import Replaced, without_wide_integers
 from inferrun.plugins import InputError, InputFile
@@ -24,7 +24,7 @@ _STREAM: Final = b"\xff\xff\xff\xff"
 """The beginning of a stream; a file begins with ARROW1."""
 
 
-class Arrow(TableReader, TableResults):
+class Arrow(TableResults):
     """Reads columns, and writes a table of results."""
 
     results_suffix = ".arrow"

@@ -27,12 +27,14 @@ from inferrun.plugins import (
     Chunk,
     ColumnSelection,
     CustomId,
+    FormatAbilities,
     InputError,
     InputFile,
     Json,
     JsonRecords,
     Limits,
     Piece,
+    ReadableResults,
     RecordError,
     RecordFormat,
 )
@@ -61,6 +63,13 @@ class Csv(CsvResults):
         self._columns = columns
         self._dialect = dialect or CsvDialect()
         self.suffixes: tuple[str, ...] = (SUFFIX, ".tsv") if self._dialect.delimiter == "\t" else (SUFFIX,)
+
+    @property
+    def abilities(self) -> FormatAbilities:
+        """Records have columns, and results are read and joined."""
+        return FormatAbilities(
+            with_columns=self.with_columns, readable=ReadableResults(self.read_results), join_files=self.join_files
+        )
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these columns."""

@@ -60,7 +60,7 @@ class CsvResults:
         """Return a writer of one table."""
         return CsvWriter(out, errors)
 
-    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: object = None) -> None:  # noqa: ARG002  the seam's
+    def join_files(self, files: Sequence[InputFile], out: BinaryIO, schema: object = None) -> None:  # noqa: ARG002  the seam's
         """Write the rows of tables to one with the columns of all."""
         headers = [_header_in(file) for file in files]
         texts = {name for header in headers for name in header if _has_texts(name)}

@@ -25,11 +25,13 @@ from inferrun.plugins import (
     Chunk,
     ColumnSelection,
     CustomId,
+    FormatAbilities,
     InputFile,
     Json,
     JsonRecords,
     Limits,
     Piece,
+    ReadableResults,
     RecordFormat,
 )
 from inferrun.plugins.columns import ALL_COLUMNS
@@ -46,6 +48,13 @@ class Jsonl(JsonlResults):
     def __init__(self, columns: ColumnSelection = ALL_COLUMNS, *, may_miss: bool = False) -> None:
         self._columns = columns
         self._may_miss = may_miss
+
+    @property
+    def abilities(self) -> FormatAbilities:
+        """Objects have columns, and results are read and joined."""
+        return FormatAbilities(
+            with_columns=self.with_columns, readable=ReadableResults(self.read_results), join_files=self.join_files
+        )
 
     def with_columns(self, columns: ColumnSelection) -> RecordFormat:
         """Return the format that reads these members of objects."""

@@ -74,7 +74,7 @@ def _head(index: int, custom_id: CustomId, copied: bytes) -> bytes:
 class JoinableLines:
     """Result files that are joined as they are."""
 
-    def join_files(self, files: Sequence[InputFile], out: BinaryIO, *, schema: object = None) -> None:  # noqa: ARG002  the seam's
+    def join_files(self, files: Sequence[InputFile], out: BinaryIO, schema: object = None) -> None:  # noqa: ARG002  the seam's
         """Write the lines of all files to one."""
         for file in files:
             with file.open() as content:

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from inferrun.formats.columns import ROWS_PER_BLOCK, UNREAD, needed_columns
 from inferrun.formats.exact_casts import with_parts
 from inferrun.formats.parquet.int96 import exact_times, has_nanoseconds
-from inferrun.formats.table_reader import Group, OpenedTable, TableReader
+from inferrun.formats.table_reader import Group, OpenedTable
 from inferrun.formats.table_results import ROWS_AT_ONCE, TableFile, TableResults
 from inferrun.formats.wide_integers import Replaced, without_wide_integers
 from inferrun.plugins import InputError, InputFile
@@ -40,7 +40,7 @@ _GROUP_BYTES: Final = 16 * MIB
 """Memory of the results that are held for a row group."""
 
 
-class Parquet(TableReader, TableResults):
+class Parquet(TableResults):
     """Reads columns, and writes a table of results."""
 
     results_suffix = ".parquet"

@@ -40,6 +40,7 @@ from inferrun.plugins import (
     Results,
     Skipped,
     StorageObject,
+    StoreAbilities,
     StoreContext,
 )
 from inferrun.plugins.http import ExchangeFailed, fault_of_status, read_start, retry_after_of, size_of
@@ -69,7 +70,7 @@ class KrateoOutput:
     """Spools the predictions of one run and sends them to a data handler."""
 
     delivery: Delivery = "AtLeastOnce"
-    commits_chunks = False
+    abilities = StoreAbilities(commits_chunks=False)
 
     def __init__(self, handler: Handler, members: dict[str, Any], spool: BinaryIO, context: StoreContext) -> None:
         self._handler = handler

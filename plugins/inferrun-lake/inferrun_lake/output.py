@@ -8,29 +8,24 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import IntEnum
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import pyarrow
 from pyarrow import types
 
 from inferrun.plugins import (
-    AbortableStore,
     Checkpoint,
     CommittedRun,
+    ContractError,
     Counts,
     Delivery,
     InputPlan,
     OutputError,
     OutputStore,
-    PartedStore,
-    ProbedStore,
-    ResultOptions,
-    RetriedStore,
     RunnerError,
-    SharedStore,
     StoredPart,
-    TypedStore,
 )
 
 _CONFLICTS: Final = 100
@@ -118,33 +113,28 @@ class RunTable(ABC, Generic[T]):
         raise OutputError(f"{self.label}: other writers commit to the table all the time")
 
 
-class TableFileStore(
-    OutputStore, AbortableStore, PartedStore, ProbedStore, RetriedStore, SharedStore, TypedStore, Protocol
-):
-    """What this store needs of the one that keeps its files."""
-
-
 class TableOutput:
     """The results of one run in a table."""
 
     delivery: Delivery = "ExactlyOnce"
-    commits_chunks = True
-    commits_at_a_time = 8
-    stores_copied: Literal[True] = True
 
     def __init__(self, store: OutputStore, table: RunTable[Any]) -> None:  # Any: no method depends on it
-        """`store` is that of the label `file` or `s3`."""
-        self._files = files = cast("TableFileStore", store)
-        self._table = table
-        self.writer, self.earlier_results = files.writer, files.earlier_results
-        self.claim, self.report, self.survey, self.read_commits = (
-            files.claim,
-            files.report,
-            files.survey,
-            files.read_commits,
+        """`store` is that of the label `file` or `s3`. Raises ContractError for one that keeps no files."""
+        found = store.abilities
+        if not (found.find_commit and found.abort and found.committed_parts and found.probe):
+            raise ContractError(f"{table.label}: the store of its files cannot be asked for them")
+        self._files, self._table = store, table
+        self._find_commit, self._abort = found.find_commit, found.abort
+        self._committed_parts, self._probe = found.committed_parts, found.probe
+        self.writer = store.writer
+        self.abilities = replace(
+            found,
+            typed=replace(found.typed, label=table.label) if found.typed else None,
+            find_commit=self.find_commit,
+            abort=self.abort,
+            committed_parts=None,
+            probe=self.probe,
         )
-        given = files.result_options
-        self.result_options = ResultOptions(table.label, given.types, given.is_flat) if given else None
 
     async def open(self) -> Checkpoint:
         """Read what is committed; commit the run if all of its parts are complete and an attempt died before it did."""
@@ -175,7 +165,7 @@ class TableOutput:
     async def find_commit(self) -> CommittedRun | None:
         """Ask the table."""
         outcome = await asyncio.to_thread(self._table.outcome)
-        return await self._files.find_commit() if outcome == TableVerdict.COMMITTED else None
+        return await self._find_commit() if outcome == TableVerdict.COMMITTED else None
 
     async def abort(self) -> CommittedRun | None:
         """Let the table say that the run is aborted, unless it says that the run is committed.
@@ -183,7 +173,7 @@ class TableOutput:
         Without a table no attempt has come far; if none has completed its parts, the manifest is taken instead.
         """
         outcome = await asyncio.to_thread(self._table.decide, TableVerdict.ABORTED)
-        run = await self._files.abort()
+        run = await self._abort()
         if outcome is None and run is not None:
             outcome = await asyncio.to_thread(self._table.decide, TableVerdict.ABORTED)
         return run if outcome == TableVerdict.COMMITTED else None
@@ -191,10 +181,10 @@ class TableOutput:
     async def probe(self) -> str:
         """Check the place of the files, and that the table can be read."""
         await asyncio.to_thread(self._table.outcome)
-        return await self._files.probe()
+        return await self._probe()
 
     async def _add(self) -> None:
-        parts = await self._files.committed_parts()
+        parts = await self._committed_parts()
         outcome = await asyncio.to_thread(self._table.decide, TableVerdict.COMMITTED, parts)
         if outcome is None:
             text = f"{self._table.label}: the table was deleted during the run; start a new run"

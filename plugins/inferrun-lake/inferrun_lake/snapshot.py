@@ -16,6 +16,7 @@ from inferrun.plugins import (
     InputError,
     InputPlan,
     PlannedObject,
+    SourceAbilities,
     StoreContext,
 )
 from inferrun.plugins.limits import MIB
@@ -68,6 +69,7 @@ class SnapshotSource:
         self._snapshot = load("")
         self._cursor: _Cursor | None = None
         self.fingerprint = self._snapshot.fingerprint
+        self.abilities = SourceAbilities(adopt=self.adopt, first_chunk=self.first_chunk)
 
     def plan(self) -> InputPlan:
         """Divide the files into ranges of rows. Raises InputError if there are none and must be some."""

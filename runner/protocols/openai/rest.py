@@ -15,6 +15,7 @@ from inferrun.plugins import (
     FaultKind,
     JsonRecords,
     Model,
+    ModelAbilities,
     ModelContext,
     ModelProtocol,
     RecordError,
@@ -33,6 +34,7 @@ class OpenAiRest:
     """A server with OpenAI's API, to which the requests of a file are sent."""
 
     max_records: int | None = 1
+    abilities = ModelAbilities()
 
     def __init__(self, model: Model, server: ModelServer) -> None:
         self._model = model.model_name

@@ -15,6 +15,7 @@ from inferrun.plugins import (
     Batch,
     ContractError,
     JsonRecords,
+    ModelAbilities,
     ModelContext,
     RecordError,
     Records,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 class RowModel:
     """Makes the bodies of requests, and results of what they return."""
 
-    takes_any = True
     max_records: int | None = 1
 
     def __init__(self, templates: Templates, predictions: Predictions) -> None:
@@ -50,9 +50,16 @@ class RowModel:
         """Send the bodies of up to `max_records` records, and return what becomes of each. Raises Fault."""
         raise NotImplementedError
 
-    def fed_columns(self) -> tuple[str, ...]:
-        """Return the columns that the templates read; empty if they may read any."""
-        return self._templates.columns or ()
+    @property
+    def abilities(self) -> ModelAbilities:
+        """The columns are those that the templates read; empty if they may read any."""
+        return ModelAbilities(
+            fed_columns=self._templates.columns or (),
+            takes_any=True,
+            predicted=self.predicted,
+            use_type=self.use_type,
+            mismatch=self.mismatch,
+        )
 
     def predicted(self) -> "pyarrow.DataType | None":
         """Return the type of a prediction."""
@@ -66,10 +73,6 @@ class RowModel:
         """Return why no request can be made of the first record; empty if it can."""
         (made,) = self._made_of(records.part(0, 1))
         return made.message if isinstance(made, RecordError) else ""
-
-    def note(self) -> str:
-        """There is no metadata."""
-        return ""
 
     async def predict(self, batch: Batch) -> Results:
         """Send the records for which a request can be made."""

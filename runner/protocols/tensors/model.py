@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from inferrun.formats.record_errors import not_sent, with_record_errors
-from inferrun.plugins import Batch, InferenceError, MixedBatch, Model, Records, Results, Tensors
+from inferrun.plugins import Batch, InferenceError, MixedBatch, Model, ModelAbilities, Records, Results, Tensors
 from runner.protocols.tensors.columns import groups_of
 from runner.protocols.tensors.datatypes import Faults
 from runner.protocols.tensors.signature import signature_of
@@ -58,13 +58,18 @@ class TensorModel(ABC, Generic[T]):
         return 1 if self.signature.is_single else self.configured_records
 
     @property
-    def takes_any(self) -> bool:
-        """Columns that are named may have any type; what the datatype cannot represent is named with the column."""
-        return bool(self.tensors.columns)
-
-    def fed_columns(self) -> tuple[str, ...]:
-        """Return the columns of the input tensors."""
-        return self.tensors.columns
+    def abilities(self) -> ModelAbilities:
+        """All of them. What the datatype of a tensor cannot represent is named with the column."""
+        columns = self.tensors.columns
+        return ModelAbilities(
+            groups_of=self.groups_of,
+            fed_columns=columns,
+            takes_any=bool(columns),
+            predicted=self.predicted,
+            use_type=self.use_type,
+            mismatch=self.mismatch,
+            note=self.note,
+        )
 
     async def prepare(self) -> None:
         """Read the name, shape and datatype of the inputs and outputs from the model's metadata."""

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, TypeAlias
 
 from pydantic import ValidationError
 
@@ -25,6 +25,7 @@ from inferrun.plugins import (
     InputError,
     InputPlan,
     Source,
+    SourceAbilities,
     StorageObject,
     StoreContext,
 )
@@ -34,9 +35,6 @@ from runner.stores.file_ranges import chunk_size
 from runner.stores.input_spool import spool_folder
 from runner.stores.run.spec import RunInputSpec
 from runner.stores.run_folder.results import OrderedRows, StoredResults, StoredRow
-
-if TYPE_CHECKING:
-    import pyarrow
 
 LABELS: Final = {
     "file": "file.output",
@@ -85,14 +83,6 @@ def _manifest_of(run: InputRun, results: StoredResults) -> Manifest:
     )
 
 
-@runtime_checkable
-class StoredTables(Protocol):
-    """A format whose results are tables, of which columns are read."""
-
-    def stored_batches(self, results: BinaryIO) -> "Iterator[pyarrow.RecordBatch]":
-        """Yield the rows of a file. Raises ValueError if it is not of this format."""
-
-
 class RunResults:
     """The parts in a manifest."""
 
@@ -113,8 +103,13 @@ class RunResults:
         self._parts = [part for part in manifest.parts if part.records]
         self.rows = OrderedRows(self._rows_of)
         self._blocks_of: Callable[..., Iterator[Block]] = blocks_of
-        if isinstance(results.record_format, StoredTables):
+        if results.readable.read_batches:
             self._blocks_of = import_module("inferrun.formats.stored_tables").blocks_of_tables
+
+    @property
+    def abilities(self) -> SourceAbilities:
+        """The manifest has the counts."""
+        return SourceAbilities(first_chunk=self.first_chunk)
 
     def plan(self) -> InputPlan:
         """Divide each part into chunks of rows."""
@@ -148,13 +143,13 @@ class RunResults:
             stored = self._results.spool(part, folder)
             results = opened.enter_context(stored.results.open())
             errors = opened.enter_context(stored.errors.open()) if stored.errors else None
-            record_format = self._results.record_format
-            if isinstance(record_format, StoredTables):
+            readable = self._results.readable
+            if readable.read_batches:
                 from inferrun.formats.stored_tables import table_rows  # noqa: PLC0415  needs pyarrow
 
-                yield from table_rows(record_format.stored_batches(results))
+                yield from table_rows(readable.read_batches(results))
             else:
-                yield from record_format.read_results(results, errors)
+                yield from readable.read(results, errors)
 
     def verify(self) -> None:
         """Each part was compared with the manifest when it was read."""

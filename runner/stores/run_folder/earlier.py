@@ -9,7 +9,7 @@ from typing import BinaryIO
 from pydantic import ValidationError
 
 from inferrun.manifest import ENDED_RUN, Manifest, ManifestPart, StoredFile
-from inferrun.plugins import InputPlan, OutputError, ReadableResults, RecordFormat, RetriedRun, StoredResult
+from inferrun.plugins import InputPlan, OutputError, RecordFormat, RetriedRun, StoredResult
 from runner.stores.run_folder.documents import ChunkDocument, RunDocument
 from runner.stores.run_folder.results import OrderedRows
 
@@ -73,7 +73,8 @@ def earlier_run(
     `read` returns a file of the run's folder, None if it does not exist; `copied` returns a copy of a larger one, None if it is not
     what was committed; `commits` is used only if there is no manifest.
     """
-    if not isinstance(record_format, ReadableResults):
+    readable = record_format.abilities.readable
+    if readable is None:
         raise unusable("results of this format cannot be read again; start a run without retryOf")
     manifest, stored = read("manifest.json"), read("run.json")
     if run.manifest_sha256 and manifest is None:
@@ -103,8 +104,9 @@ def earlier_run(
 
     def rows_of(part: ManifestPart) -> Generator[StoredResult, None, None]:
         with ExitStack() as files:
-            contents = [files.enter_context(opened(file)) for file in (part, part.errors) if file]
-            yield from record_format.read_results(*contents)
+            results = files.enter_context(opened(part))
+            errors = files.enter_context(opened(part.errors)) if part.errors else None
+            yield from readable.read(results, errors)
 
     rows = OrderedRows(rows_of)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from inferrun.manifest import StoredFile
-from inferrun.plugins import NO_USAGE, Chunk, InputFile, JoinableResults, ResultCounts
+from inferrun.plugins import NO_USAGE, Chunk, InputFile, JoinFiles, ResultCounts
 from runner.stores.run_folder.documents import ChunkDocument
 from runner.stores.run_folder.spool import Draft, PartDraft
 
@@ -39,7 +39,7 @@ class StagedFile:
 def merged(
     chunks: Sequence[ChunkDocument],
     folder: Path,
-    record_format: JoinableResults,
+    join_files: JoinFiles,
     *,
     schema: "pyarrow.Schema | None",
     copy_of: Callable[[StoredFile], InputFile],
@@ -48,13 +48,13 @@ def merged(
     first, parts = chunks[0], [one.part for one in chunks]
     results, errors = Draft(folder / "results"), Draft(folder / "errors")
     try:
-        record_format.join_files(list(map(copy_of, parts)), cast("BinaryIO", results), schema=schema)
+        join_files(list(map(copy_of, parts)), cast("BinaryIO", results), schema)
         results.write(b"")  # an empty file is a file
         failed = [copy_of(part.errors) for part in parts if part.errors]
         if failed and schema is not None:
             from inferrun.formats.result_schema import ResultSchema  # noqa: PLC0415  only runs with typed results import pyarrow
 
-            record_format.join_files(failed, cast("BinaryIO", errors), schema=ResultSchema(schema).failed)
+            join_files(failed, cast("BinaryIO", errors), ResultSchema(schema).failed)
         else:
             for file in failed:
                 with file.open() as content:

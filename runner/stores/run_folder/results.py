@@ -71,7 +71,7 @@ class StoredResults(Protocol):
     location: str
     """The location to show."""
 
-    record_format: ReadableResults
+    readable: ReadableResults
 
     def read_manifest(self) -> bytes | None:
         """Return the manifest, None if there is none."""
@@ -91,7 +91,7 @@ class FolderResults:
         self._limit = context.limits.spool_bytes
         self._folder = f"{path.rstrip('/')}/{PurePosixPath(run.job_name).name}"
         self.location = f"{root}/{self._folder}"
-        self.record_format = readable_format(context, form)
+        self.readable = readable_format(context, form)
 
     def read_manifest(self) -> bytes | None:
         """Read the file."""
@@ -113,10 +113,10 @@ class FolderResults:
 
 
 def readable_format(context: StoreContext, form: str) -> ReadableResults:
-    """Return the format of stored results. Raises ContractError if it cannot be read again."""
+    """Return how stored results of a format are read. Raises ContractError if they cannot be read again."""
     field = f"{STORED_RESULTS}.output.format"
-    found = context.format_named(form, field)
-    if not isinstance(found, ReadableResults):
+    found = context.format_named(form, field).abilities.readable
+    if found is None:
         raise ContractError(f"{field}: results of the format {form!r} cannot be read again")
     return found
 

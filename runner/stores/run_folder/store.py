@@ -32,7 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
@@ -44,22 +44,21 @@ from inferrun.plugins import (
     ChunkCommit,
     Claim,
     CommittedRun,
-    CompressedResults,
     ContractError,
     Counts,
     Delivery,
     EarlierResults,
     InputPlan,
-    JoinableResults,
+    JoinFiles,
     Member,
     OutputError,
     RecordFormat,
     ResultOptions,
     RetriedRun,
+    StoreAbilities,
     StoreContext,
     StoredPart,
     Survey,
-    TypedResultFormat,
 )
 from inferrun.resources.storage import FILE_LABEL, OBJECT_LABELS
 from runner.stores.run_folder.documents import (
@@ -84,6 +83,7 @@ _COMMIT_NAME: Final = re.compile(r"([0-9]{6,})\.json", re.ASCII)
 _CLAIM_NAME: Final = re.compile(r"([0-9]{6,})-([0-9]{3,})\.json", re.ASCII)
 """Beside these files may be drafts, which Pods that died have left behind."""
 
+_COMMITS_AT_A_TIME: Final = 8
 _READS_AT_A_TIME: Final = 8
 """Commits that are read at a time: each is a small file, so the latency of the server counts."""
 
@@ -100,9 +100,6 @@ class RunFolder:
     """The files of one run."""
 
     delivery: Delivery = "ExactlyOnce"
-    commits_chunks = True
-    commits_at_a_time = 8
-    stores_copied: Literal[True] = True
 
     def __init__(
         self,
@@ -118,11 +115,11 @@ class RunFolder:
         """`label`: the field of the contract, such as `output.file`; `root`: what to show before the names of files."""
         self._files = files
         self._format = _compressed(record_format, spec.layout.compression, field=f"{label}.layout.compression")
-        self.result_options = (
-            ResultOptions(label, spec.types, spec.flatten) if isinstance(record_format, TypedResultFormat) else None
+        self._typed = (
+            ResultOptions(label, spec.types, spec.flatten) if record_format.abilities.has_typed_results else None
         )
         suffix = record_format.results_suffix
-        self._suffixes = {"suffix": suffix, "errors_suffix": suffix if self.result_options else ".jsonl"}
+        self._suffixes = {"suffix": suffix, "errors_suffix": suffix if self._typed else ".jsonl"}
         self._schema: pyarrow.Schema | None = None
         self._layout = spec.layout
         self._is_partitioned = spec.layout.partitions == "Input"
@@ -141,11 +138,26 @@ class RunFolder:
         self._spool = Spool(
             context,
             foreign=f"{label}: {self._location} contains a file that this runner did not write; remove it",
-            commits_at_a_time=self.commits_at_a_time,
+            commits_at_a_time=_COMMITS_AT_A_TIME,
         )
         self._plan: InputPlan | None = None
         self._commits: dict[int, ChunkDocument] = {}
         self._claims: dict[str, bytes] = {}
+
+    @property
+    def abilities(self) -> StoreAbilities:
+        """All of them."""
+        return StoreAbilities(
+            commits_at_a_time=_COMMITS_AT_A_TIME,
+            stores_copied=True,
+            typed=self._typed,
+            find_commit=self.find_commit,
+            abort=self.abort,
+            shared=self,
+            committed_parts=self.committed_parts,
+            probe=self.probe,
+            earlier_results=self.earlier_results,
+        )
 
     async def open(self) -> Checkpoint:
         """Read what is committed, and check the place if this is the first attempt."""
@@ -154,7 +166,7 @@ class RunFolder:
     async def begin(self, plan: InputPlan) -> InputPlan:
         """Store the plan unless another attempt did."""
         self._plan = await self._spool.on_thread(lambda: self._store_plan(plan))
-        if self.result_options:
+        if self._typed:
             self._schema = self._schema_of(self._plan)
         return self._plan
 
@@ -401,12 +413,13 @@ class RunFolder:
 
     def _joined(self, commits: Sequence[ChunkDocument]) -> list[ChunkDocument]:
         """Return the documents of the files that the manifest is to list."""
-        if not isinstance(self._format, JoinableResults):
+        join_files = self._format.abilities.join_files
+        if join_files is None:
             return list(commits)
         ranges = part_ranges([one.part for one in commits], self._layout)
-        return [self._join(commits[one.start : one.stop], self._format) for one in ranges]
+        return [self._join(commits[one.start : one.stop], join_files) for one in ranges]
 
-    def _join(self, chunks: Sequence[ChunkDocument], record_format: JoinableResults) -> ChunkDocument:
+    def _join(self, chunks: Sequence[ChunkDocument], join_files: JoinFiles) -> ChunkDocument:
         first, last, attempt = chunks[0], chunks[-1].chunk, self._spool.attempt
         if first.chunk == last:
             return first
@@ -418,7 +431,7 @@ class RunFolder:
         try:
             copied = self._spool.commits.map(self._copy, files)  # no chunk is being committed any more
             copies = {copy.name: copy for copy in copied}
-            draft = merged(chunks, folder, record_format, schema=self._schema, copy_of=lambda file: copies[file.file])
+            draft = merged(chunks, folder, join_files, schema=self._schema, copy_of=lambda file: copies[file.file])
             _, *partition, _ = PurePosixPath(first.part.file).parts
             name = PurePosixPath(*partition, f"part-{first.chunk:06}-{first.part.first:012}-{last:06}-{attempt}")
             own = chunk_document_of(draft, name=str(name), attempt=attempt, **self._suffixes)
@@ -493,10 +506,11 @@ class RunFolder:
 def _compressed(record_format: RecordFormat, name: str, *, field: str) -> RecordFormat:
     if not name:
         return record_format
-    if not isinstance(record_format, CompressedResults):
+    with_compression = record_format.abilities.with_compression
+    if with_compression is None:
         raise ContractError(f"{field}: the files of this format are not compressed; use parquet or arrow, or remove it")
     try:
-        return record_format.with_compression(name)
+        return with_compression(name)
     except ValueError as error:
         raise ContractError(f"{field}: {error}") from error
 

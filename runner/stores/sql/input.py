@@ -26,6 +26,7 @@ from inferrun.plugins import (
     InputPlan,
     Limits,
     Source,
+    SourceAbilities,
     StorageObject,
     StoreContext,
 )
@@ -66,6 +67,8 @@ async def open_input(spec: StorageObject, context: StoreContext) -> AsyncIterato
 
 class SpooledRows:
     """Rows on the Pod's disk, in batches. All methods block."""
+
+    abilities = SourceAbilities()
 
     def __init__(
         self, rows: Rows, file: InputFile, batches: Sequence[tuple[int, int]], *, fingerprint: str, limits: Limits
@@ -122,6 +125,7 @@ class KeyRanges:
             )
         )
         self.fingerprint, self._count, self._bytes = found
+        self.abilities = SourceAbilities(adopt=self.adopt)
 
     def plan(self) -> InputPlan:
         """Divide the keys into ranges with about as many bytes as a chunk of a file."""

@@ -13,7 +13,7 @@ Pods may execute the same run, and each record is stored once. Results are spool
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -34,6 +34,7 @@ from inferrun.plugins import (
     ResultOptions,
     RetriedRun,
     StorageObject,
+    StoreAbilities,
     StoreContext,
     StoredResult,
 )
@@ -66,14 +67,19 @@ class SqlOutput:
     """The rows of one run."""
 
     delivery: Delivery = "ExactlyOnce"
-    commits_chunks = True
-    stores_copied: Literal[True] = True
 
     def __init__(self, database: Database, spec: SqlOutputSpec, context: StoreContext) -> None:
         self._database = database
         self._contract = context.contract
         self._run = run_id_of(context.contract)
-        self.result_options = ResultOptions("output.sql", spec.types, spec.flatten)
+        self.abilities = StoreAbilities(
+            stores_copied=True,
+            typed=ResultOptions("output.sql", spec.types, spec.flatten),
+            find_commit=self.find_commit,
+            abort=self.abort,
+            probe=self.probe,
+            earlier_results=self.earlier_results,
+        )
         self._location = f"{database.location}/{spec.table}"
         self._spool = Spool(
             context, foreign=f"output.sql: a row of {self._location} was not written by this runner; remove it"

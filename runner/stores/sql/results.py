@@ -30,7 +30,7 @@ class SqlResultTable:
         self._run = run.run_id
         self._limit = context.limits.spool_bytes
         self.location = f"{database.location}/{spec.table}"
-        self.record_format = readable_format(context, "arrow")
+        self.readable = readable_format(context, "arrow")
 
     def read_manifest(self) -> bytes | None:
         """Read the row of the run."""

@@ -19,7 +19,7 @@ from inferrun.formats.csv.format import CSV
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.formats.result_schema import result_schema
-from inferrun.plugins import Batch, Block, Chunk, ColumnFormat, ColumnSelection, Limits, RecordFormat, Results
+from inferrun.plugins import Batch, Block, Chunk, ColumnSelection, Limits, RecordFormat, Results
 from runner.protocols.tensors.datatypes import KINDS
 from runner.stores.file.local_files import MemoryFile
 from tests.integration.runner.echo_servers import DATATYPES, DIMENSIONS, values_of
@@ -125,9 +125,9 @@ def file_of(form: str, values: list[Any], datatype: str, rank: int) -> tuple[byt
 
 def records_in(form: str, content: bytes, columns: tuple[str, ...]) -> Block:
     """Read a file as a Pod does."""
-    record_format = FORMS[form].record_format
-    assert isinstance(record_format, ColumnFormat)
-    reader = record_format.with_columns(ColumnSelection(fed=columns, takes_any=True))
+    with_columns = FORMS[form].record_format.abilities.with_columns
+    assert with_columns is not None
+    reader = with_columns(ColumnSelection(fed=columns, takes_any=True))
     file = MemoryFile(f"x{reader.suffixes[0] if reader.suffixes else ''}", content)
     (piece,) = reader.plan(file, chunk_bytes=1 << 20, limits=Limits())
     (block,) = reader.read(file, Chunk(0, 0, piece.start, piece.end, 0, piece.records), limits=Limits())

@@ -9,7 +9,6 @@ import pyarrow
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from inferrun.plugins import AbortableStore
 from inferrun.plugins.columns import ALL_COLUMNS
 from runner.contract_file import only_label, read_contract
 from runner.program.execution import store_context
@@ -82,8 +81,9 @@ class Lake:
         label, spec = only_label(contract.output, side="output")
         context = store_context(contract, settings, registry, ALL_COLUMNS)
         async with registry.output_store(label)(spec, context) as store:
-            assert isinstance(store, AbortableStore)
-            return await (store.abort() if is_final else store.find_commit()) is not None
+            ask = store.abilities.abort if is_final else store.abilities.find_commit
+            assert ask is not None
+            return await ask() is not None
 
     def rows(self) -> list[tuple[Any, ...]]:  # Any: the values of a table
         """Index and prediction of all rows, sorted."""

@@ -29,7 +29,8 @@ from inferrun.formats.dataset import ListedFile, find
 from inferrun.formats.orc import ORC
 from inferrun.formats.parquet.format import PARQUET
 from inferrun.formats.record_texts import copied_texts
-from inferrun.plugins import ArrowRecords, ColumnFormat, ColumnSelection, Limits
+from inferrun.formats.table_reader import TableReader
+from inferrun.plugins import ArrowRecords, ColumnSelection, Limits
 from runner.stores.dataset import DatasetSpec, OpenedDataset
 from runner.stores.file.local_files import LocalFile
 from runner.stores.file_ranges import FileRanges
@@ -95,7 +96,7 @@ ORC_FAMILIES: Final = tuple(
     found for family in FAMILIES if (found := tuple(one for one in family if is_in_orc(one[0])))
 )
 
-FORMATS: Final[Mapping[str, ColumnFormat]] = {"parquet": PARQUET, "arrow": ARROW, "orc": ORC}
+FORMATS: Final[Mapping[str, TableReader]] = {"parquet": PARQUET, "arrow": ARROW, "orc": ORC}
 
 PARTITIONS: Final = (
     (TEXT, [None, "a b", "x/y=z", "01"]),

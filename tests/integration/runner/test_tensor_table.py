@@ -17,7 +17,6 @@ from inferrun.plugins import (
     ArrowRecords,
     Batch,
     Contract,
-    DescribedModel,
     JsonRecords,
     Limits,
     Model,
@@ -84,10 +83,12 @@ class Judge:
         async with opened(Model(model_name=model, model_url=url), context) as found:
             await found.prepare()
             if is_typed:
-                assert isinstance(found, DescribedModel)
-                kind = found.predicted()
+                able = found.abilities
+                assert able.predicted is not None
+                assert able.use_type is not None
+                kind = able.predicted()
                 assert kind is not None
-                found.use_type(kind)
+                able.use_type(kind)
             return await found.predict(Batch(first=0, records=records))
 
 
@@ -205,8 +206,8 @@ async def test_the_response_says_which_types_predictions_have_if_nothing_else_do
     given = ModelContext(limits=limits, credentials_dir=Path("/nonexistent"), contract=contract)
     async with opened(Model(model_name="UINT8-2", model_url=url), given) as found:
         await found.prepare()
-        assert isinstance(found, DescribedModel)
-        assert found.predicted() is None
+        assert found.abilities.predicted is not None
+        assert found.abilities.predicted() is None
         results = await found.predict(Batch(first=0, records=records))
     assert isinstance(results.values, ArrowRecords)
     assert results.values.table.column(0).type == pyarrow.struct({"echo": pyarrow.list_(pyarrow.uint8())})

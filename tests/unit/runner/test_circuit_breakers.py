@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -22,6 +22,7 @@ class Router:
     """
 
     max_records: ClassVar[int | None] = 1
+    abilities = ModelAbilities()
     open_seconds = 60.0
 
     def __init__(self, *, is_deadly: bool, retry_after: float | None) -> None:
@@ -86,6 +87,7 @@ class Busy:
     """A server of 16 workers that take 100 ms for a request, and answers one in ten with 503 at once."""
 
     max_records: ClassVar[int | None] = 1
+    abilities = ModelAbilities()
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311  not for security

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -17,6 +17,7 @@ class Answering:
     """A model that answers each record with its index."""
 
     max_records: ClassVar[int | None] = None
+    abilities = ModelAbilities()
     count = RECORDS
 
     def __init__(self) -> None:

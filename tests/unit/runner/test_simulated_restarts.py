@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -23,6 +23,7 @@ class Mortal:
     """A model server of one or more processes. A process ends with everything in flight."""
 
     max_records: ClassVar[int | None] = None
+    abilities = ModelAbilities()
 
     def __init__(self, chance: random.Random, *, poison: set[int], processes: int, kind: FaultKind) -> None:
         self._chance = chance

@@ -22,6 +22,7 @@ from inferrun.plugins import (
     ArrowRecords,
     Batch,
     Block,
+    FormatAbilities,
     Json,
     JsonRecords,
     RecordError,
@@ -29,7 +30,6 @@ from inferrun.plugins import (
     Results,
     ResultWriter,
     StoredResult,
-    TypedResultFormat,
 )
 from runner.program.result_types import columns_of, type_of
 
@@ -40,6 +40,10 @@ class Written(Protocol):
     """A format of results."""
 
     results_suffix: str
+
+    @property
+    def abilities(self) -> FormatAbilities:
+        """Whether its results are typed."""
 
     def writer(self, out: io.BytesIO, errors: io.BytesIO, *, schema: pyarrow.Schema | None = None) -> ResultWriter:
         """Return a writer."""
@@ -66,7 +70,7 @@ def schema_of(batch: dict[str, Any], predicted: str) -> pyarrow.Schema:
 
 def written(form: Written, *results: Results, predicted: str = "json", **batch: Any) -> tuple[bytes, bytes]:
     out, errors = io.BytesIO(), io.BytesIO()
-    is_typed = isinstance(form, TypedResultFormat)
+    is_typed = form.abilities.has_typed_results
     writer = form.writer(out, errors, schema=schema_of(batch, predicted) if is_typed else None)
     first = 7
     for one in results:

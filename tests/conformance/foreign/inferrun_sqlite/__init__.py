@@ -32,7 +32,9 @@ from inferrun.plugins import (
     ResultCounts,
     Results,
     Source,
+    SourceAbilities,
     StorageObject,
+    StoreAbilities,
     StoreContext,
 )
 
@@ -49,6 +51,8 @@ create table if not exists done (run text primary key, total integer, completed 
 
 class SqliteSource:
     """The rows of a table, in the order of their ids."""
+
+    abilities = SourceAbilities()
 
     def __init__(self, connection: sqlite3.Connection, table: str, limits: Limits) -> None:
         self._connection = connection
@@ -91,12 +95,12 @@ class SqliteOutput:
     """The predictions of a run, in tables that all runs share."""
 
     delivery: Delivery = "ExactlyOnce"
-    commits_chunks = True
 
     def __init__(self, connection: sqlite3.Connection, path: Path, run: str) -> None:
         self._connection = connection
         self._path = path
         self._run = run
+        self.abilities = StoreAbilities(find_commit=self.find_commit, abort=self.abort)
 
     async def open(self) -> Checkpoint:
         """Read what is committed."""

@@ -24,6 +24,7 @@ from inferrun.plugins import (
     JsonRecords,
     Limits,
     Model,
+    ModelAbilities,
     ModelContext,
     RecordError,
     Records,
@@ -37,6 +38,7 @@ class Lines:
     """The model behind one address."""
 
     max_records: ClassVar[int | None] = None
+    abilities = ModelAbilities()
 
     def __init__(self, model: str, host: str, port: int, limits: Limits) -> None:
         self._model = model

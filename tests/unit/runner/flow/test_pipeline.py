@@ -28,11 +28,14 @@ from inferrun.plugins import (
     InputPlan,
     Limits,
     MixedBatch,
+    ModelAbilities,
     Output,
     RecordError,
     Records,
     ResultCounts,
     Results,
+    SourceAbilities,
+    StoreAbilities,
     TokenUsage,
 )
 from runner.flow.pipeline import Pipeline
@@ -46,6 +49,7 @@ class Numbers:
     """An input of consecutive numbers in chunks and blocks of random sizes."""
 
     fingerprint = "numbers"
+    abilities = SourceAbilities()
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -78,6 +82,7 @@ class FaultyModel:
     """A model that fails, times out and responds out of order at random; numbers divisible by 50 are errors of their record."""
 
     max_records: ClassVar[int | None] = None
+    abilities = ModelAbilities()
 
     def __init__(self, chance: random.Random, *, concurrency: int) -> None:
         self._chance = chance
@@ -121,6 +126,7 @@ class ParticularModel(FaultyModel):
         super().__init__(chance, concurrency=concurrency)
         self._divisor, self._most = divisor, most
         self.requests = 0
+        self.abilities = ModelAbilities(groups_of=self.groups_of)
 
     def groups_of(self, records: Records) -> Sequence[Sequence[int]]:
         groups = defaultdict[int, list[int]](list)
@@ -144,7 +150,7 @@ class Recorder:
     """An output that records what it receives."""
 
     delivery: Delivery = "ExactlyOnce"
-    commits_chunks = True
+    abilities = StoreAbilities()
 
     def __init__(self) -> None:
         self.written: dict[int, object] = {}
@@ -406,7 +412,7 @@ async def test_a_chunk_that_lost_records_is_an_input_error() -> None:
 class Together(Recorder):
     """An output whose commits complete only once two of them are under way, the later one first."""
 
-    commits_at_a_time = 3
+    abilities = StoreAbilities(commits_at_a_time=3)
 
     def __init__(self) -> None:
         super().__init__()

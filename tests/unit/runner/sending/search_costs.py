@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, RecordError, Results
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, RecordError, Results
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -23,6 +23,7 @@ class Separate:
     """A server that answers each request by itself."""
 
     max_records: ClassVar[int | None] = None
+    abilities = ModelAbilities()
 
     def __init__(self, bad: Collection[int], *, kind: FaultKind, seconds: float = 0.05) -> None:
         self.bad = frozenset(bad)

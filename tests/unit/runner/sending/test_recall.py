@@ -9,7 +9,7 @@ import pytest
 
 from inferrun.formats.jsonl.format import JSONL
 from inferrun.formats.openai import OPENAI
-from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, ReadableResults, RecordError, Results, StoredResult
+from inferrun.plugins import Batch, Chunk, InputPlan, JsonRecords, RecordError, RecordFormat, Results, StoredResult
 from runner.sending.recall import CHUNKS_HELD, PredictionsByIndex, Recall
 
 CHUNKS = tuple(
@@ -76,8 +76,10 @@ async def test_few_chunks_are_held_and_each_is_read_once() -> None:
     assert known._read.cache_info().currsize <= CHUNKS_HELD
 
 
-def predictions(form: ReadableResults, content: bytes) -> dict[int, bytes]:
-    return {row.index: row.prediction for row in form.read_results(io.BytesIO(content)) if row.error is None}
+def predictions(form: RecordFormat, content: bytes) -> dict[int, bytes]:
+    assert form.abilities.readable is not None
+    rows = form.abilities.readable.read(io.BytesIO(content), None)
+    return {row.index: row.prediction for row in rows if row.error is None}
 
 
 def test_the_predictions_in_a_result_file_are_read_as_they_were_written() -> None:

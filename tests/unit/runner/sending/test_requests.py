@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, Results
+from inferrun.plugins import Batch, Fault, FaultKind, InferenceError, ModelAbilities, Results
 from tests.unit.runner.batches import results
 from tests.unit.runner.simulated_time import predict
 
@@ -16,6 +16,7 @@ class Slow:
     """A model that takes three seconds for a request, and fails the first one."""
 
     max_records: ClassVar[int | None] = None
+    abilities = ModelAbilities()
     count = 0
 
     async def prepare(self) -> None:

@@ -21,6 +21,7 @@ from inferrun.plugins import (
     OutputError,
     ResultCounts,
     Results,
+    StoreAbilities,
     Survey,
     TokenUsage,
 )
@@ -50,11 +51,15 @@ class Handle:
     """The store as one Pod sees it. After `lives` calls every call fails, and nothing is stored any more."""
 
     delivery: Delivery = "ExactlyOnce"
-    commits_chunks = True
 
     def __init__(self, shared: Shared, *, lives: int | None = None) -> None:
         self._shared = shared
         self._lives = lives
+
+    @property
+    def abilities(self) -> StoreAbilities:
+        """Several Pods can divide the chunks."""
+        return StoreAbilities(shared=self)
 
     @property
     def is_dead(self) -> bool:

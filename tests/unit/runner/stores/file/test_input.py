@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from inferrun.formats.record_texts import json_texts
-from inferrun.plugins import AdoptingSource, InputError
+from inferrun.plugins import InputError
 from runner.stores.file.input import open_input
 from tests.unit.runner.stores.contexts import context_of
 
@@ -118,8 +118,8 @@ async def test_metadata_of_a_file_may_change_while_it_is_read_and_between_two_po
             touch(path)
         source.verify()
     async with open_input(spec, context_of(claim)) as second:
-        assert isinstance(second, AdoptingSource)
-        second.adopt(plan)
+        assert second.abilities.adopt is not None
+        second.abilities.adopt(plan)
         assert second.fingerprint == plan.fingerprint
         assert second.plan() == plan  # a run that is repeated with other chunks
         second.verify()
@@ -135,6 +135,6 @@ async def test_a_file_that_was_written_into_has_changed_even_if_only_the_time_of
         with pytest.raises(InputError, match=r"changed while it was being read: a\.jsonl is not what it was"):
             source.verify()
     async with open_input(spec, context_of(claim)) as second:
-        assert isinstance(second, AdoptingSource)
-        second.adopt(plan)
+        assert second.abilities.adopt is not None
+        second.abilities.adopt(plan)
         assert second.fingerprint != plan.fingerprint

@@ -18,8 +18,6 @@ from inferrun.plugins import (
     OutputError,
     RecordFormat,
     RetriedRun,
-    RetriedStore,
-    SharedStore,
     StoreContext,
 )
 from runner.stores.file.output import open_output
@@ -150,11 +148,11 @@ async def test_a_commit_that_names_a_file_outside_the_run_is_refused(tmp_path: P
 async def test_a_foreign_name_among_the_commits_of_shards_is_ignored(tmp_path: Path) -> None:
     folder = await started(tmp_path)
     async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-2")) as store:
-        assert isinstance(store, SharedStore)
+        assert store.abilities.shared is not None
         await store.open()
         for name in ("x.json", "-1.json", "١٢٣٤٥٦.json"):
             (folder / "commits" / name).write_text("{}")
-        survey = await store.survey()
+        survey = await store.abilities.shared.survey()
     assert survey.committed == {0}
 
 
@@ -168,8 +166,8 @@ async def test_a_draft_that_a_pod_left_among_the_commits_does_not_matter_to_the_
     (commits / ".000001.json.dead").write_text(whole if draft == "whole" else draft)
     ended = RetriedRun(name="a", run_id="uid", job_name="inf-a")
     async with open_output(SPEC, context(tmp_path, JSONL, pod="pod-2")) as store:
-        assert isinstance(store, RetriedStore)
-        earlier = await store.earlier_results(ended)
+        assert store.abilities.earlier_results is not None
+        earlier = await store.abilities.earlier_results(ended)
         assert earlier is not None
         assert [earlier.predictions(chunk) for chunk in (0, 1, 2)] == [{0: b"1.5"}, {1: b"1.5"}, {}]
 

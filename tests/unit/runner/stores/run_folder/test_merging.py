@@ -34,7 +34,6 @@ from inferrun.plugins import (
     InputPlan,
     OutputError,
     PlannedObject,
-    ReadableResults,
     RecordError,
     RecordFormat,
     StoredResult,
@@ -151,18 +150,19 @@ def listed(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
     return list(parts)
 
 
-def rows(folder: Path, form: ReadableResults = JSONL) -> list[StoredResult]:
+def rows(folder: Path, form: RecordFormat = JSONL) -> list[StoredResult]:
     """The results in the parts, in the order of the manifest."""
     run, found = folder / "out" / "inf-a", list[StoredResult]()
+    assert form.abilities.readable is not None
     for part in listed(folder):
         errors = io.BytesIO((run / part["errors"]["file"]).read_bytes())
-        stored = list(form.read_results(io.BytesIO((run / part["file"]).read_bytes()), errors))
+        stored = list(form.abilities.readable.read(io.BytesIO((run / part["file"]).read_bytes()), errors))
         assert (stored[0].index, len(stored), part["failed"]) == (part["first"], part["records"], part["records"] // 5)
         found += stored
     return found
 
 
-def assert_whole(folder: Path, form: ReadableResults = JSONL, *, add: float = 0.0) -> None:
+def assert_whole(folder: Path, form: RecordFormat = JSONL, *, add: float = 0.0) -> None:
     found = rows(folder, form)
     assert [one.index for one in found] == list(range(RECORDS * len(CHUNKS)))
     assert [one.index for one in found if one.error] == [3, 8, 13, 18, 23]
