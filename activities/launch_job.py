@@ -27,13 +27,13 @@ from control.cluster.events import EventRecorder
 from control.cluster.job_marks import make_room, start_job
 from control.cluster.signers import Signatures
 from control.launches import launch_results, manifests
-from control.launches.compilation import compile_run, compile_with_model, service_of
+from control.launches.compilation import compile_run, compile_with_model
 from control.launches.input_run import input_reference, noting, pinned_input_run, seen_in
 from control.launches.launch_blocked import PATIENT_TRIES, LaunchBlocked, name_taken, not_admitted
 from control.launches.observation import launch_number
 from control.launches.pod_shape import shape_of_job
 from control.launches.retried_run import missing
-from control.launches.snapshot import CompiledRun, model_status, waiting_for
+from control.launches.snapshot import CompiledRun, model_status, service_of, waiting_for
 from control.tracing import NO_TRACES, Traces
 from control.trust.identity import Installation
 from control.trust.public_contract import public_contract

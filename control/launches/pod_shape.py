@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from control.launches.manifests import CONTAINER, CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH
+from control.launches.manifests import CONTAINER, CONTRACT_PATH
+from control.launches.pod_mounts import DATA_PATH, ENDPOINTS_PATH
 from inferrun import wellknown
 from inferrun.kube.objects import Object, name_of
 from inferrun.text import one_line, shell_command

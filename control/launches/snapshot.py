@@ -4,84 +4,26 @@ Pure. Both are stored in one immutable ConfigMap; later edits of the config, the
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
+from control.launches.pod_identity import PodIdentity, identity_of
+from control.launches.pod_limits import PodLimits, limits_of
+from control.launches.pod_mounts import FreeForm, PodMounts, mounts_of
+from control.launches.pod_placement import PodPlacement, placement_of
 from control.trust.signatures import CONTRACT_KEY, SNAPSHOT_KEY
 from inferrun import contract as contracts
-from inferrun import wellknown
 from inferrun.contract import Model, ServiceRef
 from inferrun.kserve import Wanted
 from inferrun.reasons import Reason
-from inferrun.resources import AutoDeletePolicy, InferenceRun, ModelStatus
-from inferrun.resources.config import AUTO_DELETE_DELAY_SECONDS, RUN_AS_USER
-from inferrun.resources.placement import Placement
-from inferrun.run_defaults import matches
+from inferrun.resources import AutoDeletePolicy, InferenceConfig, InferenceRun, ModelStatus
+from inferrun.resources.config import AUTO_DELETE_DELAY_SECONDS
+from inferrun.run_defaults import Defaults
 from inferrun.text import public_url
-from workflows.messages import Frozen
-
-MAX_BYTES: Final = 2048
-"""The size of all annotations that are passed on, keys included: they are part of the snapshot."""
-
-_OWN: Final = (f"{wellknown.DOMAIN}/*", "krateo.io/*", "*.krateo.io/*")
-
-
-def propagated_labels(run: InferenceRun, *, allowed: Collection[str]) -> dict[str, str]:
-    """The labels with these keys: some, such as a priority, are not the user's to choose."""
-    return {key: value for key, value in run.metadata.labels.items() if key in allowed}
-
-
-def propagated_annotations(run: InferenceRun, *, excluded: Collection[str]) -> dict[str, str]:
-    """The annotations whose key matches none of these patterns, nor is ours; as many as fit, in the order of their keys."""
-    found: dict[str, str] = {}
-    size = 0
-    for key, value in sorted(run.metadata.annotations.items()):
-        if matches(key, (*_OWN, *excluded)):
-            continue
-        size += len(key.encode()) + len(value.encode())
-        if size > MAX_BYTES:
-            break
-        found[key] = value
-    return found
-
-
-End = Literal["input", "output"]
-SecretEnd = Literal["input", "output", "model"]
-
-
-class EndpointSecret(Frozen):
-    """The Secret of an input, an output or the model server, and the namespace that its reference names."""
-
-    end: SecretEnd
-    secret: str
-    named_namespace: str = ""
-
-
-class HeaderSecret(Frozen):
-    """The key of a Secret that holds the value of a header; `index` is its place in the list of the end's headers."""
-
-    end: SecretEnd
-    index: int
-    secret: str
-    key: str
-
-
-class MountedClaim(Frozen):
-    """The PersistentVolumeClaim of an input or output."""
-
-    end: End
-    name: str
-
-
-class MountedKey(Frozen):
-    """A key of a ConfigMap that is mounted: with certificates of authorities, or with a system message."""
-
-    config_map: str
-    key: str
 
 
 class WantedService(ServiceRef):
@@ -101,65 +43,75 @@ class WantedService(ServiceRef):
         return Wanted(model_name=self.model_name, protocol=self.protocol, is_our_runner=self.is_our_runner)
 
 
-class Snapshot(Frozen):
-    """Everything besides the contract that a launch needs. The limits have no defaults here: they come from the config
-    and from `inferrun.run_defaults`, and a stored snapshot contains all of them.
+class Snapshot(PodIdentity, PodMounts, PodLimits, PodPlacement):
+    """Everything besides the contract that a launch needs: the values of its Pods, and what becomes of the run. The limits
+    have no defaults here: they come from the config and from `inferrun.run_defaults`, and a stored snapshot contains all
+    of them.
     """
 
-    image: str
-    is_our_runner: bool
-    image_pull_policy: str | None = None
-    pull_secret: str | None = None
-    pull_secret_namespace: str = ""
-    run_as_user: int | None = RUN_AS_USER
-    """None: the cluster assigns one."""
-
-    has_fixed_group: bool = True
-    service_account: str = ""
-    token_audiences: dict[SecretEnd, str] = Field(default_factory=dict)
-    """Audiences of the tokens of the service account that are mounted for an end."""
-
-    has_azure_identity: bool = False
-    """Whether Azure's webhook is to give the Pod the identity of its service account."""
-
-    resources: dict[str, dict[str, str]] = Field(default_factory=dict)
-    placement: Placement = Placement()
-    tmp_size: str = ""
-    is_root_read_only: bool = False
-    endpoints: tuple[EndpointSecret, ...] = ()
-    header_secrets: tuple[HeaderSecret, ...] = ()
-    claims: tuple[MountedClaim, ...] = ()
-    labels: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
     pending_timeout_seconds: int = 0
     backoff_limit: int
     max_disruptions: int
-    deadline_margin_seconds: int
     auto_delete_delay_seconds: int = AUTO_DELETE_DELAY_SECONDS
     auto_delete_policy: AutoDeletePolicy = AutoDeletePolicy.NONE
     ttl_seconds_after_finished: int
-    krateo_post_limit_bytes: int
-    limits: dict[str, str] = Field(default_factory=dict)
     foreign_log_tail: bool = False
-    allowed_addresses: tuple[str, ...] = ()
-    refused_addresses: tuple[str, ...] = ()
     service: WantedService | None = None
     """None: the model has a fixed URL."""
 
-    warm_up_limit: int = 0
-    """0: the Pod has no init container."""
-
-    warm_up_image: str = ""
-    ca_bundle: MountedKey | None = None
-    system_prompt: MountedKey | None = None
     is_dry_run: bool = False
-    shards: int = 1
-    """Number of Pods of a launch."""
 
     @property
     def success(self) -> Reason:
         """The reason with which the built-in runner reports that it has done what it was asked."""
         return Reason.DRY_RUN_SUCCEEDED if self.is_dry_run else Reason.SUCCEEDED
+
+
+def snapshot_of(
+    run: InferenceRun,
+    config: InferenceConfig,
+    *,
+    defaults: Defaults,
+    runner_account: str,
+    input_storage: FreeForm | None,
+) -> Snapshot:
+    """The snapshot of a run that starts now, and whose input is `input_storage`."""
+    spec, identity = config.spec, identity_of(config, defaults=defaults, runner_account=runner_account)
+    is_ours = identity.is_our_runner
+    backoff_limits = (run.spec.backoff_limit, spec.backoff_limit, defaults.backoff_limit)
+    seconds_kept = spec.ttl_seconds_after_finished
+    return Snapshot(
+        **dict(identity),
+        **dict(mounts_of(config, input_storage=input_storage, is_our_runner=is_ours)),
+        **dict(limits_of(run, config, defaults=defaults, is_our_runner=is_ours)),
+        **dict(placement_of(run, config, defaults=defaults)),
+        pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
+        backoff_limit=next(one for one in backoff_limits if one is not None),
+        max_disruptions=defaults.max_disruptions,
+        auto_delete_policy=spec.auto_delete_policy or AutoDeletePolicy.NONE,
+        auto_delete_delay_seconds=spec.delete_after_seconds,
+        ttl_seconds_after_finished=defaults.job_ttl_seconds if seconds_kept is None else seconds_kept,
+        foreign_log_tail=defaults.foreign_log_tail,
+        service=service_of(run, config, runner_image=defaults.runner_image),
+        is_dry_run=bool(run.spec.dry_run),
+    )
+
+
+def service_of(run: InferenceRun, config: InferenceConfig, *, runner_image: str) -> WantedService | None:
+    """The object that serves the model; None if the config has a URL, or no model."""
+    model = config.spec.model
+    reference = model.service_ref
+    if reference is None:
+        return None
+    return WantedService(
+        kind=str(reference.kind),
+        namespace=reference.namespace or run.metadata.namespace,
+        name=reference.name,
+        is_at_home=reference.namespace in (None, run.metadata.namespace),
+        model_name=model.model_name or "",
+        protocol=model.protocol_version or model.model_version or "",
+        is_our_runner=config.spec.image in (None, runner_image),
+    )
 
 
 @dataclass(frozen=True)
@@ -199,6 +151,14 @@ class CompiledRun:
     def service(self) -> contracts.ModelService | None:
         """The object of KServe that serves the model, as the contract has it; None for a model with a fixed URL."""
         return self.model.service if self.snapshot.service is not None else None
+
+    @property
+    def ca_secret(self) -> str:
+        """The Secret with the certificate of the model's server; empty for none, and if it is in another namespace: a Pod can
+        mount only Secrets of its own.
+        """
+        wanted, service = self.snapshot.service, self.service
+        return service.ca_secret if wanted is not None and service is not None and wanted.is_at_home else ""
 
     @classmethod
     def read(cls, texts: Mapping[str, str], *, base_name: str) -> Self:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from control.launches.manifests import owner_reference
-from control.launches.snapshot import propagated_annotations, propagated_labels
+from control.launches.pod_placement import propagated_annotations, propagated_labels
 from control.runs.submissions import run_object
 from control.schedules.account import interval_start
 from inferrun import wellknown

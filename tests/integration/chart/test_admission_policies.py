@@ -12,7 +12,7 @@ import pytest
 
 from control.launches import manifests
 from control.launches.compilation import compile_run
-from control.launches.snapshot import HeaderSecret, MountedKey
+from control.launches.pod_mounts import HeaderSecret, MountedKey
 from inferrun import wellknown
 from inferrun.contract import MAX_SHARDS
 from inferrun.kube.objects import CONFIG_MAPS, NETWORK_POLICIES, PODS

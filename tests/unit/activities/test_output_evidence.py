@@ -6,7 +6,7 @@ import pytest
 
 from activities.verify_output import unanswerable
 from control.launches.launch_report import LaunchObjects, is_unclear, report_on
-from control.launches.snapshot import EndpointSecret
+from control.launches.pod_mounts import EndpointSecret
 from inferrun.reasons import Reason
 from inferrun.runner_report import OutputState, RunnerResult, dump_result
 from tests.unit.objects import NOW, Json, job, pod, snapshot, terminated, waiting

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from control.launches.manifests import CONTRACT_PATH, DATA_PATH, ENDPOINTS_PATH, job
+from control.launches.manifests import CONTRACT_PATH, job
+from control.launches.pod_mounts import DATA_PATH, ENDPOINTS_PATH
 from control.launches.snapshot import CompiledRun
 from inferrun.contract import Contract, dump_contract
 from inferrun.names import job_base_name

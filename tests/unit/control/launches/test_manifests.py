@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 
 from control.launches import manifests
-from control.launches.manifests import deadline_margin
-from control.launches.snapshot import (
-    CompiledRun,
-    EndpointSecret,
-    HeaderSecret,
-    MountedClaim,
-    MountedKey,
-    SecretEnd,
-    WantedService,
-)
+from control.launches.pod_limits import deadline_margin
+from control.launches.pod_mounts import EndpointSecret, HeaderSecret, MountedClaim, MountedKey, SecretEnd
+from control.launches.snapshot import CompiledRun, WantedService
 from inferrun.resources.placement import Placement
 from tests.unit.objects import RUN, UID, Json, snapshot
 

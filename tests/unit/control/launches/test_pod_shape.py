@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from control.launches import manifests
+from control.launches.pod_mounts import EndpointSecret, MountedClaim
 from control.launches.pod_shape import shape_of_job, shape_of_pod, split_by_shape
-from control.launches.snapshot import CompiledRun, EndpointSecret, MountedClaim
+from control.launches.snapshot import CompiledRun
 from control.launches.trimming import trim_job, trim_pod
 from tests.unit.objects import RUN, Json, snapshot
 

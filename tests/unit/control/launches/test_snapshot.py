@@ -8,7 +8,8 @@ import pytest
 
 from control.launches.compilation import compile_run, compile_with_model
 from control.launches.launch_blocked import LaunchBlocked
-from control.launches.snapshot import CompiledRun, EndpointSecret, MountedClaim, MountedKey
+from control.launches.pod_mounts import EndpointSecret, MountedClaim, MountedKey
+from control.launches.snapshot import CompiledRun
 from inferrun.kserve import ModelAddress
 from inferrun.reasons import Reason
 from inferrun.resources import AutoDeletePolicy

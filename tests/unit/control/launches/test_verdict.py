@@ -7,7 +7,8 @@ import pytest
 
 from control.launches.manifests import ANNOTATION_SECONDS_LEFT
 from control.launches.pod_end import PodEnd
-from control.launches.snapshot import EndpointSecret, Snapshot
+from control.launches.pod_mounts import EndpointSecret
+from control.launches.snapshot import Snapshot
 from control.launches.verdict import Evidence, judge_finished_job, judge_stuck_pod, judge_success
 from inferrun import wellknown
 from inferrun.reasons import Reason
