@@ -106,17 +106,13 @@ def fail(message: str, *, fix: str = "") -> None:
 
 NamespaceOption = Annotated[
     str | None,
-    typer.Option(
-        "--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context.", show_default=False
-    ),
+    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the context."),
 ]
 ContextOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Context in the kubeconfig. Default: the current one.", show_default=False),
+    typer.Option(metavar="NAME", help="Context in the kubeconfig. Default: the current one."),
 ]
-KubeconfigOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: as in kubectl.", show_default=False)
-]
+KubeconfigOption = Annotated[Path | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: as in kubectl.")]
 
 
 def _connection(

@@ -53,7 +53,6 @@ Config = Annotated[
     typer.Argument(
         metavar="CONFIG",
         help="Name of an InferenceConfig, or NAMESPACE/NAME.",
-        show_default=False,
         autocompletion=_completion("config"),
     ),
 ]
@@ -61,9 +60,7 @@ Schedule = Annotated[
     str, typer.Argument(metavar="SCHEDULE", help="Name of the schedule.", autocompletion=complete_schedules)
 ]
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")]
-Selector = Annotated[
-    str, typer.Option("--selector", "-l", metavar="LABELS", help="Only runs with these labels.", show_default=False)
-]
+Selector = Annotated[str, typer.Option("--selector", "-l", metavar="LABELS", help="Only runs with these labels.")]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the run has ended, and show its progress.")]
 Output = Annotated[
     OutputFormat | None,
@@ -72,7 +69,6 @@ Output = Annotated[
         "-o",
         metavar="wide|name|json|yaml",
         help="Print a table with more columns, or objects for programs.",
-        show_default=False,
     ),
 ]
 

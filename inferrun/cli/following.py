@@ -43,9 +43,7 @@ async def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for more lines until the run has ended.")
     ] = False,
-    tail: Annotated[
-        int | None, typer.Option(min=0, metavar="LINES", help="Only the last lines of each Pod.", show_default=False)
-    ] = None,
+    tail: Annotated[int | None, typer.Option(min=0, metavar="LINES", help="Only the last lines of each Pod.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Print the lines as the Pods have written them.")] = False,
 ) -> int:
     """Print the logs of a run, of all its attempts and shards.

@@ -25,7 +25,6 @@ File = Annotated[
         "-o",
         metavar="FILE",
         help=f"Write a file instead; its extension is one of {', '.join(SUFFIXES)}.",
-        show_default=False,
     ),
 ]
 Directories = Annotated[

@@ -139,9 +139,7 @@ async def retry(
     all_records: Annotated[
         bool, typer.Option("--all", help="Predict all records again, not only those without a prediction.")
     ] = False,
-    new_name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the new run.", show_default=False)
-    ] = None,
+    new_name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new run.")] = None,
     wait: Wait = False,
     output: Output = None,
 ) -> int:

@@ -28,7 +28,7 @@ async def trigger(
     *,
     at: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="One of its times. Default: the latest one.", show_default=False),
+        typer.Option(metavar="TIME", help="One of its times. Default: the latest one."),
     ] = None,
     wait: Wait = False,
     output: Output = None,
@@ -49,7 +49,7 @@ async def backfill(
     start: Annotated[str, typer.Option(metavar="TIME", help="Its first time, such as 2026-11-01.")],
     end: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Its last time; of a date, all times. Default: now.", show_default=False),
+        typer.Option(metavar="TIME", help="Its last time; of a date, all times. Default: now."),
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", metavar="NUMBER", help="Runs at a time.")] = 1,
     which: Annotated[
@@ -59,7 +59,7 @@ async def backfill(
         ),
     ] = BackfillSelection.MISSING,
     newest_first: Annotated[bool, typer.Option("--newest-first", help="Start with the latest time.")] = False,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the back-fill.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the back-fill.")] = None,
     wait: Wait = False,
     output: Output = None,
 ) -> int:
@@ -100,7 +100,7 @@ def next_(
     ] = 5,
     time_zone: Annotated[
         str | None,
-        typer.Option(metavar="ZONE", help="Time zone of an expression. Default: Etc/UTC.", show_default=False),
+        typer.Option(metavar="ZONE", help="Time zone of an expression. Default: Etc/UTC."),
     ] = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,

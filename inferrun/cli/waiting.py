@@ -28,7 +28,7 @@ async def wait(
     *,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Give up after this time; the run goes on.", show_default=False),
+        typer.Option(metavar="SECONDS", help="Give up after this time; the run goes on."),
     ] = None,
     output: Output = None,
 ) -> int:
