@@ -10,8 +10,9 @@ maps, in which only placeholders were resolved.
 import json
 from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
+
+from inferrun.camel_case import CamelCase
 
 MAX_BYTES = 256 * 1024
 """Maximum size in bytes of contract and snapshot together. etcd accepts 1.5 MiB, and the status holds a copy of the contract."""
@@ -19,11 +20,7 @@ MAX_BYTES = 256 * 1024
 FreeForm: TypeAlias = dict[str, Any]  # Any: a storage object is free-form by design; each store validates its own
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, protected_namespaces=())
-
-
-class ServiceRef(_Part):
+class ServiceRef(CamelCase):
     """Identifies an object of KServe that serves a model by its kind, namespace and name, as a config refers to it."""
 
     kind: str
@@ -56,7 +53,7 @@ class ModelService(ServiceRef):
     """Secret in its namespace with such a certificate as ca.crt or tls.crt."""
 
 
-class ContractHeader(_Part):
+class ContractHeader(CamelCase):
     """A header of the requests to the model server."""
 
     name: str
@@ -66,7 +63,7 @@ class ContractHeader(_Part):
     """Its value; empty: that of a Secret, mounted as `endpoints/model-headers/<index>`."""
 
 
-class Model(_Part):
+class Model(CamelCase):
     """The model to call, as given in the InferenceConfig; every member is optional."""
 
     model_name: str = ""
@@ -86,7 +83,7 @@ class Model(_Part):
     """Only with kserve.serviceRef, which the members above were resolved from."""
 
 
-class RetriedRun(_Part):
+class RetriedRun(CamelCase):
     """The ended run whose failed records are predicted again."""
 
     name: str = ""
@@ -102,7 +99,7 @@ class RetriedRun(_Part):
     """Digest of its manifest; empty if it has none."""
 
 
-class InputRun(_Part):
+class InputRun(CamelCase):
     """The run whose committed output is the input."""
 
     name: str
@@ -125,7 +122,7 @@ MAX_SHARDS: Final = 64
 """Pods among which a run may be divided."""
 
 
-class InputTensor(_Part):
+class InputTensor(CamelCase):
     """An input of the model, and the columns that feed it."""
 
     name: str = ""
@@ -147,7 +144,7 @@ class InputTensor(_Part):
     """Image, if the column has the content of images that become pixels."""
 
 
-class OutputTensor(_Part):
+class OutputTensor(CamelCase):
     """An output of the model that becomes part of the predictions."""
 
     name: str
@@ -169,7 +166,7 @@ class OutputTensor(_Part):
     """V2's parameters of the output."""
 
 
-class Tensors(_Part):
+class Tensors(CamelCase):
     """How records become tensors, and tensors predictions."""
 
     inputs: tuple[InputTensor, ...] = ()
@@ -186,7 +183,7 @@ class Tensors(_Part):
         return tuple(dict.fromkeys(name for tensor in self.inputs for name in tensor.columns))
 
 
-class RequestMessage(_Part):
+class RequestMessage(CamelCase):
     """A message of a conversation."""
 
     role: str
@@ -196,7 +193,7 @@ class RequestMessage(_Part):
     """Template of what is said."""
 
 
-class RequestImage(_Part):
+class RequestImage(CamelCase):
     """A column with an image per record."""
 
     column: str
@@ -206,7 +203,7 @@ class RequestImage(_Part):
     """How closely the model looks at it: auto, low or high."""
 
 
-class RequestOutput(_Part):
+class RequestOutput(CamelCase):
     """A value of the response that becomes a member of the prediction."""
 
     name: str
@@ -219,7 +216,7 @@ class RequestOutput(_Part):
     """Its type in Arrow, or json."""
 
 
-class Request(_Part):
+class Request(CamelCase):
     """How a record becomes one request, and its response a prediction; with the protocols openai and http."""
 
     task: str = "Chat"
@@ -266,7 +263,7 @@ RESULT_MEMBERS: Final = ("index", "custom_id", "prediction", "error")
 """Members of a result, whose names a copied column must not have."""
 
 
-class DataInterval(_Part):
+class DataInterval(CamelCase):
     """The span of time whose data a run processes; RFC 3339 in UTC, with whole seconds."""
 
     start: str
@@ -276,7 +273,7 @@ class DataInterval(_Part):
     """The first moment after it."""
 
 
-class Contract(_Part):
+class Contract(CamelCase):
     """The task of a runner."""
 
     job_id: str

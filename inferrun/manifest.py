@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-from pydantic.alias_generators import to_camel
+from pydantic import Field, TypeAdapter
 
+from inferrun.camel_case import CamelCase
 from inferrun.plugins import NO_USAGE, CommittedRun, Output, Skipped, TokenUsage
 
 FILE_NAME: Final = r"[^/\x00.][^/\x00]*"
@@ -22,10 +22,8 @@ _SHOWN: Final = 1024
 """Maximum length of a location in the status."""
 
 
-class Document(BaseModel):
+class Document(CamelCase):
     """JSON in Kubernetes' camel case."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     def text(self) -> bytes:
         """Return the content of the file."""

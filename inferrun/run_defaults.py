@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
 
 from inferrun.addresses import parse_targets
+from inferrun.camel_case import CamelCase
 
 DEFAULT_RUNNER_IMAGE = "localhost/inferrun/runner:dev"
 
@@ -54,10 +54,8 @@ def matches(value: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(value, one.replace("[", "[[]").replace("?", "[?]")) for one in patterns)
 
 
-class Defaults(BaseModel):
+class Defaults(CamelCase):
     """Values for runs that set them neither in their spec nor in their config, and limits for all runs."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Level of the log of shim and worker: `debug` (each step of each run), `info`, `warning` or `error`. Applies to all runs at

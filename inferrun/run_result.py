@@ -3,20 +3,20 @@
 Field names are recorded in histories and read by other programs, so they are never renamed.
 """
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict
 
 from inferrun import wellknown
+from inferrun.camel_case import CamelCase
 from inferrun.reasons import Phase, Reason, known_reason
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
 from inferrun.runner_report import Delivery, Output, Pace, RecordCounts, TokenUsage
 
 
-class _Answer(BaseModel):
+class _Answer(CamelCase):
     """In camelCase as JSON, like the resources, because programs in other languages read it."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(serialize_by_alias=True)
 
 
 class RunResult(_Answer):

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, ValidationError
 
+from inferrun.camel_case import CamelCase
 from inferrun.nesting import load_bounded
 from inferrun.reasons import Reason
 from inferrun.text import one_line
@@ -74,11 +74,7 @@ Report = TypeVar("Report", bound="TerminationMessage")
 Line = TypeVar("Line", "ProgressLine", "WarmUp")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class RecordCounts(_Part):
+class RecordCounts(CamelCase):
     """Numbers of records, named as in OpenAI's Batch API. When a run has ended, completed and failed add up to total."""
 
     total: Count | None = None
@@ -91,7 +87,7 @@ class RecordCounts(_Part):
     """Number of records with an error instead of a prediction."""
 
 
-class TokenUsage(_Part):
+class TokenUsage(CamelCase):
     """Tokens that the model server counted, summed over the committed records. Only servers of language models count them."""
 
     prompt_tokens: Count = 0
@@ -114,7 +110,7 @@ class TokenUsage(_Part):
         )
 
 
-class Output(_Part):
+class Output(CamelCase):
     """The location of the predictions and of the manifest that commits them."""
 
     location: str = Field(default="", max_length=4096)
@@ -133,7 +129,7 @@ def _check_fits_in_message(output: Output) -> Output:
     return output
 
 
-class TerminationMessage(_Part):
+class TerminationMessage(CamelCase):
     """What the reports of a run's Pod and of a verification have in common."""
 
     inferrun: Literal["v1"] = "v1"
@@ -165,7 +161,7 @@ class OutputFinding(TerminationMessage):
     state: OutputState
 
 
-class Pace(_Part):
+class Pace(CamelCase):
     """How fast a running attempt is, and how it sends requests."""
 
     records_per_second: Count = 0
@@ -196,7 +192,7 @@ class Pace(_Part):
     """Size in bytes of the predictions in the responses."""
 
 
-class ProgressLine(_Part):
+class ProgressLine(CamelCase):
     """A progress line in a runner's log."""
 
     event: Literal["progress"] = "progress"
@@ -227,7 +223,7 @@ def parse_report(kind: type[Report], message: str) -> Report | None:
         return None
 
 
-class WarmUp(_Part):
+class WarmUp(CamelCase):
     """A line in the log of a warm-up: what the latest probe of the model has seen, and after how many seconds."""
 
     event: Literal["warm-up"] = "warm-up"

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -20,10 +19,10 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from inferrun import wellknown
+from inferrun.camel_case import CamelCase
 from inferrun.error_threshold import ErrorThreshold
 from inferrun.fields.scalars import NamespaceName, ResourceName, Seconds
 from inferrun.resources.config import BackoffLimit, CanaryRecords, ResourceRequirements, Shards, Threshold
@@ -88,10 +87,8 @@ def _number(value: object) -> object:
 Number = BeforeValidator(_number)
 
 
-class _SubmittedPart(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid", serialize_by_alias=True
-    )
+class _SubmittedPart(CamelCase):
+    model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
 
 
 class KnownRun(_SubmittedPart):

@@ -7,8 +7,9 @@ from the source.
 
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel
+
+from inferrun.camel_case import CamelCase
 
 
 def model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a field
@@ -18,10 +19,8 @@ def model_in(kind: Any) -> type[BaseModel] | None:  # Any: the annotation of a f
     return next(filter(None, map(model_in, get_args(kind))), None)
 
 
-class ResourceModel(BaseModel):
+class ResourceModel(CamelCase):
     """A part of a resource."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     # Any: the JSON of a resource is free-form below the storage labels.
     def to_manifest(self) -> dict[str, Any]:
