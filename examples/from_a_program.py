@@ -3,9 +3,10 @@
     pip install temporalio
     python from_a_program.py --id iris-2026-11-21
 
-The caller chooses the id, and the same id always denotes the same run: if the program is started again, it attaches to the
-existing run. Ctrl-C cancels the run. Address, namespace, API key and TLS are read from the environment (TEMPORAL_ADDRESS,
-TEMPORAL_NAMESPACE, …) or from Temporal's own configuration file.
+The caller chooses the id, and the same id always denotes the same run: if the program is started
+again, it attaches to the existing run. Ctrl-C cancels the run. Address, namespace, API key and TLS
+are read from the environment (TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, …) or from Temporal's own
+configuration file.
 """
 
 import argparse
@@ -16,13 +17,18 @@ import os
 import sys
 
 from temporalio.api.sdk.v1 import WorkflowMetadata
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-TASK_QUEUE = "inferrun"
 POLL_SECONDS = 2
 
 REQUEST = {
@@ -33,20 +39,20 @@ REQUEST = {
 }
 
 
-async def main(workflow_id: str, request: dict[str, object]) -> int:
+async def main(workflow_id: str, request: dict[str, object], *, task_queue: str) -> int:
     client = await Client.connect(**ClientConfig.load_client_connect_config())
     handle = await client.start_workflow(
         "SubmitInferenceRun",
         request,
         id=workflow_id,
-        task_queue=TASK_QUEUE,
+        task_queue=task_queue,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
     )
     print(f"started workflow {handle.id}")
     ended = asyncio.Event()
     following = asyncio.create_task(follow(handle, ended))
     try:
-        result = await handle.result()
+        result = await wait(handle)
     except WorkflowFailureError as failure:
         return print_failure(failure)
     except RPCError as error:
@@ -63,6 +69,18 @@ async def main(workflow_id: str, request: dict[str, object]) -> int:
     return 0
 
 
+async def wait(handle: WorkflowHandle) -> object:
+    """The result of the workflow once it has closed, whatever pauses it in the meantime."""
+    while True:
+        try:
+            return await handle.result()
+        except RuntimeError as error:
+            # While a workflow is paused, the server answers at once, without its end (temporalio 1.35).
+            if "No completion event found" not in str(error):
+                raise
+        await asyncio.sleep(POLL_SECONDS)
+
+
 async def follow(handle: WorkflowHandle, ended: asyncio.Event) -> None:
     """Print the workflow's current details, which the Temporal UI also shows, whenever they change."""
     printed = ""
@@ -70,8 +88,10 @@ async def follow(handle: WorkflowHandle, ended: asyncio.Event) -> None:
         try:
             metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
             details = metadata.current_details
-        except RPCError:
+        except (RPCError, WorkflowQueryFailedError):  # no worker answers
             details = printed
+        except (WorkflowQueryRejectedError, ValueError):  # the latter: a status that temporalio does not know
+            details = "paused in Temporal"
         if details and details != printed:
             print(f"  {details.splitlines()[0]}")
             printed = details
@@ -97,9 +117,10 @@ if __name__ == "__main__":
     parser.add_argument(
         "--request", default=json.dumps(REQUEST), help="the request as JSON; default: a run of the config iris"
     )
+    parser.add_argument("--task-queue", default="inferrun", help="the installation's task queue")
     arguments = parser.parse_args()
     try:
-        code = asyncio.run(main(arguments.id, json.loads(arguments.request)))
+        code = asyncio.run(main(arguments.id, json.loads(arguments.request), task_queue=arguments.task_queue))
     except KeyboardInterrupt:
         code = 130
     sys.stdout.flush()

@@ -4,8 +4,8 @@
         run = client.submit("iris", {"day": "2026-11-21"})
         result = client.wait(run)
 
-It uses the cluster that kubectl would use. If none is selected, it uses the Temporal server that TEMPORAL_ADDRESS selects; then
-runs can be submitted, watched, waited for and cancelled. `AsyncClient` has the same methods for programs with an event loop.
+It uses the cluster that kubectl would use. `AsyncClient` has the same methods for programs with an event loop. Programs that reach
+only Temporal use its own client instead.
 """
 
 from inferrun.client.async_client import AsyncClient, BackfillOptions, RunOptions

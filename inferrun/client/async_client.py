@@ -1,7 +1,4 @@
-"""The client for programs with an event loop; `inferrun.client.Client` wraps it for those without one.
-
-Runs are reached through Kubernetes if a cluster is selected, and otherwise through Temporal.
-"""
+"""The client for programs with an event loop; `inferrun.client.Client` wraps it for those without one."""
 
 import asyncio
 import os
@@ -11,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict, Unpack
+from typing import Any, Final, Self, TypedDict, Unpack
 
 from pydantic import ValidationError
 
@@ -19,11 +16,9 @@ from inferrun import wellknown
 from inferrun.client.errors import (
     ClientError,
     InvalidRequest,
-    NotConnected,
     RunEnded,
     RunFailed,
     RunNotFound,
-    ServerUnreachable,
     WaitTimedOut,
     kubernetes_errors,
 )
@@ -48,16 +43,11 @@ from inferrun.results.access import Access, ReadSecret
 from inferrun.results.frames import Frame, upload_frame, with_results
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult, result_of
-from inferrun.submission import DEFAULT_TASK_QUEUE, InvalidSubmission, Submission, parse_submission
+from inferrun.submission import InvalidSubmission, Submission, parse_submission
 from inferrun.timestamps import rfc3339, utc_now
-
-if TYPE_CHECKING:
-    from inferrun.client.temporal_runs import TemporalRuns
 
 Run = str | RunRef | InferenceRun
 """A run as an argument: its name in the client's namespace, `namespace/name`, or what the client has returned."""
-
-Door = Literal["kubernetes", "temporal"]
 
 PAGE: Final = 500
 NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -91,64 +81,34 @@ class BackfillOptions(TypedDict, total=False):
 class AsyncClient:
     """Starts, finds, follows and controls runs. All methods raise `ClientError`; made by `connect`."""
 
-    def __init__(
-        self, access: "KubernetesRuns | TemporalRuns", *, namespace: str, server: str, kube: KubeClient | None = None
-    ) -> None:
+    def __init__(self, kube: KubeClient, *, namespace: str, server: str) -> None:
+        self.kube = kube
+        """Requests to the API server for which there is no method here."""
+
         self.namespace = namespace
         """Where runs are, if a name does not say it."""
 
         self.server = server
         """Which server is used, for messages."""
 
-        self._access = access
-        self._kube = kube
+        self._runs = KubernetesRuns(kube)
 
     @classmethod
     async def connect(
-        cls,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        through: Door | None = None,
-        task_queue: str = DEFAULT_TASK_QUEUE,
-        codec_keys: Path | None = None,
+        cls, *, namespace: str | None = None, kubeconfig: Path | None = None, context: str | None = None
     ) -> Self:
-        """A client for the cluster that kubectl would use; if none is selected, for the Temporal server that Temporal's own
-        environment variables or configuration file select. `through` decides it explicitly.
+        """A client for the cluster that kubectl would use. `namespace`: by default that of the kubeconfig's context or of this Pod.
 
-        `namespace` is by default that of the kubeconfig's context or of this Pod. With Temporal, `codec_keys` is the folder of the
-        keys with which the installation encrypts payloads. Raises NotConnected, ServerUnreachable.
+        Raises NotConnected, ServerUnreachable.
         """
         with kubernetes_errors("the kubeconfig"):
-            try:
-                path = None if through == "temporal" else selected_kubeconfig(kubeconfig)
-            except NotConfigured:
-                if through or kubeconfig or context or not _selects_temporal():
-                    raise
-                through = "temporal"
-            if through == "temporal":
-                return await cls._connect_temporal(namespace or "default", task_queue=task_queue, codec_keys=codec_keys)
+            path = selected_kubeconfig(kubeconfig)
             try:
                 kube = await connect(kubeconfig=path, context=context)
             except OSError as error:
                 raise NotConfigured(str(error)) from error
         server = f"kubeconfig {path}" if path else "the cluster of this Pod"
-        return cls(KubernetesRuns(kube), namespace=namespace or kube.namespace, server=server, kube=kube)
-
-    @classmethod
-    async def _connect_temporal(cls, namespace: str, *, task_queue: str, codec_keys: Path | None) -> Self:
-        # Imported only here: it takes half a second, for which users of a cluster would wait with each command.
-        from inferrun.client.temporal_runs import TemporalRuns  # noqa: PLC0415
-        from inferrun.temporal import connection  # noqa: PLC0415
-
-        try:
-            temporal = await connection.connect(identity="inferrun-client", codec_keys=codec_keys)
-        except connection.TemporalUnavailable as error:
-            fix = "set TEMPORAL_ADDRESS=HOST:PORT, and TEMPORAL_NAMESPACE if it is not default"
-            raise ServerUnreachable(str(error), fix=fix) from error
-        server = f"Temporal namespace {temporal.namespace}"
-        return cls(TemporalRuns(temporal, task_queue=task_queue), namespace=namespace, server=server)
+        return cls(kube, namespace=namespace or kube.namespace, server=server)
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,15 +118,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._access.close()
-
-    @property
-    def kube(self) -> KubeClient:
-        """Requests to the API server for which there is no method here. Raises NotConnected with Temporal alone."""
-        if self._kube is None:
-            fix = "select a cluster as in kubectl; with Temporal alone, runs can be started, waited for and cancelled"
-            raise NotConnected("this needs access to Kubernetes", fix=fix)
-        return self._kube
+        await self.kube.close()
 
     async def submit(
         self,
@@ -181,8 +133,7 @@ class AsyncClient:
         """Start a run of a config (its name, or `namespace/name`) and return it; it has not started to predict yet.
 
         With a name, the same request finds the run that it has created before, so it can be repeated after a failure. By default
-        the name is that of the config and five random characters. Raises InvalidRequest, RequestMismatch, and ConfigNotFound; with
-        Temporal alone, a run of an unknown config waits for it.
+        the name is that of the config and five random characters. Raises InvalidRequest, RequestMismatch and ConfigNotFound.
         """
         if not isinstance(config, str):
             raise InvalidRequest(
@@ -190,7 +141,7 @@ class AsyncClient:
             )
         given = {"namespace": namespace or self.namespace, "labels": dict(labels or {})}
         submission, name = _request(config, parameters, name=name, given=given, options=options)
-        return await self._access.start(submission, name=name)
+        return await self._runs.start(submission, name=name)
 
     async def create(self, run: InferenceRun) -> InferenceRun:
         """Create a run or a schedule as a whole, such as one from a manifest. A run of that name with the same spec is found.
@@ -198,7 +149,7 @@ class AsyncClient:
         Raises RequestMismatch.
         """
         metadata = run.metadata.model_copy(update={"namespace": run.metadata.namespace or self.namespace})
-        return await self._kubernetes.create(run.model_copy(update={"metadata": metadata}))
+        return await self._runs.create(run.model_copy(update={"metadata": metadata}))
 
     async def apply_config(self, config: InferenceConfig) -> InferenceConfig:
         """Create a config, or change it to be like this one."""
@@ -211,7 +162,7 @@ class AsyncClient:
 
     async def get(self, run: Run) -> InferenceRun:
         """The run or schedule as it is. Raises RunNotFound."""
-        return await self._kubernetes.get(*self._identity(run))
+        return await self._runs.get(*self._identity(run))
 
     async def list(
         self, *, namespace: str | None = None, all_namespaces: bool = False, selector: str = ""
@@ -235,7 +186,7 @@ class AsyncClient:
 
         Raises RunNotFound, also if the run is deleted.
         """
-        async with aclosing(self._access.follow(*self._identity(run))) as states:
+        async with aclosing(self._runs.follow(*self._identity(run))) as states:
             async for state in states:
                 yield state
 
@@ -267,7 +218,7 @@ class AsyncClient:
 
     async def cancel(self, run: Run) -> None:
         """Request that the run ends; wait for it to know when it has. Raises RunEnded."""
-        await self._access.cancel(*self._identity(run))
+        await self._runs.cancel(*self._identity(run))
 
     async def suspend(self, run: Run) -> InferenceRun:
         """Stop the run; committed records are kept. A suspended schedule starts no runs. Raises RunEnded."""
@@ -390,10 +341,10 @@ class AsyncClient:
         place = namespace or self.namespace
         submission, name = _request(config, parameters, name=name, given={"namespace": place}, options=options)
         planned = parse_run({"metadata": {"name": name, "namespace": place}, "spec": submission.run_spec()})
-        stored = await self._kubernetes.config(planned.config_namespace, planned.config_name)
+        stored = await self._runs.config(planned.config_namespace, planned.config_name)
         access = Access(credentials=credentials or {}, environment=os.environ, read_secret=self._secret_reader(place))
         await asyncio.to_thread(upload_frame, frame, planned, stored, access=access)
-        run = await self._access.start(submission, name=name)
+        run = await self._runs.start(submission, name=name)
         await self.wait(run, timeout=timeout, progress=progress)
         return with_results(frame, await self.results(run, credentials=credentials))
 
@@ -425,11 +376,7 @@ class AsyncClient:
         current = await self.get(run)
         if current.status.is_terminal:
             raise RunEnded(f"run {current.ref} has ended: {current.status.phase} ({current.status.reason})")
-        return await self._kubernetes.patch(current, {"spec": {"suspend": is_suspended}})
-
-    @property
-    def _kubernetes(self) -> KubernetesRuns:
-        return KubernetesRuns(self.kube)
+        return await self._runs.patch(current, {"spec": {"suspend": is_suspended}})
 
     def _identity(self, run: Run) -> tuple[str, str]:
         """Namespace and name."""
@@ -473,9 +420,3 @@ def generated_name(stem: str) -> str:
     """A name that no other run has, which starts with `stem`."""
     suffix = "".join(secrets.choice(NAME_LETTERS) for _ in range(5))
     return f"{stem[: SUBDOMAIN_LIMIT - 6].rstrip('-.')}-{suffix}"
-
-
-def _selects_temporal() -> bool:
-    from temporalio.envconfig import ClientConfig  # noqa: PLC0415 -- as above
-
-    return bool(ClientConfig.load_client_connect_config().get("target_host"))

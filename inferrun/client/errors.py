@@ -10,7 +10,7 @@ ClientError                `fix` is what the caller can do about it; empty if th
 ├── WaitTimedOut           the run has not ended in the given time; it goes on
 ├── AccessDenied           the server does not allow the request
 ├── ServerUnreachable      the server does not respond
-└── NotConnected           no server is selected, or the one that is selected cannot do this
+└── NotConnected           no cluster is selected, or inferrun is not installed in it
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ class ServerUnreachable(ClientError):
 
 
 class NotConnected(ClientError):
-    """No server is selected, or the one that is selected cannot do this."""
+    """No cluster is selected, or inferrun is not installed in it."""
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def kubernetes_errors(what: str, *, missing: type[RunNotFound | ConfigNotFound] 
     except errors.NotConfigured as error:
         fix = (
             "select a cluster as in kubectl: --kubeconfig FILE, KUBECONFIG or ~/.kube/config, and --context NAME\n"
-            "or set TEMPORAL_ADDRESS=HOST:PORT: programs can start runs through Temporal alone"
+            "programs that reach only Temporal start runs with its own client"
         )
         raise NotConnected(str(error), fix=fix) from error
     except errors.NotFound as error:

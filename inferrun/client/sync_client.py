@@ -7,8 +7,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from inferrun.client.async_client import AsyncClient, Door
-from inferrun.submission import DEFAULT_TASK_QUEUE
+from inferrun.client.async_client import AsyncClient
 
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
@@ -51,27 +50,13 @@ class Client:
     """Starts, finds, follows and controls runs. All methods raise `ClientError`, and are those of `AsyncClient`."""
 
     def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        through: Door | None = None,
-        task_queue: str = DEFAULT_TASK_QUEUE,
-        codec_keys: Path | None = None,
+        self, *, namespace: str | None = None, kubeconfig: Path | None = None, context: str | None = None
     ) -> None:
         """Connect as `AsyncClient.connect` does."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="inferrun-client", daemon=True)
         self._thread.start()
-        connecting = AsyncClient.connect(
-            namespace=namespace,
-            kubeconfig=kubeconfig,
-            context=context,
-            through=through,
-            task_queue=task_queue,
-            codec_keys=codec_keys,
-        )
+        connecting = AsyncClient.connect(namespace=namespace, kubeconfig=kubeconfig, context=context)
         try:
             self._client = self._run(connecting)
         except BaseException:

@@ -6,11 +6,10 @@ executions are read from the server's own messages here. One is open unless its 
 is unknown is open.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from temporalio.api.common.v1 import Memo, WorkflowExecution
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
@@ -21,7 +20,7 @@ from temporalio.api.workflowservice.v1 import (
     ListSchedulesRequest,
     ListWorkflowExecutionsRequest,
 )
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 
 from inferrun.text import one_line, shell_command
 from inferrun.timestamps import rfc3339
@@ -49,8 +48,6 @@ value 'Paused'").
 """
 
 PAUSED: Final = "ExecutionStatus = 'Paused'"
-
-PAUSED_POLL_SECONDS: Final = 2.0
 
 PAGE: Final = 1000
 
@@ -154,19 +151,6 @@ async def list_schedules(client: Client, *, page_timeout: timedelta) -> AsyncIte
 
 async def _decoded(memo: Memo, client: Client) -> Mapping[str, object]:
     return {name: (await client.data_converter.decode([value]))[0] for name, value in memo.fields.items()}
-
-
-async def result_of(handle: WorkflowHandle[Any, Any]) -> Any:  # Any: as the SDK has them
-    """The result of a workflow once it has closed, whatever pauses it in the meantime. Raises as `handle.result` does."""
-    while True:
-        try:
-            return await handle.result()
-        except RuntimeError as error:
-            # While an execution is not RUNNING, the server answers the wait for its last event at once, with another event
-            # (1.32.1, service/history/api/getworkflowexecutionhistory); the SDK then has no error of its own.
-            if "No completion event found" not in str(error):
-                raise
-        await asyncio.sleep(PAUSED_POLL_SECONDS)
 
 
 def _execution(client: Client, info: WorkflowExecutionInfo, *, task_attempt: int = 0, pause: str = "") -> Execution:

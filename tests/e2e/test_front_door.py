@@ -2,19 +2,16 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 import uuid
-from functools import partial
 from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from tests.e2e.stage import ROOT, Object, Space, Stage, until
+from tests.e2e.stage import Object, Space, Stage, until
+from tests.example_program import example_program
 
 SECONDS = 90
 
@@ -84,26 +81,12 @@ async def test_deleting_a_running_run_is_reported_to_the_program_immediately(spa
 @pytest.mark.parametrize("is_interrupted", [False, True], ids=["to its end", "interrupted"])
 def test_the_example_program_prints_the_result_or_cancels_its_run(space: Space, *, is_interrupted: bool) -> None:
     key = new_id(space)
-    asked = json.dumps(request(space, parameters={"sleep": "600" if is_interrupted else "5"}))
-    command = [sys.executable, str(ROOT / "examples" / "from_a_program.py"), "--id", key, "--request", asked]
-    environment = {**os.environ, "TEMPORAL_ADDRESS": space.stage.temporal_address}
-    # A shell ignores SIGINT in its background jobs, and so in the programs that tests start in one.
-    handled = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    program = subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd="/",
-        preexec_fn=handled,  # noqa: PLW1509 -- it only sets the handler of a signal
-    )
-    try:
+    asked = request(space, parameters={"sleep": "600" if is_interrupted else "5"})
+    with example_program(key, asked, address=space.stage.temporal_address) as program:
         space.wait_for(key, phase="Running", seconds=SECONDS)
         if is_interrupted:
             program.send_signal(signal.SIGINT)
         printed, _ = program.communicate(timeout=SECONDS)
-    finally:
-        program.kill()
     if is_interrupted:
         until(lambda: space.phase(key) == "Failed/Cancelled", seconds=SECONDS, what="the run is cancelled")
     else:

@@ -96,7 +96,7 @@ def test_the_library_declares_what_it_imports() -> None:
         ("inferrun/resources", ("validation",)),
         ("inferrun/submission", ()),
         ("inferrun/client", ("client",)),
-        ("inferrun/temporal", ("client", "codec")),
+        ("inferrun/temporal", ("codec",)),
         ("inferrun/kube", ("client",)),
         ("inferrun/cli", ("cli",)),
     ],

@@ -1,8 +1,8 @@
 """Workflows that somebody has paused, on a Temporal server that can do that (1.32, `tools/devcluster/build/temporal-next`)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
@@ -13,16 +13,15 @@ from temporalio.worker import Worker
 
 from campaigns.benchmarks.control_plane import ControlPlane, control_plane
 from inferrun import wellknown
-from inferrun.client.temporal_runs import TemporalRuns
 from inferrun.kube.client import KubeClient
 from inferrun.kube.namespaces import Namespaces
-from inferrun.kube.objects import RUNS, Object
+from inferrun.kube.objects import RUNS
 from inferrun.kube.runs import RunStore
 from inferrun.names import recover_workflow_id, run_workflow_id, schedule_id
 from inferrun.reasons import Phase
 from inferrun.resources import InferenceRun
 from inferrun.run_ref import RunRef
-from inferrun.submission import WORKFLOW_TYPE, parse_submission
+from inferrun.submission import WORKFLOW_TYPE
 from inferrun.temporal.executions import describe
 from inferrun.temporal.plugin import inferrun_plugin
 from inferrun.timestamps import rfc3339, utc_now
@@ -30,6 +29,7 @@ from operator_shim.run_watch import RunWatch
 from operator_shim.sweep import Sweep
 from operator_shim.temporal_schedules import TemporalSchedules, TimeSubmissionState
 from operator_shim.workflows import RunWorkflows
+from tests.example_program import example_program
 from tests.integration.conftest import CLUSTER_FILES
 from tests.integration.shim.conftest import StartShim, Until
 from tests.integration.shim.runs import create, read
@@ -202,38 +202,27 @@ class Submission:
     """Stands for the submission of a run that has ended."""
 
     @workflow.run
-    async def run(self, given: Object) -> Object:
+    async def run(self, given: dict[str, str]) -> dict[str, str]:
         await workflow.sleep(3)
-        ref = {"namespace": given["namespace"], "name": "mine", "uid": "u"}
-        return {**ref, "phase": "Succeeded", "reason": "Succeeded", "message": "done"}
+        return {"namespace": given["namespace"]}
 
 
 async def test_a_program_that_waits_goes_on_waiting_while_its_submission_is_paused(
     *, plane: ControlPlane, namespace: str
 ) -> None:
     client = await Client.connect(plane.temporal_address, plugins=[inferrun_plugin()])
-    runs = TemporalRuns(client, task_queue=namespace)
-    submission = parse_submission({"namespace": namespace, "configRef": "iris"})
-    name = f"mine-{namespace}"
+    key = f"mine-{namespace}"
     async with Worker(client, task_queue=namespace, workflows=[Submission]):
-        await runs.start(submission, name=name)
-        await pause(client, name)
-        seen: list[str] = []
-
-        async def follow() -> Phase | None:
-            phase = None
-            async with aclosing(runs.follow(namespace, name)) as found:
-                async for run in found:
-                    phase = run.status.phase
-                    seen.append(run.status.message or "")
-            return phase
-
-        following = asyncio.create_task(follow())
-        async with asyncio.timeout(60):
-            while not any("its workflow is paused in Temporal" in text for text in seen):  # noqa: ASYNC110 -- as above
-                await asyncio.sleep(0.1)
+        with example_program(
+            key, {"namespace": namespace}, address=plane.temporal_address, task_queue=namespace
+        ) as program:
+            assert program.stdout is not None
+            lines = program.stdout
+            assert await asyncio.to_thread(lines.readline) == f"started workflow {key}\n"
+            await pause(client, key)
+            assert await asyncio.to_thread(lines.readline) == "  paused in Temporal\n"
             await asyncio.sleep(5)  # longer than the workflow would take
-            assert not following.done()
-            await runs.cancel(namespace, name)
-            await unpause(client, name)
-            assert await following is Phase.FAILED
+            assert program.poll() is None
+            await unpause(client, key)
+            printed, _ = await asyncio.to_thread(program.communicate, timeout=60)
+    assert (program.returncode, json.loads(printed)) == (0, {"namespace": namespace})

@@ -1,21 +1,13 @@
 """Executions whose status the SDK does not know, such as those that somebody has paused."""
 
-import asyncio
-
 import pytest
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import (
-    GetWorkflowExecutionHistoryRequest,
-    GetWorkflowExecutionHistoryResponse,
     ListWorkflowExecutionsRequest,
     ListWorkflowExecutionsResponse,
 )
 from temporalio.client import WorkflowExecutionStatus
 
-from inferrun.temporal import executions
-from inferrun.temporal.executions import CLOSED, OPEN, describe, list_executions, result_of
-from tests.unit.operator_shim.observer.fakes import FakeTime
+from inferrun.temporal.executions import CLOSED, OPEN, describe, list_executions
 from tests.unit.temporal_answers import PAUSED, UNHEARD_OF, answering, described, execution
 
 
@@ -60,25 +52,3 @@ async def test_all_pages_are_listed_whatever_the_statuses() -> None:
         ("1", True),
         ("2", True),
     ]
-
-
-async def test_the_result_of_a_workflow_is_waited_for_while_it_is_paused() -> None:
-    """A server answers the wait for the last event with the pause, for as long as it lasts."""
-    events = [
-        HistoryEvent(event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED),
-        HistoryEvent(event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED),
-        HistoryEvent(event_type=EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED),
-    ]
-    events[-1].workflow_execution_completed_event_attributes.SetInParent()
-    time = FakeTime(asyncio.get_running_loop())
-
-    def answer(_request: GetWorkflowExecutionHistoryRequest) -> GetWorkflowExecutionHistoryResponse:
-        found = GetWorkflowExecutionHistoryResponse()
-        found.history.events.append(events.pop(0))
-        return found
-
-    client, _ = answering(get_workflow_execution_history=answer)
-    waiting = asyncio.create_task(result_of(client.get_workflow_handle("a")))
-    await time.pass_by(3 * executions.PAUSED_POLL_SECONDS, step=executions.PAUSED_POLL_SECONDS)
-    assert await asyncio.wait_for(waiting, 5) is None
-    assert events == []
