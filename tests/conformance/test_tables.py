@@ -29,12 +29,14 @@ from inferrun.plugins import (
     Source,
     StoredPart,
 )
+from inferrun.plugins.testing import InputWorld, OutputWorld
+from inferrun.plugins.testing.outputs import CHUNKS, WHOLE, begin, complete, finish, plan_for, predict
+from inferrun.plugins.testing.worlds import RUN
 from inferrun_lake.delta import DeltaRunTable
 from inferrun_lake.iceberg import IcebergRunTable
 from inferrun_lake.output import RunTable, TableVerdict
 from inferrun_lake.spec import IcebergOutputSpec
 from runner import registry
-from tests.conformance.test_output_stores import CHUNKS, WHOLE, begin, complete, finish, plan_for, predict
 from tests.conformance.worlds import (
     INPUTS,
     OUTPUTS,
@@ -42,8 +44,6 @@ from tests.conformance.worlds import (
     Disk,
     IcebergInput,
     IcebergOutput,
-    InputWorld,
-    OutputWorld,
 )
 from tests.unit.runner.batches import decoded
 
@@ -74,7 +74,7 @@ async def test_attempts_and_a_verification_at_the_same_time_agree(world: OutputW
         is_committed = await find_commit() is not None
     assert all((not isinstance(end, BaseException)) == is_committed for end in ends[:2])
     assert (ends[2] is not None) == is_committed
-    assert not is_committed or world.stored() == WHOLE
+    assert not is_committed or world.stored(RUN) == WHOLE
 
 
 async def test_runs_append_at_the_same_time(world: OutputWorld) -> None:
@@ -85,7 +85,7 @@ async def test_runs_append_at_the_same_time(world: OutputWorld) -> None:
             await complete(store)
 
     await asyncio.gather(*map(execute, runs))
-    assert [world.stored(run=run) for run in runs] == [WHOLE] * 4
+    assert [world.stored(run) for run in runs] == [WHOLE] * 4
 
 
 def test_runs_create_a_delta_table_at_the_same_time(disk: Disk) -> None:
@@ -146,7 +146,7 @@ async def test_a_commit_on_an_outdated_snapshot_changes_nothing(
     table = overtaken(kind, kind(*arguments, run="run"), first, *arguments)
     assert await asyncio.to_thread(table.decide, second, parts) == first
     assert table.outcome() == first
-    assert world.stored() == WHOLE
+    assert world.stored(RUN) == WHOLE
 
 
 TYPED = pyarrow.struct(
@@ -163,7 +163,7 @@ async def test_typed_predictions_are_read_as_they_were_written(world: OutputWorl
     values = [(2**62 + at, f"ü{at}\n", f"2026-11-24T18:00:00.00000{at}Z", [0.1 * at, -1.5]) for at in range(10)]
     texts = [orjson.dumps(dict(zip(TYPED.names, one, strict=True))) for one in values]
     columns = result_schema(key=None, copied=(), predicted=TYPED, types={}, is_flat=True, field="output")
-    world.right["flatten"] = True
+    world.right = {**world.right, "flatten": True}
     async with world.open() as store:
         await store.open()
         plan = replace(plan_for(store), chunks=CHUNKS[:1], result_schema=columns.serialized())

@@ -30,17 +30,16 @@ from inferrun.placeholders import Values
 from inferrun.plugins import (
     Batch,
     Chunk,
-    Contract,
     Counts,
     InputPlan,
     JsonRecords,
-    Limits,
     Model,
-    OutputStore,
     Results,
     Source,
     StoreContext,
 )
+from inferrun.plugins.testing import InputWorld, OutputWorld, StoreWorld, store_context
+from inferrun.plugins.testing.worlds import NO_LIMITS, RUN
 from inferrun.resources.storage import OBJECT_STORES, FileStorage, S3Storage
 from inferrun.resources.templates import Given, resolve_storage
 from runner import registry
@@ -54,7 +53,6 @@ from tests.integration.runner.web_server import web_server
 
 Json = dict[str, Any]  # Any: a storage object
 Rows = Sequence[Sequence[object]]
-RUN = "5be07ada-5fe0-4c9e-a8bc-aaae67d8d344"
 CANARY = "c4nary"
 """A credential in the URL of the model, which no store may write."""
 
@@ -69,70 +67,45 @@ class Disk:
 
     clouds: Clouds
 
-    def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, int] | None = None) -> StoreContext:
+    def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS) -> StoreContext:
         """The context of a store in a Pod of a run."""
-        places = {name: self.folder / name for name in ("input", "output", "endpoints", "tmp")}
-        for place in places.values():
-            place.mkdir(exist_ok=True)
+        found = store_context(self.folder, run=run, pod=pod, limits=limits)
         model = Model(model_name="iris", model_url=f"http://user:{CANARY}@models/v2?key={CANARY}")
-        contract = Contract(job_id=run, run_id=run, job_name=f"inf-run-{run[:8]}", kserve=model)
-        bounds = Limits.model_validate({"retry_seconds": 0, "allowed_addresses": "127.0.0.1", **(limits or {})})
-        return StoreContext(
-            contract=contract,
-            limits=bounds,
-            services=RunnerServices(bounds, places["tmp"]),
+        return replace(
+            found,
+            contract=found.contract.model_copy(update={"kserve": model}),
+            services=RunnerServices(found.limits, found.spool_dir),
             format_named=registry.Registry().record_format,
-            input_dir=places["input"],
-            output_dir=places["output"],
-            endpoints_dir=places["endpoints"],
-            spool_dir=places["tmp"],
-            pod_uid=pod,
         )
 
 
 @dataclass
-class _World:
-    """A store with its backend."""
+class _World(StoreWorld):
+    """A store, as the runner loads it."""
 
     disk: Disk
     label: str
     right: Json
-    """A storage object."""
-
     wrong: Json
-    """A storage object that the store must reject."""
+
+    def context(self, *, run: str = RUN, pod: str = "pod-1", limits: Mapping[str, object] = NO_LIMITS) -> StoreContext:
+        return self.disk.context(run=run, pod=pod, limits=limits)
+
+    def load(self, group: str) -> object:
+        known = registry.Registry()
+        return known.input_store(self.label) if group == registry.INPUTS else known.output_store(self.label)
 
 
-class InputWorld(_World):
-    """An input store with its backend."""
-
-    def fill(self, rows: Rows) -> None:
-        """Store these rows in the backend."""
-        raise NotImplementedError
-
-    def open(self, **limits: int) -> AbstractAsyncContextManager[Source]:
-        """Open the store as a Pod does."""
-        return registry.Registry().input_store(self.label)(self.right, self.disk.context(limits=limits))
-
-    def open_wrong(self) -> AbstractAsyncContextManager[Source]:
-        """Open the store with the invalid object."""
-        return registry.Registry().input_store(self.label)(self.wrong, self.disk.context())
+class _Input(_World, InputWorld):
+    """An input store."""
 
 
-class OutputWorld(_World):
-    """An output store with its backend."""
+@dataclass
+class _Output(_World, OutputWorld):
+    """An output store."""
 
-    def open(self, *, run: str = RUN, pod: str = "pod-1") -> AbstractAsyncContextManager[OutputStore]:
-        """Open the store as a Pod of a run does."""
-        return registry.Registry().output_store(self.label)(self.right, self.disk.context(run=run, pod=pod))
-
-    def open_wrong(self) -> AbstractAsyncContextManager[OutputStore]:
-        """Open the store with the invalid object."""
-        return registry.Registry().output_store(self.label)(self.wrong, self.disk.context())
-
-    def stored(self, *, run: str = RUN) -> list[object]:
-        """Return the predictions of a run in the backend, in input order."""
-        raise NotImplementedError
+    def __post_init__(self) -> None:
+        self.delivery = "ExactlyOnce" if self.label in EXACTLY_ONCE else "AtLeastOnce"
 
 
 def _lines(rows: Rows) -> bytes:
@@ -183,7 +156,7 @@ def _write_files(folder: Path, suffixes: Sequence[str], rows: Rows) -> None:
 
 
 @dataclass
-class FileInput(InputWorld):
+class FileInput(_Input):
     """Files in a folder."""
 
     suffixes: Sequence[str]
@@ -192,10 +165,10 @@ class FileInput(InputWorld):
         _write_files(self.disk.context().input_dir / "given", self.suffixes, rows)
 
 
-class FileOutput(OutputWorld):
+class FileOutput(_Output):
     """A folder on a claim."""
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         parts = sorted(self.disk.context().output_dir.glob(f"made/inf-run-{run[:8]}/predictions/*"))
         lines = [orjson.loads(line) for part in parts for line in part.read_bytes().splitlines()]
         assert [line["index"] for line in lines] == list(range(len(lines)))
@@ -203,7 +176,7 @@ class FileOutput(OutputWorld):
 
 
 @dataclass
-class S3Input(InputWorld):
+class S3Input(_Input):
     """Objects below a prefix."""
 
     server: S3Server
@@ -214,12 +187,12 @@ class S3Input(InputWorld):
 
 
 @dataclass
-class S3Output(OutputWorld):
+class S3Output(_Output):
     """Objects below a prefix."""
 
     server: S3Server
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         return _stored(self.server.bucket / "made" / f"inf-run-{run[:8]}")
 
 
@@ -236,7 +209,7 @@ def _stored(folder: Path) -> list[object]:
 
 
 @dataclass
-class CloudInput(InputWorld):
+class CloudInput(_Input):
     """Objects below a prefix."""
 
     bucket: CloudBucket
@@ -248,18 +221,18 @@ class CloudInput(InputWorld):
 
 
 @dataclass
-class CloudOutput(OutputWorld):
+class CloudOutput(_Output):
     """Objects below a prefix."""
 
     bucket: CloudBucket
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         copy = self.bucket.download(self.disk.folder / f"copy-{uuid.uuid4().hex}")
         return _stored(copy / "made" / f"inf-run-{run[:8]}")
 
 
 @dataclass
-class KrateoInput(InputWorld):
+class KrateoInput(_Input):
     """A data handler on loopback."""
 
     handler: Handler
@@ -269,18 +242,18 @@ class KrateoInput(InputWorld):
 
 
 @dataclass
-class KrateoOutput(OutputWorld):
+class KrateoOutput(_Output):
     """A data handler on loopback."""
 
     handler: Handler
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         bodies = [body for body in self.handler.stored if body["job_uid"] == run]
         return [value for body in bodies for value in orjson.loads(body["predictions"])]
 
 
 @dataclass
-class HttpInput(InputWorld):
+class HttpInput(_Input):
     """A file on a web server with or without ranges."""
 
     served: dict[str, bytes]
@@ -290,7 +263,7 @@ class HttpInput(InputWorld):
 
 
 @dataclass
-class SqlInput(InputWorld):
+class SqlInput(_Input):
     """A table of a database."""
 
     server: Postgres
@@ -307,24 +280,25 @@ class SqlInput(InputWorld):
 
 
 @dataclass
-class SqlOutput(OutputWorld):
+class SqlOutput(_Output):
     """A table of a database."""
 
     server: Postgres
     schema: str
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         text = f"select index, prediction, error from {self.schema}.predictions where run = %s order by index"  # noqa: S608
         rows = self.server.execute(text, run)
         assert [index for index, _, _ in rows] == list(range(len(rows)))
         return [error or prediction for _, prediction, error in rows]
 
 
-class RunInput(InputWorld):
+class RunInput(_Input):
     """The output of another run, written by an output store in chunks of 20 records."""
 
     earlier: InputRun | None = None
     fills = 0
+    has_fixed_chunks = True  # those of the other run
 
     def fill(self, rows: Rows) -> None:
         self.fills += 1
@@ -368,7 +342,7 @@ class RunInput(InputWorld):
         return registry.Registry().input_store("run")(given, found)
 
 
-class SqliteInput(InputWorld):
+class SqliteInput(_Input):
     """A table of a database on a claim."""
 
     def fill(self, rows: Rows) -> None:
@@ -380,17 +354,17 @@ class SqliteInput(InputWorld):
         connection.close()
 
 
-class SqliteOutput(OutputWorld):
+class SqliteOutput(_Output):
     """Tables of a database on a claim."""
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         connection = sqlite3.connect(self.disk.context().output_dir / "data.db")
         rows = connection.execute("select value from prediction where run = ? order by place", (run,)).fetchall()
         connection.close()
         return [orjson.loads(value) for (value,) in rows]
 
 
-class DeltaInput(InputWorld):
+class DeltaInput(_Input):
     """A Delta table on a claim."""
 
     def fill(self, rows: Rows) -> None:
@@ -400,12 +374,12 @@ class DeltaInput(InputWorld):
 
 
 @dataclass
-class DeltaOutput(OutputWorld):
+class DeltaOutput(_Output):
     """A Delta table on a claim or in a bucket."""
 
     table: Path
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         return _rows_of_delta(self.table, run)
 
 
@@ -417,7 +391,7 @@ class _Iceberg(_World):
     catalog: Catalog
 
 
-class IcebergInput(_Iceberg, InputWorld):
+class IcebergInput(_Iceberg, _Input):
     """A table that is replaced each time it is filled."""
 
     def fill(self, rows: Rows) -> None:
@@ -427,10 +401,10 @@ class IcebergInput(_Iceberg, InputWorld):
         self.catalog.create_table("lake.given", table.schema, location=f"s3://{BUCKET}/given").append(table)
 
 
-class IcebergOutput(_Iceberg, OutputWorld):
+class IcebergOutput(_Iceberg, _Output):
     """A table that the first run creates."""
 
-    def stored(self, *, run: str = RUN) -> list[object]:
+    def stored(self, run: str) -> list[object]:
         table = self.catalog.load_table("lake.made")
         summaries = [one.summary.additional_properties for one in table.snapshots() if one.summary]
         said = [one["inferrun.outcome"] for one in summaries if one.get("inferrun.run") == run]

@@ -99,10 +99,23 @@ def test_the_library_declares_what_it_imports() -> None:
         ("inferrun/temporal", ("codec",)),
         ("inferrun/kube", ("client",)),
         ("inferrun/cli", ("cli",)),
+        ("inferrun/plugins/testing", ("testing", "columns")),
     ],
 )
 def test_each_extra_brings_what_its_part_of_the_library_imports(module: str, extras: tuple[str, ...]) -> None:
     assert imported(module) <= names(library(*extras))
+
+
+def test_the_product_does_not_import_the_tests_for_packages_of_others() -> None:
+    files = (path for package in (*OURS, "plugins") for path in (CHECKOUT / package).rglob("*.py"))
+    found = {
+        name
+        for path in files
+        if "testing" not in path.parts
+        for name in imports_of(path)
+        if name.startswith(("pytest", "inferrun.plugins.testing"))
+    }
+    assert not found
 
 
 def test_a_dependency_that_is_declared_twice_has_one_range() -> None:

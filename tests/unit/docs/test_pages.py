@@ -17,6 +17,7 @@ from deploy.crds.schema import Schema
 from inferrun import client, plugins, results
 from inferrun.kserve.inference_service import FAILED_TRANSITIONS
 from inferrun.kserve.llm_inference_service import CONFIGURATION_ERRORS
+from inferrun.plugins import testing
 from inferrun.reasons import Phase, Reason
 from inferrun.resources import parse_config, parse_run
 from inferrun.resources.validation import config_problems, run_problems
@@ -57,6 +58,7 @@ OTHER_WORDS = {
     *("IfNotPresent", "InProgress", "ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany", "OutOfcpu"),
     *(*FAILED_TRANSITIONS, *CONFIGURATION_ERRORS),
     *plugins.__all__,
+    *testing.__all__,
     *client.__all__,
     *results.__all__,
     *("NotIn", "DoesNotExist", "NoSchedule", "PreferNoSchedule", "NoExecute", "DoNotSchedule", "ScheduleAnyway"),

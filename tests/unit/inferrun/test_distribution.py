@@ -1,13 +1,20 @@
 """What `pip install inferrun` puts into an environment, and whether it works there without anything else of the checkout."""
 
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Iterable, Set
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests.conformance.installing import install
+from tests.unit.docs.pages import STORE, blocks
 
 CHECKOUT = Path(__file__).parents[3]
 PROGRAMS = ("workflows", "activities", "worker", "operator_shim", "control", "runner", "tests", "deploy", "tools")
@@ -82,3 +89,39 @@ def test_the_installed_command_runs_with_its_extra_and_otherwise_says_how_to_ins
         alone = subprocess.run([python.parent / name, "--version"], check=False, capture_output=True, text=True)
         assert alone.returncode == 2
         assert "pip install 'inferrun[cli]'" in alone.stderr
+
+
+def required(given: Iterable[str], extras: Set[str]) -> set[str]:
+    """The distributions that an installer would install for these requirements of a package with extras."""
+    found = set[str]()
+    for one in map(Requirement, given):
+        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras or {""}):
+            found |= {one.name} | required(distribution(one.name).requires or (), one.extras)
+    return found
+
+
+@pytest.fixture
+def python_for_tests(wheel: Path, tmp_path: Path) -> Path:
+    """The interpreter of an environment with the wheel, what its extra `testing` requires, and the packages of others."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "environment"], check=True)
+    site = tmp_path / "environment" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    (info,) = site.glob("inferrun-*.dist-info")
+    wanted = map(distribution, required(Distribution.at(info).requires or (), {"testing"}))
+    for file in (file for one in wanted for file in one.files or () if ".." not in file.parts):
+        (site / file).parent.mkdir(parents=True, exist_ok=True)
+        (site / file).symlink_to(file.locate())
+    install(site)
+    return tmp_path / "environment" / "bin" / "python"
+
+
+def test_a_package_of_others_passes_the_tests_of_the_page_without_the_checkout(
+    python_for_tests: Path, tmp_path: Path
+) -> None:
+    (given,) = (text for text in blocks(STORE, "python") if "inferrun.plugins.testing" in text)
+    assert len([line for line in given.splitlines() if line]) < 24
+    (tmp_path / "test_stores.py").write_text(given)
+    *_, verdict = run(python_for_tests, "-m", "pytest", "-q", str(tmp_path / "test_stores.py"))
+    assert (passed := re.fullmatch(r"(\d+) passed in .*", verdict)), verdict
+    assert int(passed[1]) > 20

@@ -1,0 +1,34 @@
+"""The tests that every store must pass, for packages that provide one: `pip install 'inferrun[testing]'`.
+
+A test class names the store and inherits what it must do:
+
+    InputStoreTests       every input store
+    OutputStoreTests      every output store
+    ExactlyOnceTests      also an output store whose `delivery` is ExactlyOnce
+    AbortableTests        also one whose abilities are `find_commit` and `abort`
+    SharedTests           also one whose abilities have `shared`
+
+The product never imports this package. Only pytest and its plug-in for asyncio are needed besides what the store needs.
+"""
+
+import pytest
+
+for _name in ("inputs", "outputs", "shared"):
+    pytest.register_assert_rewrite(f"{__name__}.{_name}")
+
+from inferrun.plugins.testing.inputs import InputStoreTests  # noqa: E402  after the line above
+from inferrun.plugins.testing.outputs import AbortableTests, ExactlyOnceTests, OutputStoreTests  # noqa: E402
+from inferrun.plugins.testing.shared import SharedTests  # noqa: E402
+from inferrun.plugins.testing.worlds import InputWorld, OutputWorld, StoreWorld, store_context  # noqa: E402
+
+__all__ = [
+    "AbortableTests",
+    "ExactlyOnceTests",
+    "InputStoreTests",
+    "InputWorld",
+    "OutputStoreTests",
+    "OutputWorld",
+    "SharedTests",
+    "StoreWorld",
+    "store_context",
+]
