@@ -13,7 +13,6 @@ server, and Temporal retries them.
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from temporalio import activity
 
@@ -306,8 +305,8 @@ class JobLauncher:
                 now=self._api.now(),
                 read_generation=run.metadata.generation,
                 cleared=("running_since", "records", "pace", "input_run"),
-                **_progress_of(request),
-                input_run=read.model_dump() if read is not None else None,
+                **request.shown,
+                input_run=read,
                 contract=base64.b64encode(public_contract(started.contract_json).encode()).decode() or None,
                 snapshot_hash=hash_of(started.texts),
                 job_status={
@@ -338,7 +337,7 @@ class JobLauncher:
                 read_generation=run.metadata.generation,
                 cleared=("running_since", "pace"),
                 workflow=calling_workflow(self._installation),
-                **_progress_of(request),
+                **request.shown,
             )
 
         written = (await self._runs.update_status(request.run, decide, read=run)).run
@@ -349,7 +348,7 @@ class JobLauncher:
             reason=Reason.SUSPENDED,
             message=message,
             cluster_time=self._api.now(),
-            **request.progress.model_dump(),
+            **dict(request.progress),
         )
 
     async def _publish_blocker(self, ref: RunRef, run: InferenceRun, blocker: LaunchBlocked) -> None:
@@ -371,7 +370,7 @@ class JobLauncher:
                 now=self._api.now(),
                 read_generation=run.metadata.generation,
                 model=waiting_for(blocker.service, before=current.status.model),
-                input_run=read.model_dump() if read is not None else None,
+                input_run=read,
             )
 
         written = await self._runs.update_status(ref, decide, read=run)
@@ -391,19 +390,8 @@ class JobLauncher:
             message="the run was cancelled",
             job_name=known.name or "",
             job_uid=known.uid or "",
-            **request.progress.model_dump(),
+            **dict(request.progress),
         )
-
-
-def _progress_of(request: LaunchInput) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it
-    return {
-        "attempt": request.attempt,
-        "uncounted_attempts": request.uncounted or None,
-        "committed_records": request.committed or None,
-        "attempts": [item.model_dump() for item in request.attempts] or None,
-        "ended_launches": request.launch - 1 or None,
-        "seconds_used": round(request.seconds_used) or None,
-    }
 
 
 def _other_job(run: InferenceRun, obtained: _Obtained, *, launch: int) -> str | None:

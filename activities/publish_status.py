@@ -34,13 +34,8 @@ class StatusPublisher:
                 message=request.message,
                 now=self._api.now(),
                 cleared=("running_since", "pace"),
-                ended_launches=request.ended_launches or None,
-                seconds_used=round(request.seconds_used),
-                attempt=request.attempt,
-                uncounted_attempts=request.uncounted or None,
-                committed_records=request.committed or None,
-                attempts=[item.model_dump() for item in request.attempts] or None,
                 start_time=run.status.start_time or first_start,
+                **request.shown,
             )
 
         written = await self._runs.update_status(request.run, decide)

@@ -41,7 +41,7 @@ from inferrun.run_ref import RunRef
 from inferrun.run_status import ended_status
 from inferrun.timestamps import parse
 from workflows import activity_options, messages
-from workflows.messages import RecordInput, StatusResult
+from workflows.messages import Produced, RecordInput, StatusResult
 
 logger = logging.getLogger(__name__)
 
@@ -110,12 +110,9 @@ class OutcomeRecorder:
                 finished=parse(request.finished_at) if request.finished_at else None,
                 start_time=parse(request.started_at) if request.started_at else None,
                 attempt=request.attempt,
-                attempts=[item.model_dump() for item in request.attempts] or None,
+                attempts=request.attempts or None,
                 exit_code=request.exit_code,
-                records=request.records.model_dump() if request.records else None,
-                usage=request.usage.model_dump() if request.usage else None,
-                delivery=request.delivery,
-                output=request.output.model_dump() if request.output else None,
+                **Produced.fields_of(request),
                 workflow=workflow,
                 delete_after=delete_after,
                 model=at_the_end(run.status.model, generation=generation, revision=revision),

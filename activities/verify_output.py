@@ -156,7 +156,7 @@ class OutputVerifier:
                 message=one_line(message, limit=1024),
                 now=self._api.now(),
                 attempt=request.attempt,
-                attempts=[item.model_dump() for item in request.attempts] or None,
+                attempts=request.attempts or None,
             )
 
         written = await self._runs.update_status(request.run, decide, read=run)

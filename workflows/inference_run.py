@@ -25,6 +25,7 @@ from workflows.launch_following import LaunchFollowing
 from workflows.messages import (
     LaunchResult,
     LaunchState,
+    Produced,
     PublishInput,
     RecordInput,
     RunInput,
@@ -127,11 +128,8 @@ class RunWorkflow(RunControls):
             reason=recorded.reason,
             message=recorded.message,
             exit_code=outcome.exit_code,
-            records=outcome.records,
-            usage=outcome.usage,
-            delivery=outcome.delivery,
-            output=outcome.output,
             duration=recorded.duration,
+            **Produced.fields_of(outcome),
         )
         await self._answer_updates()
         if cancellation is not None and recorded.phase is not Phase.SUCCEEDED:
@@ -236,7 +234,6 @@ class RunWorkflow(RunControls):
         has_waited = verdict.kind is VerdictKind.NEVER_RAN
         waits_from = rfc3339(self._now + timedelta(seconds=step.delay))
         self._state.waits_since = self._state.pending_since(launched) if has_waited else waits_from
-        ended_launches = self._state.progress.launch
         self._state.next_launch(is_counted=step.counted, has_waited=has_waited)
         if not step.delay:
             return  # it was suspended: the next launch says so
@@ -250,15 +247,10 @@ class RunWorkflow(RunControls):
             phase=Phase.PENDING,
             reason=Reason.RETRY_BACKOFF,
             message=message,
-            attempt=progress.attempt,
-            uncounted=progress.uncounted,
-            committed=progress.committed,
-            attempts=progress.attempts,
-            ended_launches=ended_launches,
-            seconds_used=progress.seconds_used,
             warning=not has_waited,
             ended_job=job.job_name if job else "",
             discarded_job_uid=job.job_uid if job and has_waited else "",
+            **dict(progress),
         )
         summary = "publish the back-off"
         published = await execute_locally(activity_options.PUBLISH, request, StatusResult, summary=summary)
@@ -324,10 +316,7 @@ class RunWorkflow(RunControls):
                 "reason": Reason.SUCCEEDED,
                 "message": f"{finding.message}; the output is committed, although its Pod left no result",
                 "exit_code": None,
-                "records": finding.records,
-                "usage": finding.usage,
-                "delivery": finding.delivery,
-                "output": finding.output,
+                **Produced.fields_of(finding),
             }
         )
 

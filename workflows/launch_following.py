@@ -223,10 +223,8 @@ class LaunchFollowing:
                 phase=Phase.PENDING,
                 reason=report.loss_reason,
                 message=report.loss_message,
-                attempt=self._state.progress.attempt,
-                attempts=self._state.progress.attempts,
-                seconds_used=self._state.progress.seconds_used,
                 warning=report.is_disrupted,
+                **dict(self._state.progress),
             )
             summary = f"publish the loss of Pod {report.pod_name}"
             await execute_locally(activity_options.PUBLISH, request, StatusResult, summary=summary)

@@ -6,7 +6,7 @@ Names and fields are recorded in workflow histories and must never be renamed. T
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from temporalio.exceptions import ApplicationError
@@ -15,9 +15,10 @@ from inferrun.reasons import Phase, Reason
 from inferrun.resources import Attempt
 from inferrun.run_ref import RunRef
 from inferrun.run_result import RunResult
-from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts, TokenUsage
+from inferrun.runner_report import Delivery, Output, OutputFinding, RecordCounts, TerminationMessage, TokenUsage
 from inferrun.submission import Submission
 from inferrun.text import one_line
+from workflows.run_progress import RunProgress
 from workflows.signals import Ended
 
 RUN_WORKFLOW = "InferenceRun"
@@ -44,27 +45,18 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class RunProgress(Frozen):
-    """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
+class Produced(Frozen):
+    """What a launch has produced, as its Pod reports it. In messages its fields are at the top level."""
 
-    launch: int = Field(default=1, description="Number of the current launch; every Job is one")
-    attempt: int = Field(default=1, description="Number of the current attempt")
-    attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
-    seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
-    first_started_at: str | None = Field(default=None, description="When the run's first container started")
-    waits: int = Field(default=0, description="Latest launches in a row that ended while their Pod still waited")
-    uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
-    committed: int = Field(default=0, description="Number of committed records that a runner last reported")
+    records: RecordCounts | None = None
+    usage: TokenUsage | None = None
+    delivery: Delivery = "Unknown"
+    output: Output | None = None
 
-    @property
-    def counted_attempts(self) -> int:
-        """The number of the current attempt, as counted against backoffLimit."""
-        return self.attempt - self.uncounted
-
-    @property
-    def progress(self) -> "RunProgress":
-        """These fields alone, without those of the message."""
-        return RunProgress(**{name: getattr(self, name) for name in RunProgress.model_fields})
+    @classmethod
+    def fields_of(cls, value: "Produced | TerminationMessage") -> dict[str, Any]:  # Any: of several types
+        """These fields of a message, or of a report, for another one."""
+        return {name: getattr(value, name) for name in Produced.model_fields}
 
 
 class LaunchInput(RunProgress):
@@ -204,7 +196,7 @@ class VerdictKind(StrEnum):
         return self in (VerdictKind.DISRUPTED, VerdictKind.NODE_LOST)
 
 
-class Verdict(Frozen):
+class Verdict(Produced):
     """How a launch ended."""
 
     kind: VerdictKind
@@ -214,10 +206,6 @@ class Verdict(Frozen):
     exit_code: int | None = None
     started_at: str | None = None
     finished_at: str | None = None
-    records: RecordCounts | None = None
-    usage: TokenUsage | None = None
-    delivery: Delivery = "Unknown"
-    output: Output | None = None
     pod_name: str = ""
     node_name: str = ""
     log: str = Field(default="", description="The last messages of the built-in runner, if it failed; on one line")
@@ -325,38 +313,26 @@ class VerifyResult(Frozen):
     gone: bool = False
 
 
-class PublishInput(Frozen):
+class PublishInput(RunProgress):
     """Write the status of a run that has not ended."""
 
     run: RunRef
     phase: Phase
     reason: Reason
     message: Text
-    attempt: int = 1
-    uncounted: int = 0
-    committed: int = 0
-    attempts: tuple[Attempt, ...] = ()
-    ended_launches: int = 0
-    seconds_used: float = 0
     warning: bool = False
     ended_job: str = Field(default="", description="Name of the Job whose end has been dealt with; empty if none")
     discarded_job_uid: str = Field(default="", description="UID of that Job if it is deleted: its Pod never ran")
 
 
-class RecordInput(Frozen):
+class RecordInput(RunProgress, Produced):
     """Record the outcome of a run, once, and start what follows from it."""
 
     run: RunRef
     phase: Phase
     reason: Reason
     message: Text
-    attempt: int = 1
-    attempts: tuple[Attempt, ...] = ()
     exit_code: int | None = None
-    records: RecordCounts | None = None
-    usage: TokenUsage | None = None
-    delivery: Delivery | None = None
-    output: Output | None = None
     started_at: str | None = None
     finished_at: str | None = Field(default=None, description="When the container ended; None: now")
     snapshot: str = Field(default="", description="As in LaunchResult; empty: read it from the ConfigMap, if any")

@@ -17,6 +17,7 @@ from workflows.messages import (
     LaunchReport,
     LaunchResult,
     LaunchState,
+    Produced,
     RecordInput,
     RunInput,
     SpecChanged,
@@ -80,19 +81,17 @@ class RunState:
         if following is not None:
             changes = {"timeout_seconds": self.timeout_seconds, "is_suspended": self.is_suspended}
             following = following.model_copy(update={**changes, "started_at": self.started_at, "is_adopted": True})
-        return RunInput.model_validate(
-            {
-                **self.run.model_dump(),
-                **self.progress.model_dump(),
-                "submitter": self._submitter,
-                "pending_since": self.waits_since,
-                "disruptions": self.disruptions,
-                "unverified_launch": self.unverified_launch,
-                "following": following,
-                "pod_uid": self.pod_uid if following is not None else "",
-                "ended": ended,
-                "backfill": self.backfill,
-            }
+        return RunInput(
+            **dict(self.run),
+            **dict(self.progress),
+            submitter=self._submitter,
+            pending_since=self.waits_since,
+            disruptions=self.disruptions,
+            unverified_launch=self.unverified_launch,
+            following=following,
+            pod_uid=self.pod_uid if following is not None else "",
+            ended=ended,
+            backfill=self.backfill,
         )
 
     def look_again(self) -> None:
@@ -122,7 +121,7 @@ class RunState:
         """The input of the next launch. The activity reads the spec, so earlier edits need not be remembered."""
         self._edited = None
         snapshot = self.job.snapshot if self.job else ""
-        return LaunchInput.model_validate({"run": self.run, **self.progress.model_dump(), "snapshot": snapshot})
+        return LaunchInput(run=self.run, snapshot=snapshot, **dict(self.progress))
 
     def accept_launch(self, launched: LaunchResult) -> None:
         """Remember the Job of a launch, and the progress that the activity found if another workflow began the run."""
@@ -292,13 +291,7 @@ class RunState:
             phase=phase,
             reason=reason,
             message=verdict.message,
-            attempt=self.progress.attempt,
-            attempts=self.progress.attempts,
             exit_code=verdict.exit_code,
-            records=verdict.records,
-            usage=verdict.usage,
-            delivery=verdict.delivery,
-            output=verdict.output,
             started_at=rfc3339(first) if first is not None else None,
             finished_at=verdict.finished_at,
             snapshot=self.job.snapshot if self.job else "",
@@ -307,6 +300,8 @@ class RunState:
             held_job_name=held_job.job_name if held_job else "",
             held_job_uid=held_job.job_uid if held_job else "",
             submitter=self._submitter,
+            **dict(self.progress),
+            **Produced.fields_of(verdict),
         )
 
     def _end_running(self, started: str, finished: str) -> None:

@@ -11,6 +11,7 @@ from inferrun.resources import InferenceRun
 from inferrun.timestamps import rfc3339
 from workflows.messages import LaunchInput, LaunchResult, LaunchState
 from workflows.run_clock import timeout_of
+from workflows.run_progress import RunProgress
 
 
 def ended(run: InferenceRun | None) -> LaunchResult:
@@ -45,7 +46,7 @@ def launched(
         state=LaunchState.LAUNCHED,
         job_name=job_name(compiled.base_name, request.launch),
         job_uid=uid_of(job),
-        **request.progress.model_dump(),
+        **dict(request.progress),
         started_at=started_at,
         timeout_seconds=timeout_of(run.spec),
         pending_timeout_seconds=snapshot.pending_timeout_seconds,
@@ -83,7 +84,7 @@ def blocked(request: LaunchInput, run: InferenceRun, blocker: LaunchBlocked, *, 
         pending_timeout_seconds=run.spec.pending_timeout_seconds or 0,
         pending_since=pending_since,
         cluster_time=now,
-        **request.progress.model_dump(),
+        **dict(request.progress),
     )
 
 
@@ -102,29 +103,10 @@ def resume(request: LaunchInput, run: InferenceRun) -> LaunchInput:
     """The request, advanced to the launch after those that have ended: the workflow may be new, or as it was when
     Temporal's database was backed up.
     """
-    past, status = run.status.attempts, run.status
-    ended = status.ended_launches or max((item.launch for item in past if not item.replaced), default=0)
-    if request.launch > ended and (request.launch > 1 or not past):
+    found = RunProgress.shown_in(run.status)
+    if request.launch >= found.launch and (request.launch > 1 or not found.attempts):
         return request
-    listed, counted = past, status.seconds_used
-    if counted is not None:  # beside them only Pods that the launch after them has replaced
-        listed = tuple(item for item in past if item.launch > ended)
-    seconds = sum(
-        max(0.0, (item.completion_time - item.start_time).total_seconds())
-        for item in listed
-        if item.completion_time is not None and item.start_time is not None
-    )
-    return LaunchInput(
-        run=request.run,
-        snapshot=request.snapshot,
-        launch=ended + 1,
-        attempt=status.attempt or 1,
-        uncounted=status.uncounted_attempts or 0,
-        committed=status.committed_records or 0,
-        attempts=past,
-        seconds_used=(counted or 0) + seconds,
-        first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,
-    )
+    return LaunchInput(run=request.run, snapshot=request.snapshot, **dict(found))
 
 
 def _creation_time(run: InferenceRun, *, now: datetime) -> str:

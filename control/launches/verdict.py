@@ -18,7 +18,7 @@ from inferrun.resources.validation import amount
 from inferrun.runner_report import ProgressLine, RunnerResult, latest_line, parse_report
 from inferrun.text import one_line, shell_command
 from inferrun.timestamps import parse
-from workflows.messages import Verdict, VerdictKind
+from workflows.messages import Produced, Verdict, VerdictKind
 from workflows.run_clock import is_expired, seconds_between
 
 MAX_DIGITS = 12
@@ -291,8 +291,5 @@ def _verdict(
         exit_code=end.exit_code if end else None,
         started_at=end.started_at if end else None,
         finished_at=end.finished_at if end else None,
-        records=result.records if result else None,
-        usage=result.usage if result else None,
-        delivery=result.delivery if result else "Unknown",
-        output=result.output if result else None,
+        **(Produced.fields_of(result) if result else {}),
     )

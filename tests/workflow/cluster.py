@@ -40,7 +40,6 @@ from workflows.messages import (
     PublishInput,
     RecordInput,
     RunEdit,
-    RunProgress,
     RunRequest,
     SpecChanged,
     SpecResult,
@@ -54,6 +53,7 @@ from workflows.messages import (
     VerifyInput,
     VerifyResult,
 )
+from workflows.run_progress import RunProgress
 from workflows.signals import ENDED_SIGNAL, STARTED_SIGNAL, Ended, Started
 
 DURATION = "1m5s"
@@ -351,7 +351,7 @@ class Cluster:
 
     def _reason_to_wait(self, request: LaunchInput) -> LaunchResult | None:
         if self._read_by_launch().suspend and f"inf-iris-{request.launch}" not in self.jobs:
-            return LaunchResult(state=LaunchState.SUSPENDED, reason=Reason.SUSPENDED, **request.progress.model_dump())
+            return LaunchResult(state=LaunchState.SUSPENDED, reason=Reason.SUSPENDED, **dict(request.progress))
         if self.refusal is not None:
             return LaunchResult(state=LaunchState.REFUSED, reason=self.refusal, message="it is refused")
         if self.always_waits or (self.waits and request.launch == self.waits_before_launch):
@@ -418,7 +418,7 @@ class Cluster:
             state=LaunchState.LAUNCHED,
             job_name=name,
             job_uid=job.uid,
-            **request.progress.model_dump(),
+            **dict(request.progress),
             timeout_seconds=self._read_by_launch().timeout_seconds,
             pending_timeout_seconds=self.pending_timeout_seconds,
             backoff_limit=self.backoff_limit,

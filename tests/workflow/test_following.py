@@ -116,7 +116,7 @@ async def test_a_signal_during_a_stop_does_not_shorten_the_grace_period(staged: 
 async def test_a_back_off_publishes_which_launch_ended_and_the_time_used(staged: Staged) -> None:
     failing = Plan(ends_after=40, verdict=fails().verdict)
     await staged.success(cluster := Cluster(plans=[failing, failing, succeeds()], timeout_seconds=1000))
-    assert [(one.ended_launches, round(one.seconds_used)) for one in cluster.published] == [(1, 40), (2, 80)]
+    assert [(one.launch, round(one.seconds_used)) for one in cluster.published] == [(2, 40), (3, 80)]
 
 
 async def test_a_back_off_publishes_which_attempts_do_not_count(staged: Staged) -> None:

@@ -9,7 +9,7 @@ from inferrun.resources import Attempt
 from tests.workflow.cluster import Cluster, Plan
 from tests.workflow.stage import Staged, failure_of, result_of, until
 from workflows import messages
-from workflows.messages import RunProgress
+from workflows.run_progress import RunProgress
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 FOUR_WEEKS = 28

@@ -72,7 +72,7 @@ def launched(state: RunState, *, request: LaunchInput | None = None) -> LaunchRe
         job_name=name,
         job_uid=f"uid-{name}",
         timeout_seconds=600,
-        **request.progress.model_dump(),
+        **dict(request.progress),
     )
     state.accept_launch(result)
     return result
@@ -99,7 +99,7 @@ def forgotten(state: RunState, *, blocked: LaunchState | None) -> tuple[RunState
     }
     request = resume(new.begin_launch(), run(status=status))
     if blocked is not None:
-        new.accept_launch(LaunchResult(state=blocked, **request.progress.model_dump()))
+        new.accept_launch(LaunchResult(state=blocked, **dict(request.progress)))
         assert (new.progress.launch, new.progress.attempts) == (progress.launch, progress.attempts)
         request = resume(new.begin_launch(), run(status=status))
     return new, launched(new, request=request)

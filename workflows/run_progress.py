@@ -1,0 +1,70 @@
+"""How far a run has got: the one value that its workflow keeps, its messages carry and its status shows. Pure."""
+
+from typing import Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from inferrun.resources import Attempt, InferenceRunStatus
+from inferrun.timestamps import rfc3339
+
+_SHOWN: Final = {
+    "attempt": "attempt",
+    "attempts": "attempts",
+    "uncounted": "uncounted_attempts",
+    "committed": "committed_records",
+}
+"""Names in the status of the fields that it has as they are. It leaves out what is 0 or empty."""
+
+
+class RunProgress(BaseModel):
+    """How far a run has got. In messages its fields are at the top level, where recorded histories have them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    launch: int = Field(default=1, description="Number of the current launch; every Job is one")
+    attempt: int = Field(default=1, description="Number of the current attempt")
+    attempts: tuple[Attempt, ...] = Field(default=(), description="The latest launches that ended, oldest first")
+    seconds_used: float = Field(default=0, description="Seconds of the run's clock that earlier launches used")
+    first_started_at: str | None = Field(default=None, description="When the run's first container started")
+    waits: int = Field(default=0, description="Latest launches in a row that ended while their Pod still waited")
+    uncounted: int = Field(default=0, description="Attempts that do not count, because a later one committed records")
+    committed: int = Field(default=0, description="Number of committed records that a runner last reported")
+
+    @property
+    def counted_attempts(self) -> int:
+        """The number of the current attempt, as counted against backoffLimit."""
+        return self.attempt - self.uncounted
+
+    @property
+    def progress(self) -> "RunProgress":
+        """These fields alone, without those of the message."""
+        return RunProgress(**{name: getattr(self, name) for name in RunProgress.model_fields})
+
+    @property
+    def shown(self) -> dict[str, Any]:  # Any: fields of InferenceRunStatus, validated by it
+        """The fields of the status that show it; None for those that it leaves as they are."""
+        return {
+            **{there: getattr(self, here) or None for here, there in _SHOWN.items()},
+            "ended_launches": self.launch - 1 or None,
+            "seconds_used": round(self.seconds_used) if self.attempts else None,
+        }
+
+    @classmethod
+    def shown_in(cls, status: InferenceRunStatus) -> Self:
+        """The progress at the launch after those that have ended, according to the status."""
+        past, counted = status.attempts, status.seconds_used
+        ended = status.ended_launches or max((one.launch for one in past if not one.replaced), default=0)
+        # Beside the seconds that are counted only Pods that the launch after them has replaced.
+        listed = past if counted is None else [one for one in past if one.launch > ended]
+        seconds = sum(
+            max(0.0, (one.completion_time - one.start_time).total_seconds())
+            for one in listed
+            if one.completion_time is not None and one.start_time is not None
+        )
+        known = {here: found for here, there in _SHOWN.items() if (found := getattr(status, there))}
+        return cls(
+            **known,
+            launch=ended + 1,
+            seconds_used=(counted or 0) + seconds,
+            first_started_at=rfc3339(status.start_time) if status.start_time is not None else None,
+        )
