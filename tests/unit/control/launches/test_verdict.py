@@ -42,37 +42,50 @@ def judged(of: Json, *pods: Json, by: Snapshot | None = None) -> Verdict:
     return judge_finished_job(Evidence(of, list(pods), by or snapshot()))
 
 
-def said(reason: Reason, message: str) -> str:
-    return dump_result(
-        RunnerResult(reason=reason, message=message, records=RecordCounts(total=9, completed=4, failed=1))
-    )
+def judged_also_when_gone(of: Json, *, by: Snapshot | None = None) -> Verdict:
+    """The verdict on a failed Job with that Pod, which does not change when the Pod is gone and only its end is known."""
+    verdict = judged(FAILED, of, by=by)
+    assert judged(FAILED, remembered(of), by=by) == verdict
+    return verdict
+
+
+def outcome(verdict: Verdict) -> tuple[VerdictKind, Reason, bool]:
+    return verdict.kind, verdict.reason, verdict.may_retry
+
+
+def result_of(reason: Reason, message: str = "", **more: Any) -> str:
+    return dump_result(RunnerResult(reason=reason, message=message, **more))
 
 
 @pytest.mark.parametrize("retryable", [True, False])
 def test_a_failure_that_would_recur_is_not_retried(*, retryable: bool) -> None:
-    result = RunnerResult(reason=Reason.INPUT_FAILED, message="line 5 is not valid JSON", retryable=retryable)
-    assert judged(FAILED, failed(3, dump_result(result))).may_retry == retryable
+    """Nor although a process exceeded the memory."""
+    result = result_of(Reason.INPUT_FAILED, "line 5 is not valid JSON", retryable=retryable)
+    for why in ("Error", "OOMKilled"):
+        verdict = judged(FAILED, failed(3, result, reason=why))
+        assert outcome(verdict) == (VerdictKind.FAILED, Reason.INPUT_FAILED, retryable)
 
 
 def test_too_many_errors_are_final_and_have_a_reason_of_their_own() -> None:
-    result = RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="6 of 100 records failed", retryable=False)
-    verdict = judged(FAILED, failed(4, dump_result(result)))
-    assert (verdict.reason, verdict.may_retry, verdict.exit_code) == (Reason.ERROR_THRESHOLD_EXCEEDED, False, 4)
-    assert verdict.message == "6 of 100 records failed"
+    verdict = judged(FAILED, failed(4, result_of(Reason.ERROR_THRESHOLD_EXCEEDED, "6 of 100 failed", retryable=False)))
+    assert outcome(verdict) == (VerdictKind.FAILED, Reason.ERROR_THRESHOLD_EXCEEDED, False)
+    assert (verdict.exit_code, verdict.message) == (4, "6 of 100 failed")
 
 
-def test_a_dry_run_succeeds_with_a_reason_of_its_own() -> None:
-    result = RunnerResult(reason=Reason.DRY_RUN_SUCCEEDED, message="dry run: checked")
-    verdict = judged(COMPLETE, succeeded(dump_result(result)), by=snapshot(is_our_runner=True, is_dry_run=True))
-    assert (verdict.kind, verdict.reason) == (VerdictKind.SUCCEEDED, Reason.DRY_RUN_SUCCEEDED)
-    assert verdict.message == "dry run: checked"
-
-
-@pytest.mark.parametrize(("is_dry_run", "reason"), [(False, Reason.DRY_RUN_SUCCEEDED), (True, Reason.SUCCEEDED)])
-def test_the_success_of_what_was_not_asked_is_no_success(*, is_dry_run: bool, reason: Reason) -> None:
-    by = snapshot(is_our_runner=True, is_dry_run=is_dry_run)
-    verdict = judged(COMPLETE, succeeded(dump_result(RunnerResult(reason=reason))), by=by)
-    assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)
+@pytest.mark.parametrize(
+    ("is_dry_run", "said", "kind", "reason"),
+    [
+        (True, Reason.DRY_RUN_SUCCEEDED, VerdictKind.SUCCEEDED, Reason.DRY_RUN_SUCCEEDED),
+        (False, Reason.DRY_RUN_SUCCEEDED, VerdictKind.FAILED, Reason.RESULT_UNREADABLE),
+        (True, Reason.SUCCEEDED, VerdictKind.FAILED, Reason.RESULT_UNREADABLE),
+    ],
+)
+def test_a_success_counts_as_what_was_asked_only(
+    *, is_dry_run: bool, said: Reason, kind: VerdictKind, reason: Reason
+) -> None:
+    verdict = judged(COMPLETE, succeeded(result_of(said, "checked")), by=snapshot(is_dry_run=is_dry_run))
+    assert (verdict.kind, verdict.reason) == (kind, reason)
+    assert kind is VerdictKind.FAILED or verdict.message == "checked"
 
 
 def deleted(of: Json, *, after_end: float, grace: int = 0) -> Json:
@@ -98,7 +111,7 @@ def remembered(of: Json) -> Json:
     ],
 )
 def test_a_pod_that_is_gone_is_judged_as_it_would_have_been(of: Json) -> None:
-    assert judged(FAILED, remembered(of), by=FOREIGN) == judged(FAILED, of, by=FOREIGN)
+    judged_also_when_gone(of, by=FOREIGN)
 
 
 @pytest.mark.parametrize("is_reversed", [True, False])
@@ -119,45 +132,37 @@ def test_a_pod_that_vanished_while_it_ran_is_lost() -> None:
 def test_a_container_that_ended_because_its_pod_was_deleted_was_disrupted_whatever_its_exit_code(
     code: int, grace: int
 ) -> None:
-    stopped = deleted(failed(code), after_end=-1, grace=grace)
     for by in (snapshot(), FOREIGN):
-        for one in (stopped, remembered(stopped)):
-            verdict = judged(FAILED, one, by=by)
-            assert (verdict.kind, verdict.reason) == (VerdictKind.DISRUPTED, Reason.DISRUPTED)
-            assert (verdict.may_retry, verdict.exit_code) == (True, code)
-            assert f"Pod inf-iris-abc was deleted or evicted and its container exited with {code}" in verdict.message
+        verdict = judged_also_when_gone(deleted(failed(code), after_end=-1, grace=grace), by=by)
+        assert outcome(verdict) == (VerdictKind.DISRUPTED, Reason.DISRUPTED, True)
+        assert verdict.exit_code == code
+        assert f"Pod inf-iris-abc was deleted or evicted and its container exited with {code}" in verdict.message
 
 
-def test_a_container_that_ended_because_its_pod_was_evicted_was_disrupted_whatever_its_exit_code() -> None:
-    evicted = failed(2, conditions=DISRUPTED)
-    for one in (evicted, remembered(evicted)):
-        assert judged(FAILED, one, by=FOREIGN).kind is VerdictKind.DISRUPTED
-
-
-@pytest.mark.parametrize("grace", [0, 10])
-def test_a_pod_that_is_deleted_after_its_container_has_failed_keeps_its_exit_code(grace: int) -> None:
-    tidied = deleted(failed(2), after_end=30, grace=grace)
-    for one in (tidied, remembered(tidied)):
-        verdict = judged(FAILED, one, by=FOREIGN)
-        assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.INVALID_CONTRACT)
-
-
-def test_a_container_that_succeeds_while_its_pod_is_being_deleted_has_succeeded() -> None:
-    late = deleted(succeeded(), after_end=-1, grace=10)
-    for one in (late, remembered(late)):
-        assert judged(FAILED, one, by=FOREIGN).kind is VerdictKind.SUCCEEDED
+@pytest.mark.parametrize(
+    ("of", "kind"),
+    [
+        pytest.param(failed(2, conditions=DISRUPTED), VerdictKind.DISRUPTED, id="evicted"),
+        pytest.param(
+            deleted(pod(waiting("ContainerCreating"), phase="Failed"), after_end=0),
+            VerdictKind.DISRUPTED,
+            id="deleted-before-its-start",
+        ),
+        pytest.param(deleted(failed(2), after_end=30), VerdictKind.FAILED, id="deleted-after-its-failure"),
+        pytest.param(deleted(failed(2), after_end=30, grace=10), VerdictKind.FAILED, id="in-its-grace-period"),
+        pytest.param(deleted(succeeded(), after_end=-1, grace=10), VerdictKind.SUCCEEDED, id="succeeded-meanwhile"),
+    ],
+)
+def test_a_pod_that_was_removed_is_judged_by_what_its_container_did_before(of: Json, kind: VerdictKind) -> None:
+    verdict = judged_also_when_gone(of, by=FOREIGN)
+    assert verdict.kind is kind
+    assert kind is not VerdictKind.FAILED or verdict.reason is Reason.INVALID_CONTRACT
 
 
 def test_a_grace_period_of_any_length_is_accepted() -> None:
     odd = deleted(failed(2), after_end=0)
     odd["metadata"]["deletionGracePeriodSeconds"] = 2**63 - 1
     assert judged(FAILED, odd, by=FOREIGN).kind is VerdictKind.DISRUPTED
-
-
-def test_a_pod_that_was_deleted_before_its_container_started_was_no_attempt() -> None:
-    gone = deleted(pod(waiting("ContainerCreating"), phase="Failed"), after_end=0)
-    for one in (gone, remembered(gone)):
-        assert judged(FAILED, one, by=FOREIGN).kind is VerdictKind.DISRUPTED
 
 
 @pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfmemory", "NodeAffinity", "UnexpectedAdmissionError"])
@@ -185,26 +190,19 @@ def test_what_our_runner_reports_of_its_commit_counts_even_if_it_was_killed_afte
     assert judged(FAILED, killed, by=FOREIGN).kind is (VerdictKind.FAILED if code else VerdictKind.SUCCEEDED)
 
 
-def test_what_our_runner_reports_of_its_failure_counts_although_a_process_exceeded_the_memory() -> None:
-    refused = RunnerResult(reason=Reason.INPUT_FAILED, message="line 5 is not valid JSON", retryable=False)
-    verdict = judged(FAILED, failed(3, dump_result(refused), reason="OOMKilled"))
-    assert (verdict.reason, verdict.may_retry) == (Reason.INPUT_FAILED, False)
-
-
 def test_a_container_that_exited_with_0_has_succeeded_although_another_one_failed_its_pod() -> None:
     other = {"name": "proxy", "state": terminated(143)}
     for state, by in ((terminated(0), FOREIGN), (terminated(0, message=dump_result(RESULT)), snapshot())):
         shared = pod(state, phase="Failed")
         shared["status"]["containerStatuses"].append(other)
         assert judged(FAILED, shared, by=by).kind is VerdictKind.SUCCEEDED
-    silent = pod(terminated(0), phase="Failed")
-    assert judged(FAILED, silent).reason is Reason.RESULT_UNREADABLE
+    assert judged(FAILED, failed(0)).reason is Reason.RESULT_UNREADABLE
 
 
 def test_another_exit_code_keeps_its_reason() -> None:
-    result = RunnerResult(reason=Reason.ERROR_THRESHOLD_EXCEEDED, message="6 of 100 records failed")
-    assert judged(FAILED, failed(5, dump_result(result))).reason is Reason.OUTPUT_FAILED
-    assert judged(FAILED, failed(4, dump_result(result)), by=FOREIGN).reason is Reason.INFERENCE_FAILED
+    result = result_of(Reason.ERROR_THRESHOLD_EXCEEDED)
+    assert judged(FAILED, failed(5, result)).reason is Reason.OUTPUT_FAILED
+    assert judged(FAILED, failed(4, result), by=FOREIGN).reason is Reason.INFERENCE_FAILED
 
 
 def test_our_runners_success_includes_its_result() -> None:
@@ -215,22 +213,32 @@ def test_our_runners_success_includes_its_result() -> None:
     assert (verdict.started_at, verdict.finished_at) == (STARTED, FINISHED)
 
 
-@pytest.mark.parametrize("pods", [(), (succeeded(""),), (succeeded("rubbish"),), (pod(phase="Succeeded"),)])
+CONTRADICTION = result_of(Reason.OUTPUT_FAILED, "the disk is full")
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [(), (succeeded(""),), (succeeded("rubbish"),), (pod(phase="Succeeded"),), (succeeded(CONTRADICTION),)],
+)
 def test_an_unreadable_result_of_our_runner_is_a_failure_that_is_retried(pods: tuple[Json, ...]) -> None:
-    verdict = judged(COMPLETE, *pods)
-    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE, True)
+    """So is a result that contradicts the exit code."""
+    assert outcome(judged(COMPLETE, *pods)) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE, True)
 
 
-@pytest.mark.parametrize("pods", [(), (succeeded(""),), (succeeded("done\n\tall of it"),)])
-def test_a_custom_image_succeeds_by_its_exit_code(pods: tuple[Json, ...]) -> None:
+@pytest.mark.parametrize(
+    ("pods", "message"),
+    [
+        ((), "the container exited with 0"),
+        ((succeeded(""),), "the container exited with 0"),
+        ((succeeded("done\n\tall of it"),), "done all of it"),
+        ((succeeded(dump_result(RESULT)),), dump_result(RESULT)),
+    ],
+)
+def test_a_custom_image_succeeds_by_its_exit_code(pods: tuple[Json, ...], message: str) -> None:
+    """Its delivery guarantee is unknown, whatever its message looks like."""
     verdict = judged(COMPLETE, *pods, by=FOREIGN)
-    assert (verdict.kind, verdict.delivery, verdict.records) == (VerdictKind.SUCCEEDED, "Unknown", None)
-    assert verdict.message in ("the container exited with 0", "done all of it")
-
-
-def test_a_custom_images_delivery_guarantee_is_unknown() -> None:
-    verdict = judged(COMPLETE, succeeded(dump_result(RESULT)), by=FOREIGN)
-    assert (verdict.kind, verdict.delivery, verdict.output) == (VerdictKind.SUCCEEDED, "Unknown", None)
+    assert (verdict.kind, verdict.message) == (VerdictKind.SUCCEEDED, message)
+    assert (verdict.delivery, verdict.records, verdict.output) == ("Unknown", None, None)
 
 
 @pytest.mark.parametrize(
@@ -251,15 +259,18 @@ def test_an_exit_code_is_reported_with_its_meaning_and_only_an_invalid_contract_
     *, code: int, reason: Reason, may_retry: bool, words: str
 ) -> None:
     verdict = judged(FAILED, failed(code))
-    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, reason, may_retry)
-    assert verdict.exit_code == code
-    assert verdict.message == words
+    assert outcome(verdict) == (VerdictKind.FAILED, reason, may_retry)
+    assert (verdict.exit_code, verdict.message) == (code, words)
+
+
+COUNTS = RecordCounts(total=9, completed=4, failed=1)
+NO_MODEL = result_of(Reason.INFERENCE_FAILED, "the model answered 503 five times", records=COUNTS)
 
 
 def test_the_runners_own_message_follows_the_exit_code() -> None:
-    verdict = judged(FAILED, failed(4, said(Reason.INFERENCE_FAILED, "the model answered 503 five times")))
+    verdict = judged(FAILED, failed(4, NO_MODEL))
     assert verdict.message.endswith("(the model server did not predict): the model answered 503 five times")
-    assert verdict.records == RecordCounts(total=9, completed=4, failed=1)
+    assert verdict.records == COUNTS
 
 
 def test_an_unknown_message_is_shown_as_one_bounded_line() -> None:
@@ -270,31 +281,27 @@ def test_an_unknown_message_is_shown_as_one_bounded_line() -> None:
 
 
 def test_a_custom_images_message_is_shown_as_text_even_if_it_looks_like_ours() -> None:
-    verdict = judged(FAILED, failed(4, said(Reason.INFERENCE_FAILED, "x")), by=FOREIGN)
+    verdict = judged(FAILED, failed(4, NO_MODEL), by=FOREIGN)
     assert verdict.records is None
     assert '"inferrun":"v1"' in verdict.message
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_hinted"),
+    ("code", "changes", "is_hinted"),
     [
-        ({}, True),
-        ({"service_account": "runner"}, False),
-        ({"endpoints": ()}, False),
-        ({"is_our_runner": True}, False),
+        (3, {}, True),
+        (5, {}, False),
+        (3, {"service_account": "runner"}, False),
+        (3, {"endpoints": ()}, False),
+        (3, {"is_our_runner": True}, False),
     ],
 )
 def test_a_custom_image_that_fails_to_read_its_input_without_a_token_gets_a_hint(
-    *, changes: dict[str, Any], is_hinted: bool
+    *, code: int, changes: dict[str, Any], is_hinted: bool
 ) -> None:
     given = {"is_our_runner": False, "endpoints": (EndpointSecret(end="input", secret="s"),), **changes}
-    verdict = judged(FAILED, failed(3), by=snapshot(**given))
+    verdict = judged(FAILED, failed(code), by=snapshot(**given))
     assert ("SA_RUNNER" in verdict.message) is is_hinted
-
-
-def test_the_hint_is_given_for_input_errors_only() -> None:
-    krateos = snapshot(is_our_runner=False, endpoints=(EndpointSecret(end="input", secret="s"),))
-    assert "SA_RUNNER" not in judged(FAILED, failed(5), by=krateos).message
 
 
 def deadline_job(given: str | None) -> Json:
@@ -340,56 +347,54 @@ ASKED = snapshot(resources={"limits": {"memory": "2Gi"}})
 
 @pytest.mark.parametrize("of", [out_of_memory("2Gi"), out_of_memory("2048Mi"), out_of_memory("40Mi", applied="2Gi")])
 def test_a_container_out_of_memory_is_reported_with_its_limit(of: Json) -> None:
-    for one in (of, remembered(of)):
-        verdict = judged(FAILED, one, by=ASKED)
-        assert verdict.reason is Reason.OUT_OF_MEMORY
-        assert verdict.message.endswith("; raise spec.resources.limits.memory in the InferenceConfig")
-        assert "more memory than 2" in verdict.message
+    verdict = judged_also_when_gone(of, by=ASKED)
+    assert verdict.reason is Reason.OUT_OF_MEMORY
+    assert verdict.message.endswith("; raise spec.resources.limits.memory in the InferenceConfig")
+    assert "more memory than 2" in verdict.message
+
+
+OTHERS_LIMIT = "40Mi; this limit was set by something else"
 
 
 @pytest.mark.parametrize(
-    ("of", "asked", "words"),
+    ("of", "asked", "limit"),
     [
-        (out_of_memory("40Mi"), ASKED, "more memory than 40Mi; this limit was set by something else"),
-        (out_of_memory("2Gi", applied="40Mi"), ASKED, "more memory than 40Mi; this limit was set by something else"),
-        (out_of_memory(of_pod="40Mi"), ASKED, "more memory than 40Mi; this limit was set by something else"),
-        (out_of_memory("40Mi"), snapshot(), "more memory than 40Mi; this limit was set by something else"),
-        (out_of_memory(), ASKED, "more memory than its node has"),
+        (out_of_memory("40Mi"), ASKED, OTHERS_LIMIT),
+        (out_of_memory("2Gi", applied="40Mi"), ASKED, OTHERS_LIMIT),
+        (out_of_memory(of_pod="40Mi"), ASKED, OTHERS_LIMIT),
+        (out_of_memory("40Mi"), snapshot(), OTHERS_LIMIT),
+        (out_of_memory(), ASKED, "its node has"),
     ],
 )
-def test_a_limit_that_is_not_the_configs_is_told_from_it(of: Json, asked: Snapshot, words: str) -> None:
-    for one in (of, remembered(of)):
-        message = judged(FAILED, one, by=asked).message
-        assert words in message
-        assert f"the config says {'2Gi' if asked is ASKED else 'none'}" in message
-        assert "raise" not in message
+def test_a_limit_that_is_not_the_configs_is_told_from_it(of: Json, asked: Snapshot, limit: str) -> None:
+    message = judged_also_when_gone(of, by=asked).message
+    assert f"more memory than {limit}" in message
+    assert f"the config says {'2Gi' if asked is ASKED else 'none'}" in message
+    assert "raise" not in message
 
 
-def injected(code: int = 7) -> Json:
-    """A Pod whose injected init container has failed."""
-    of = pod(waiting("PodInitializing"), phase="Failed")
-    state = terminated(code, message="iptables: denied")
-    done = {"name": "warm-up", "state": terminated(0, reason="Completed")}
-    of["status"]["initContainerStatuses"] = [done, {"name": "istio-init", "state": state}]
-    return of
+def uninitialized(**states: Json) -> Json:
+    """A Pod that failed with init containers in these states."""
+    statuses = [{"name": name.replace("_", "-"), "state": state} for name, state in states.items()]
+    return pod(waiting("PodInitializing"), phase="Failed", initContainerStatuses=statuses)
 
 
 def test_an_injected_init_container_that_failed_is_named_with_the_command_that_shows_its_log() -> None:
-    for one in (injected(), remembered(injected())):
-        verdict = judged(FAILED, one)
-        assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.POD_LOST)
-        assert verdict.message == (
-            "Pod inf-iris-abc failed before its container ended: init container istio-init, which is not ours, exited with 7 "
-            "(Error iptables: denied); see kubectl -n models logs inf-iris-abc -c istio-init"
-        )
+    done, denied = terminated(0, reason="Completed"), terminated(7, message="iptables: denied")
+    verdict = judged_also_when_gone(uninitialized(warm_up=done, istio_init=denied))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.POD_LOST)
+    assert verdict.message == (
+        "Pod inf-iris-abc failed before its container ended: init container istio-init, which is not ours, exited with 7 "
+        "(Error iptables: denied); see kubectl -n models logs inf-iris-abc -c istio-init"
+    )
 
 
-def test_a_warm_up_that_failed_is_known_when_its_pod_is_gone() -> None:
-    of = injected()
-    of["status"]["initContainerStatuses"] = [{"name": "warm-up", "state": terminated(1, message="status 503")}]
-    for one in (of, remembered(of)):
-        verdict = judged(FAILED, one)
-        assert (verdict.reason, verdict.message) == (Reason.WARM_UP_FAILED, "status 503")
+@pytest.mark.parametrize("code", [1, 4])
+def test_a_warm_up_that_gave_up_is_a_failure_that_is_retried_and_used_no_time(code: int) -> None:
+    message = "the model did not answer within 600 s; last seen: http://m: status 503"
+    verdict = judged_also_when_gone(uninitialized(warm_up=terminated(code, message=message)))
+    assert outcome(verdict) == (VerdictKind.FAILED, Reason.WARM_UP_FAILED, True)
+    assert (verdict.message, verdict.started_at, verdict.exit_code) == (message, None, None)
 
 
 def test_a_job_that_a_deadline_of_others_has_ended_says_so_and_counts() -> None:
@@ -397,7 +402,7 @@ def test_a_job_that_a_deadline_of_others_has_ended_says_so_and_counts() -> None:
     limited = job(condition="Failed", reason="DeadlineExceeded", message=said, spec={"activeDeadlineSeconds": 8})
     for pods in ([deleted(failed(143), after_end=-1)], []):
         verdict = judged(limited, *pods)
-        assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.STOPPED, True)
+        assert outcome(verdict) == (VerdictKind.FAILED, Reason.STOPPED, True)
         assert verdict.message == (
             f"the Job was stopped by an activeDeadlineSeconds (8) that something else has set: DeadlineExceeded {said}"
         )
@@ -433,7 +438,7 @@ def test_a_job_that_ended_because_of_a_pod_that_executes_something_else_says_wha
     other["spec"]["containers"][0]["image"] = "mirror/own:1"
     verdict = judge_finished_job(Evidence(of, [], snapshot(), changed=(other,)))
     reason = Reason.RESULT_UNREADABLE if state == "Complete" else Reason.POD_CHANGED
-    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, reason, True)
+    assert outcome(verdict) == (VerdictKind.FAILED, reason, True)
     assert "Pod inf-iris-xyz does not execute what its Job says (image 'mirror/own:1' instead of 'registry/own:1')" in (
         verdict.message
     )
@@ -467,7 +472,7 @@ def test_a_container_that_cannot_be_started_is_reported_with_its_image(reason: s
 
 def test_a_missing_pod_is_reported_with_the_jobs_message() -> None:
     verdict = judged(FAILED)
-    assert (verdict.kind, verdict.reason, verdict.may_retry) == (VerdictKind.FAILED, Reason.POD_LOST, True)
+    assert outcome(verdict) == (VerdictKind.FAILED, Reason.POD_LOST, True)
     assert "BackoffLimitExceeded Job has reached the specified backoff limit" in verdict.message
 
 
@@ -551,26 +556,10 @@ def test_a_killed_runner_is_reported_with_its_record_counts_instead_of_its_log()
     assert verdict.message == "exit code 137 (killed by SIGKILL): after 8 of 20 records"
 
 
-def test_our_runners_exit_code_and_result_must_agree_on_success() -> None:
-    contradiction = RunnerResult(reason=Reason.OUTPUT_FAILED, message="the disk is full")
-    verdict = judged(COMPLETE, succeeded(dump_result(contradiction)))
-    assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RESULT_UNREADABLE)
-
-
-def test_a_warm_up_that_gave_up_is_a_failure_that_is_retried_and_used_no_time() -> None:
-    of = pod(waiting("PodInitializing"), phase="Failed")
-    message = "the model did not answer within 600 s; last seen: http://m: status 503"
-    state = terminated(4, message=message)
-    of["status"]["initContainerStatuses"] = [{"name": "warm-up", "state": state}]
-    verdict = judged(FAILED, of)
-    assert (verdict.kind, verdict.reason, verdict.message) == (VerdictKind.FAILED, Reason.WARM_UP_FAILED, message)
-    assert (verdict.may_retry, verdict.started_at, verdict.exit_code) == (True, None, None)
-
-
 @pytest.mark.parametrize("given", ["²", "٣", "9" * 5000, "1e9", "-5", "5\n", "", " 5"])
 def test_an_annotation_that_is_no_number_of_seconds_does_not_keep_a_run_from_ending(given: str) -> None:
     """Users can edit the Job."""
     edited = job(condition="Failed")
     edited["metadata"]["annotations"] = {ANNOTATION_SECONDS_LEFT: given}
-    verdict = judged(edited, failed(6, said(Reason.DEADLINE_EXCEEDED, "the deadline was reached")))
+    verdict = judged(edited, failed(6, result_of(Reason.DEADLINE_EXCEEDED, records=COUNTS)))
     assert (verdict.kind, verdict.reason) == (VerdictKind.FAILED, Reason.RUNNER_FAILED)
