@@ -4,6 +4,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from temporalio.client import (
     ScheduleActionStartWorkflow,
     ScheduleSpec,
     WorkflowFailureError,
+    WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
 )
@@ -46,12 +48,71 @@ async def forge(caller: Client) -> AsyncIterator[Any]:  # Any: an async function
         yield execute
 
 
-def new_run(victim: Victim, **spec: Any) -> RunRef:  # Any: fields of the spec
-    """A run of the victim that is running."""
-    name = f"attacked-{uuid.uuid4().hex[:6]}"
-    victim.space.apply(run(name, "actor", **spec))
-    victim.space.wait_for(name, phase="Running", seconds=60)
-    return ref_of(victim.space, name)
+@dataclass(frozen=True)
+class Attacked:
+    """A run of the victim that is running, and its Job."""
+
+    space: Space
+    ref: RunRef
+    job: Object
+
+    def workflow(self, caller: Client) -> WorkflowHandle[Any, Any]:  # Any: started by name
+        """The run's own workflow."""
+        return caller.get_workflow_handle(run_workflow_id(self.ref))
+
+    async def succeeds(self) -> Object:
+        """Wait until the run has succeeded with no other Job, and give its status.
+
+        The Job may have been deleted: the victim's Jobs have a short time to live.
+        """
+        status = await asyncio.to_thread(self.space.wait_for, self.ref.name, phase="Succeeded", seconds=120)
+        uid = self.job["metadata"]["uid"]
+        assert status["jobStatus"]["uid"] == uid
+        assert {item["metadata"]["uid"] for item in jobs_of(self.space, self.ref)} <= {uid}
+        return status
+
+
+SLEEPING = {"sleep": "15"}
+LONG_LIMITS: Object = {"timeoutSeconds": 3600, "pendingTimeoutSeconds": 3600}
+
+
+def new_name() -> str:
+    return f"x-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+async def attacked(victim: Victim) -> Attacked:
+    """The run that is attacked."""
+    name = new_name()
+    await asyncio.to_thread(victim.space.apply, run(name, "actor", parameters=SLEEPING, **LONG_LIMITS))
+    await asyncio.to_thread(victim.space.wait_for, name, phase="Running", seconds=60)
+    ref = ref_of(victim.space, name)
+    [job] = jobs_of(victim.space, ref)
+    return Attacked(victim.space, ref, job)
+
+
+async def started(caller: Client, workflow: str, argument: object) -> WorkflowHandle[Any, Any]:
+    return await caller.start_workflow(workflow, argument, id=new_name(), task_queue=QUEUE)
+
+
+async def refusal_of(handle: WorkflowHandle[Any, Any], *, seconds: float = 30) -> WorkflowFailureError:
+    """The failure with which the workflow ends soon."""
+    with pytest.raises(WorkflowFailureError) as failure:
+        await asyncio.wait_for(handle.result(), seconds)
+    return failure.value
+
+
+async def invalid_request(caller: Client, argument: object) -> str:
+    """Why a submission with that argument is refused."""
+    cause = (await refusal_of(await started(caller, "SubmitInferenceRun", argument))).cause
+    assert getattr(cause, "type", "") == "RequestRefused"
+    return str(cause)
+
+
+async def end(handle: WorkflowHandle[Any, Any]) -> None:
+    """Terminate the workflow, if it has not ended."""
+    if (await handle.describe()).close_time is None:
+        await handle.terminate()
 
 
 def ref_of(space: Space, name: str) -> RunRef:
@@ -60,34 +121,24 @@ def ref_of(space: Space, name: str) -> RunRef:
     return RunRef(namespace=space.name, name=name, uid=found["metadata"]["uid"])
 
 
-def job_of(victim: Victim, ref: RunRef) -> Object:
-    [job] = victim.space.items("jobs", f"inferrun.dev/run-uid={ref.uid}")
-    return job
-
-
-def expect_only(victim: Victim, ref: RunRef, job: Object) -> None:
-    """The run has had no other Job. This one may have been deleted: the victim's Jobs have a short time to live."""
-    uid = job["metadata"]["uid"]
-    assert victim.space.status(ref.name)["jobStatus"]["uid"] == uid
-    assert {item["metadata"]["uid"] for item in victim.space.items("jobs", f"inferrun.dev/run-uid={ref.uid}")} <= {uid}
-
-
-SLEEPING = {"parameters": {"sleep": "15"}}
+def jobs_of(space: Space, ref: RunRef) -> list[Object]:
+    return space.items("jobs", f"inferrun.dev/run-uid={ref.uid}")
 
 
 @pytest.mark.parametrize("identity", ["theirs", "own"])
-async def test_a_job_of_somebody_else_is_not_stopped(tenant: Space, victim: Victim, forge: Any, identity: str) -> None:
+async def test_a_job_of_somebody_else_is_not_stopped(
+    tenant: Space, attacked: Attacked, forge: Any, identity: str
+) -> None:
     """Another tenant's Job cannot be stopped, whether with its own identity or with that of a run that the attacker owns."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    job, claimed = job_of(victim, ref)["metadata"], ref.model_dump()
+    job, claimed = attacked.job["metadata"], attacked.ref.model_dump()
     if identity == "own":
         await asyncio.to_thread(tenant.apply, run("own", "actor", parameters={"sleep": "60"}))
         await asyncio.to_thread(tenant.wait_for, "own", phase="Running", seconds=60)
-        claimed = {**ref_of(tenant, "own").model_dump(), "namespace": victim.space.name}
+        claimed = {**ref_of(tenant, "own").model_dump(), "namespace": attacked.space.name}
     argument = {"run": claimed, "job_name": job["name"], "job_uid": job["uid"], "grace_seconds": 0, "snapshot": ""}
     with pytest.raises(WorkflowFailureError):
         await forge("StopLaunch", argument, "stop")
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+    await attacked.succeeds()
 
 
 @pytest.mark.parametrize(
@@ -107,30 +158,26 @@ async def test_a_job_of_somebody_else_is_not_stopped(tenant: Space, victim: Vict
     ids=["record failure", "record success", "publish", "cancel", "suspend", "delete", "launch"],
 )
 async def test_an_activity_is_refused_to_a_foreign_workflow(
-    victim: Victim, forge: Any, activity: str, fields: Object
+    attacked: Attacked, forge: Any, activity: str, fields: Object
 ) -> None:
     """Activities reject callers that are not the run's own workflow."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    job = job_of(victim, ref)
     with pytest.raises(WorkflowFailureError):
-        await forge(activity, {"run": ref.model_dump(), **fields})
-    status = await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+        await forge(activity, {"run": attacked.ref.model_dump(), **fields})
+    status = await attacked.succeeds()
     assert "forged" not in str(status)
-    expect_only(victim, ref, job)
 
 
 @pytest.mark.parametrize("sleep", ["15", "0"], ids=["active", "finished"])
 async def test_a_cleanup_started_by_hand_deletes_nothing(victim: Victim, caller: Client, sleep: str) -> None:
     """A cleanup workflow that is started by hand deletes nothing."""
-    name = f"kept-{uuid.uuid4().hex[:6]}"
+    name = new_name()
     await asyncio.to_thread(victim.space.apply, run(name, "actor", parameters={"sleep": sleep}))
     phase = "Running" if sleep == "15" else "Succeeded"
     await asyncio.to_thread(victim.space.wait_for, name, phase=phase, seconds=60)
     ref = ref_of(victim.space, name)
     argument = {"run": ref.model_dump(), "delay_seconds": 0}
-    handle = await caller.start_workflow("InferenceRunCleanup", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
-    with pytest.raises(WorkflowFailureError):
-        await asyncio.wait_for(handle.result(), 30)
+    handle = await started(caller, "InferenceRunCleanup", argument)
+    await refusal_of(handle)
     kept = victim.space.get("inferencerun", name)
     assert kept is not None
     assert kept["metadata"]["uid"] == ref.uid
@@ -148,18 +195,13 @@ async def test_a_cleanup_started_by_hand_deletes_nothing(victim: Victim, caller:
     ids=["clock", "pending", "attempts", "disruptions"],
 )
 async def test_a_run_workflow_with_a_forged_state_does_not_end_the_run(
-    victim: Victim, caller: Client, forged: Object
+    attacked: Attacked, caller: Client, forged: Object
 ) -> None:
     """A run workflow that is started with forged state cannot end the run."""
-    limits = {"timeoutSeconds": 3600, "pendingTimeoutSeconds": 3600}
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING, **limits)
-    job = job_of(victim, ref)
-    argument = {**ref.model_dump(), **forged}
-    handle = await caller.start_workflow("InferenceRun", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
-    expect_only(victim, ref, job)
-    if (await handle.describe()).close_time is None:
-        await handle.terminate()
+    argument = {**attacked.ref.model_dump(), **forged}
+    handle = await started(caller, "InferenceRun", argument)
+    await attacked.succeeds()
+    await end(handle)
 
 
 @pytest.fixture
@@ -171,60 +213,50 @@ async def theirs(caller: Client) -> AsyncIterator[str]:
 
 
 async def test_a_state_that_another_program_continues_with_does_not_end_the_run(
-    victim: Victim, caller: Client, theirs: str
+    attacked: Attacked, caller: Client, theirs: str
 ) -> None:
     """Continuing as new with forged state cannot end the run."""
-    limits = {"timeoutSeconds": 3600, "pendingTimeoutSeconds": 3600}
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING, **limits)
-    job = job_of(victim, ref)
     forged = {"seconds_used": 1e6, "pending_since": "2020-01-01T00:00:00Z", "disruptions": 99}
-    recovery = recover_workflow_id(run_workflow_id(ref))
-    state = {**ref.model_dump(), **forged}
+    recovery = recover_workflow_id(run_workflow_id(attacked.ref))
+    state = {**attacked.ref.model_dump(), **forged}
     await caller.start_workflow("InferenceRun", args=[state, QUEUE], id=recovery, task_queue=theirs)
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
-    expect_only(victim, ref, job)
+    await attacked.succeeds()
 
 
 async def test_cancelling_a_submission_that_continues_with_somebody_elses_run_does_not_cancel_it(
-    victim: Victim, caller: Client, theirs: str
+    attacked: Attacked, caller: Client, theirs: str
 ) -> None:
     """Cancelling a submission that continues as new with another tenant's run does not cancel that run."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    following = {"name": ref.name, "uid": ref.uid}
-    request = {"namespace": victim.space.name, "configRef": "actor", "following": following, **SLEEPING}
-    identity = f"follows-{uuid.uuid4().hex[:8]}"
+    following = {"name": attacked.ref.name, "uid": attacked.ref.uid}
+    request = {"namespace": attacked.space.name, "configRef": "actor", "following": following, "parameters": SLEEPING}
+    identity = new_name()
     await caller.start_workflow("SubmitInferenceRun", args=[request, QUEUE], id=identity, task_queue=theirs)
-    await asyncio.to_thread(victim.space.wait_for, identity, phase="Running", seconds=60)  # a request like any other
+    await asyncio.to_thread(attacked.space.wait_for, identity, phase="Running", seconds=60)  # a request like any other
     await caller.get_workflow_handle(identity).cancel()
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+    await attacked.succeeds()
 
 
 async def test_the_result_of_another_program_is_not_that_of_a_run(victim: Victim, caller: Client, theirs: str) -> None:
     """Another program's workflow under a submission's id cannot supply the result of a run."""
-    key = f"answered-{uuid.uuid4().hex[:6]}"
+    key = new_name()
     request = {"namespace": victim.space.name, "configRef": "actor", "parameters": {"exit": "5"}}
     forged = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=theirs)
     await asyncio.wait_for(forged.result(), 60)
     await asyncio.sleep(3)  # until Temporal lists it
     handle = await caller.start_workflow("SubmitInferenceRun", request, id=key, task_queue=QUEUE)
-    with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 90)
-    assert "forged" not in str(failure.value.cause)
+    assert "forged" not in str((await refusal_of(handle, seconds=90)).cause)
     assert victim.space.status(key)["exitCode"] == 5
 
 
 @pytest.mark.parametrize("suffix", ["?x=1", "/", "%2F", "#x", "/../other"])
-async def test_a_run_has_no_second_name(victim: Victim, caller: Client, suffix: str) -> None:
+async def test_a_run_has_no_second_name(attacked: Attacked, caller: Client, suffix: str) -> None:
     """A run cannot be executed again under a second spelling of its workflow id."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    job = job_of(victim, ref)
-    alias = RunRef(namespace=ref.namespace, name=ref.name + suffix, uid=ref.uid)
-    argument = alias.model_dump()
-    handle = await caller.start_workflow("InferenceRun", argument, id=run_workflow_id(alias), task_queue=QUEUE)
-    with pytest.raises(WorkflowFailureError):
-        await asyncio.wait_for(handle.result(), 60)
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
-    expect_only(victim, ref, job)
+    alias = RunRef(namespace=attacked.ref.namespace, name=attacked.ref.name + suffix, uid=attacked.ref.uid)
+    handle = await caller.start_workflow(
+        "InferenceRun", alias.model_dump(), id=run_workflow_id(alias), task_queue=QUEUE
+    )
+    await refusal_of(handle)
+    await attacked.succeeds()
 
 
 @pytest.mark.parametrize(
@@ -240,37 +272,32 @@ async def test_a_run_has_no_second_name(victim: Victim, caller: Client, suffix: 
     ids=["limit", "suspend", "started", "ended", "malformed", "look again"],
 )
 async def test_a_forged_signal_only_makes_a_run_look_again(
-    victim: Victim, caller: Client, signal: str, fields: Object
+    attacked: Attacked, caller: Client, signal: str, fields: Object
 ) -> None:
     """A forged signal causes nothing but another look at the Job."""
-    ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
-    job = job_of(victim, ref)["metadata"]
-    handle = caller.get_workflow_handle(run_workflow_id(ref))
+    job = attacked.job["metadata"]
+    handle = attacked.workflow(caller)
     await handle.signal(signal, *([{"job_uid": job["uid"], **fields}] if fields else []))
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+    await attacked.succeeds()
 
 
 async def test_cancelling_a_submission_that_follows_somebody_elses_run_does_not_cancel_it(
-    victim: Victim, caller: Client
+    attacked: Attacked, caller: Client
 ) -> None:
     """Cancelling a submission that follows another tenant's run does not cancel that run."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    request = {
-        "namespace": victim.space.name,
-        "configRef": "actor",
-        "following": {"name": ref.name, "uid": ref.uid},
-    }
-    handle = await caller.start_workflow("SubmitInferenceRun", request, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
+    following = {"name": attacked.ref.name, "uid": attacked.ref.uid}
+    request = {"namespace": attacked.space.name, "configRef": "actor", "following": following}
+    handle = await started(caller, "SubmitInferenceRun", request)
     await asyncio.sleep(2)
     if (await handle.describe()).close_time is None:
         await handle.cancel()
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=60)
+    await attacked.succeeds()
 
 
 @pytest.fixture
 async def yearly(victim: Victim) -> AsyncIterator[Object]:
     """The request of a schedule of the victim."""
-    name = f"yearly-{uuid.uuid4().hex[:6]}"
+    name = new_name()
     await asyncio.to_thread(victim.space.apply, run(name, "actor", schedule="0 0 1 1 *"))
     yield {"namespace": victim.space.name, "parent": {"name": name, "uid": ref_of(victim.space, name).uid}}
     victim.space.kubectl("delete", "inferencerun", name)
@@ -283,9 +310,7 @@ def expect_no_run_of(victim: Victim, request: Object) -> None:
 
 async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, yearly: Object, caller: Client) -> None:
     """A scheduled run cannot be created by calling its activity."""
-    handle = await caller.start_workflow("SubmitInferenceRun", yearly, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
-    with pytest.raises(WorkflowFailureError):
-        await asyncio.wait_for(handle.result(), 30)
+    await refusal_of(await started(caller, "SubmitInferenceRun", yearly))
     expect_no_run_of(victim, yearly)
 
 
@@ -306,11 +331,7 @@ async def test_a_schedule_does_not_start_a_child_on_request(victim: Victim, year
 )
 async def test_an_invalid_request_fails_with_the_field_and_promptly(caller: Client, argument: object) -> None:
     """An invalid submission fails at once and names the field."""
-    handle = await caller.start_workflow("SubmitInferenceRun", argument, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
-    with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 15)
-    assert getattr(failure.value.cause, "type", "") == "RequestRefused"
-    assert len(str(failure.value.cause)) < 4096
+    assert len(await invalid_request(caller, argument)) < 4096
 
 
 DEEP = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b'{"a":' * 30_000 + b"1" + b"}" * 30_000))
@@ -324,67 +345,61 @@ async def test_a_payload_that_is_no_input_disturbs_nobody(
     victim: Victim, caller: Client, kind: str, payload: RawValue
 ) -> None:
     """Payloads that cannot be decoded do not affect other workflows."""
-    handle = await caller.start_workflow(kind, payload, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
-    name = f"beside-{uuid.uuid4().hex[:6]}"
+    handle = await started(caller, kind, payload)
+    name = new_name()
     await asyncio.to_thread(victim.space.apply, run(name, "actor"))
     await asyncio.to_thread(victim.space.wait_for, name, phase="Succeeded", seconds=60)
-    if (await handle.describe()).close_time is None:
-        await handle.terminate()
+    await end(handle)
 
 
 @pytest.mark.parametrize("signal", ["started", "ended", "look_again", "spec_changed"])
 @pytest.mark.parametrize("payload", [DEEP, LARGE], ids=["deep", "large"])
 async def test_a_signal_with_a_payload_that_is_no_input_disturbs_no_run(
-    victim: Victim, caller: Client, signal: str, payload: RawValue
+    attacked: Attacked, caller: Client, signal: str, payload: RawValue
 ) -> None:
     """Signals whose payload cannot be decoded do not affect the run."""
-    ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
-    await caller.get_workflow_handle(run_workflow_id(ref)).signal(signal, payload)
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+    await attacked.workflow(caller).signal(signal, payload)
+    await attacked.succeeds()
 
 
-async def test_an_update_that_no_workflow_handles_is_refused(victim: Victim, caller: Client) -> None:
+async def test_an_update_that_no_workflow_handles_is_refused(attacked: Attacked, caller: Client) -> None:
     """Unknown updates are rejected."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    handle = caller.get_workflow_handle(run_workflow_id(ref))
+    handle = attacked.workflow(caller)
     for name in ("finish", "run"):
         with pytest.raises((WorkflowUpdateFailedError, RPCError)):
             await asyncio.wait_for(handle.execute_update(name, {"phase": "Succeeded"}), 90)
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+    await attacked.succeeds()
 
 
 @pytest.mark.parametrize("update", ["suspend", "resume", "cancel"])
 async def test_a_workflow_under_another_id_neither_reads_nor_edits_a_run(
-    victim: Victim, caller: Client, update: str
+    attacked: Attacked, caller: Client, update: str
 ) -> None:
     """A workflow that is given another tenant's run can neither read its progress nor suspend, resume or cancel it."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    identity = f"x-{uuid.uuid4().hex}"
-    handle = await caller.start_workflow("InferenceRun", ref.model_dump(), id=identity, task_queue=QUEUE)
+    handle = await started(caller, "InferenceRun", attacked.ref.model_dump())
     with pytest.raises((WorkflowQueryFailedError, RPCError)):
         await handle.query("progress")
     with pytest.raises((WorkflowUpdateFailedError, RPCError)):
         await asyncio.wait_for(handle.execute_update(update), 60)
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+    await attacked.succeeds()
 
 
 @pytest.mark.parametrize("payload", [DEEP, LARGE, BINARY], ids=["deep", "large", "binary"])
 async def test_an_update_with_a_payload_that_is_no_argument_edits_no_run(
-    victim: Victim, caller: Client, payload: RawValue
+    attacked: Attacked, caller: Client, payload: RawValue
 ) -> None:
     """An update that is refused, as its run is not suspended, does not affect the run, whatever its payload."""
-    ref = await asyncio.to_thread(new_run, victim, timeoutSeconds=3600, **SLEEPING)
-    handle = caller.get_workflow_handle(run_workflow_id(ref))
+    handle = attacked.workflow(caller)
     with pytest.raises((WorkflowUpdateFailedError, RPCError)):
         await asyncio.wait_for(handle.execute_update("resume", payload), 60)
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=90)
+    await attacked.succeeds()
 
 
 async def test_a_schedule_of_somebody_else_does_not_start_a_child(
     victim: Victim, yearly: Object, caller: Client
 ) -> None:
     """Another tenant's schedule cannot be made to create a run."""
-    identity = f"x-{uuid.uuid4().hex}"
+    identity = new_name()
     action = ScheduleActionStartWorkflow("SubmitInferenceRun", yearly, id=identity, task_queue=QUEUE)
     forged = await caller.create_schedule(identity, Schedule(action=action, spec=ScheduleSpec()))
     try:
@@ -397,9 +412,8 @@ async def test_a_schedule_of_somebody_else_does_not_start_a_child(
         assert recent, "the schedule was triggered"
         action_taken = recent[0].action
         assert isinstance(action_taken, ScheduleActionExecutionStartWorkflow)
-        started = action_taken.workflow_id
-        with pytest.raises(WorkflowFailureError):
-            await asyncio.wait_for(caller.get_workflow_handle(started).result(), 30)
+
+        await refusal_of(caller.get_workflow_handle(action_taken.workflow_id))
     finally:
         await forged.delete()
     expect_no_run_of(victim, yearly)
@@ -432,27 +446,21 @@ async def test_a_submission_with_a_value_that_is_not_allowed_fails_with_its_fiel
 ) -> None:
     """A submission with a forbidden value fails and names the field."""
     request = {"namespace": victim.space.name, "configRef": "actor", field: value}
-    handle = await caller.start_workflow("SubmitInferenceRun", request, id=f"x-{uuid.uuid4().hex}", task_queue=QUEUE)
-    with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 30)
-    assert getattr(failure.value.cause, "type", "") == "RequestRefused"
-    assert field in str(failure.value.cause)
+    assert field in await invalid_request(caller, request)
 
 
-async def test_terminating_a_workflow_does_not_lose_its_run(victim: Victim, caller: Client) -> None:
+async def test_terminating_a_workflow_does_not_lose_its_run(attacked: Attacked, caller: Client) -> None:
     """Terminating a run's workflow does not lose the run."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    job = job_of(victim, ref)
-    await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=120)
-    expect_only(victim, ref, job)
+    await attacked.workflow(caller).terminate()
+    await attacked.succeeds()
 
 
-async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(victim: Victim, caller: Client) -> None:
+async def test_another_workflow_under_the_id_of_a_run_does_not_lose_it(attacked: Attacked, caller: Client) -> None:
     """Occupying a run's workflow id does not lose the run."""
-    ref = await asyncio.to_thread(new_run, victim, **SLEEPING)
-    await caller.get_workflow_handle(run_workflow_id(ref)).terminate()
-    squatter = await caller.start_workflow("Squatter", id=run_workflow_id(ref), task_queue=f"nobody-{uuid.uuid4().hex}")
+    await attacked.workflow(caller).terminate()
+    squatter = await caller.start_workflow(
+        "Squatter", id=run_workflow_id(attacked.ref), task_queue=f"nobody-{uuid.uuid4().hex}"
+    )
     await asyncio.sleep(3)
     await squatter.terminate()
-    await asyncio.to_thread(victim.space.wait_for, ref.name, phase="Succeeded", seconds=180)
+    await asyncio.to_thread(attacked.space.wait_for, attacked.ref.name, phase="Succeeded", seconds=180)
